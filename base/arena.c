@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_BLOCK (8U * 1024U)
+#define LARGEST_BLOCK (1024U * 1024U)
+
+struct block {
+        struct block *next;
+        size_t size; /* of data */
+        size_t used;
+        alignas(max_align_t) unsigned char data[];
+};
+
+struct arena {
+        struct block *head;
+        size_t total;
+};
+
+static struct block *add_block(struct arena *arena, size_t at_least) {
+        size_t size = arena->head ? arena->head->size * 2 : FIRST_BLOCK;
+        struct block *block;
+
+        if (size > LARGEST_BLOCK)
+                size = LARGEST_BLOCK;
+        if (size < at_least)
+                size = at_least;
+        block = calloc(1, sizeof(*block) + size);
+        if (!block)
+                abort();
+        block->size = size;
+        block->next = arena->head;
+        arena->head = block;
+        arena->total += size;
+        return block;
+}
+
+struct arena *arena_new(void) {
+        struct arena *arena = calloc(1, sizeof(*arena));
+
+        if (!arena)
+                abort();
+        return arena;
+}
+
+void arena_free(struct arena *arena) {
+        struct block *next;
+
+        if (!arena)
+                return;
+        for (struct block *block = arena->head; block; block = next) {
+                next = block->next;
+                free(block);
+        }
+        free(arena);
+}
+
+void arena_freep(struct arena **arena) {
+        arena_free(*arena);
+}
+
+/* Values of the manifests are most of what an arena holds: 8 bytes suit all that Berth stores. */
+static size_t aligned(size_t size) {
+        if (size > SIZE_MAX / 2)
+                abort();
+        return (size + 7U) & ~(size_t)7U;
+}
+
+void *arena_alloc(struct arena *arena, size_t size) {
+        size_t need = aligned(size ? size : 1);
+        struct block *block = arena->head;
+        void *memory;
+
+        if (!block || block->size - block->used < need)
+                block = add_block(arena, need);
+        memory = block->data + block->used;
+        block->used += need;
+        return memory;
+}
+
+void *arena_array(struct arena *arena, size_t count, size_t size) {
+        size_t total;
+
+        if (__builtin_mul_overflow(count, size, &total))
+                abort();
+        return arena_alloc(arena, total);
+}
+
+char *arena_strndup(struct arena *arena, const char *text, size_t length) {
+        char *copy = arena_alloc(arena, length + 1);
+
+        memcpy(copy, text, length);
+        return copy;
+}
+
+char *arena_strdup(struct arena *arena, const char *text) {
+        return text ? arena_strndup(arena, text, strlen(text)) : NULL;
+}
+
+char *arena_printf(struct arena *arena, const char *format, ...) {
+        va_list arguments, again;
+        int length;
+        char *text;
+
+        va_start(arguments, format);
+        va_copy(again, arguments);
+        length = vsnprintf(NULL, 0, format, arguments);
+        va_end(arguments);
+        if (length < 0)
+                abort();
+        text = arena_alloc(arena, (size_t)length + 1);
+        vsnprintf(text, (size_t)length + 1, format, again);
+        va_end(again);
+        return text;
+}
+
+size_t arena_size(const struct arena *arena) {
+        return arena->total;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory for the data of one pass: allocated piece by piece, released as a whole.
+ *
+ * Running out of memory aborts the process; whatever Berth does is safe to be killed at any point.
+ * An arena belongs to one thread at a time.
+ */
+#ifndef BERTH_BASE_ARENA_H
+#define BERTH_BASE_ARENA_H
+
+#include <stddef.h>
+
+struct arena;
+
+struct arena *arena_new(void);
+void arena_free(struct arena *arena); /* NULL is fine */
+
+/* Zeroed, aligned for any type, never NULL. */
+void *arena_alloc(struct arena *arena, size_t size);
+/* The same for `count` items of `size` bytes; aborts where the product overflows. */
+void *arena_array(struct arena *arena, size_t count, size_t size);
+
+char *arena_strdup(struct arena *arena, const char *text);                   /* NULL gives NULL */
+char *arena_strndup(struct arena *arena, const char *text, size_t length);   /* bytes may include NUL */
+char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Bytes taken from the system so far, for benchmarks and tests. */
+size_t arena_size(const struct arena *arena);
+
+void arena_freep(struct arena **arena);
+#define ARENA_CLEANUP __attribute__((cleanup(arena_freep)))
+
+#endif

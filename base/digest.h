@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hashes and random bytes, by OpenSSL's libcrypto. None of these can fail but by a broken library: they abort then. */
+#ifndef BERTH_BASE_DIGEST_H
+#define BERTH_BASE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHA256_SIZE 32
+#define SHA256_HEX_SIZE 65 /* with the NUL */
+#define MD5_SIZE 16
+#define SHA1_SIZE 20
+
+void digest_sha256(const void *data, size_t length, uint8_t digest[SHA256_SIZE]);
+void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE]);
+void digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]);
+void digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]);
+void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length, uint8_t mac[SHA256_SIZE]);
+
+/* Lower-case hex; `hex` takes 2 * length + 1 bytes. */
+void digest_hex(const uint8_t *bytes, size_t length, char *hex);
+/* Base64 with padding; `text` takes 4 * ((length + 2) / 3) + 1 bytes. */
+void digest_base64(const uint8_t *bytes, size_t length, char *text);
+
+void random_bytes(void *bytes, size_t length);
+/* Uniform in [0, 1); not for secrets. */
+double random_unit(void);
+
+#endif

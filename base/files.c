@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void close_descriptor(int *descriptor) {
+        if (*descriptor >= 0)
+                close(*descriptor);
+}
+
+void free_text(char **text) {
+        free(*text);
+}
+
+static int fail_errno(struct error *err, const char *verb, const char *path) {
+        enum error_kind kind = errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED;
+
+        return error_set_kind(err, kind, "cannot %s %s: %s", verb, path, strerror(errno));
+}
+
+int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) {
+        int descriptor DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        size_t start = ret->length;
+        char chunk[65536];
+
+        if (descriptor < 0)
+                return fail_errno(err, "open", path);
+        for (;;) {
+                ssize_t got = read(descriptor, chunk, sizeof(chunk));
+
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got < 0)
+                        return fail_errno(err, "read", path);
+                if (got == 0)
+                        return 0;
+                if (ret->length - start + (size_t)got > limit)
+                        return error_set(err, "%s is larger than %zu bytes", path, limit);
+                strbuf_append_bytes(ret, chunk, (size_t)got);
+        }
+}
+
+static int write_all(int descriptor, const char *data, size_t length) {
+        while (length > 0) {
+                ssize_t put = write(descriptor, data, length);
+
+                if (put < 0 && errno == EINTR)
+                        continue;
+                if (put < 0)
+                        return -1;
+                data += put;
+                length -= (size_t)put;
+        }
+        return 0;
+}
+
+int file_write_atomic(const char *path, const void *data, size_t length, unsigned mode, struct error *err) {
+        struct strbuf temporary STRBUF_CLEANUP = STRBUF_INIT;
+        int descriptor DESCRIPTOR_CLEANUP = -1;
+        const char *name;
+
+        strbuf_printf(&temporary, "%s.%ld.new", path, (long)getpid());
+        name = strbuf_text(&temporary);
+        descriptor = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, (mode_t)mode);
+        if (descriptor < 0)
+                return fail_errno(err, "create", name);
+        if (write_all(descriptor, data, length) < 0 || fsync(descriptor) < 0 || rename(name, path) < 0) {
+                fail_errno(err, "write", path);
+                unlink(name);
+                return -1;
+        }
+        return 0;
+}
+
+int folder_make(const char *path, struct error *err) {
+        char *copy TEXT_CLEANUP = strdup(path);
+
+        if (!copy)
+                abort();
+        for (char *slash = copy + 1; *copy && (slash = strchr(slash, '/')); slash++) {
+                *slash = '\0';
+                if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+                        return fail_errno(err, "make the folder", copy);
+                *slash = '/';
+        }
+        if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+                return fail_errno(err, "make the folder", copy);
+        return 0;
+}
+
+char *path_join(const char *folder, const char *name) {
+        struct strbuf path = STRBUF_INIT;
+
+        if (folder[0] && strcmp(folder, ".") != 0) {
+                strbuf_append(&path, folder);
+                if (folder[strlen(folder) - 1] != '/')
+                        strbuf_append_char(&path, '/');
+        }
+        strbuf_append(&path, name);
+        return strbuf_take(&path);
+}

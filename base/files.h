@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole files and folders. */
+#ifndef BERTH_BASE_FILES_H
+#define BERTH_BASE_FILES_H
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#include <stddef.h>
+
+/* Appends the file's bytes. Refuses more than `limit` bytes, also where the file grows while it is read. ERROR_NOT_FOUND where it does not exist. */
+int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) MUST_USE;
+
+/* Writes a new file beside `path`, syncs it and renames it over `path`; mode as for open(2). */
+int file_write_atomic(const char *path, const void *data, size_t length, unsigned mode, struct error *err) MUST_USE;
+
+/* Makes the folder and its parents, mode 0700 where they are new. */
+int folder_make(const char *path, struct error *err) MUST_USE;
+
+/* "folder/name" as new text to be released with free(); an empty or "." folder gives "name". */
+char *path_join(const char *folder, const char *name);
+
+void close_descriptor(int *descriptor);
+#define DESCRIPTOR_CLEANUP __attribute__((cleanup(close_descriptor)))
+
+/* For char * from malloc. */
+void free_text(char **text);
+#define TEXT_CLEANUP __attribute__((cleanup(free_text)))
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include <stdlib.h>
+
+void json_decrefp(json_t **json) {
+        json_decref(*json);
+}
+
+const char *json_text(const json_t *object, const char *name) {
+        return json_string_value(json_object_get(object, name));
+}
+
+json_int_t json_integer_or(const json_t *object, const char *name, json_int_t otherwise) {
+        const json_t *member = json_object_get(object, name);
+
+        return json_is_integer(member) ? json_integer_value(member) : otherwise;
+}
+
+void json_set_text(json_t *object, const char *name, const char *text) {
+        if (text && json_object_set_new(object, name, json_string(text)) != 0)
+                abort();
+}
+
+char *json_compact(const json_t *json) {
+        char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+
+        if (!text)
+                abort();
+        return text;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small helpers around jansson; json_t values here are owned unless a comment says borrowed. */
+#ifndef BERTH_BASE_JSON_H
+#define BERTH_BASE_JSON_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+void json_decrefp(json_t **json);
+#define JSON_CLEANUP __attribute__((cleanup(json_decrefp)))
+
+/* Borrowed text of an object's member, or NULL where it is absent or no text. Both accept a NULL object. */
+const char *json_text(const json_t *object, const char *name);
+/* The member's integer, or `otherwise`. */
+json_int_t json_integer_or(const json_t *object, const char *name, json_int_t otherwise);
+
+/* Sets a member from text; NULL text leaves it out. */
+void json_set_text(json_t *object, const char *name, const char *text);
+
+/* Compact, keys in order; to be released with free(). Aborts when out of memory. */
+char *json_compact(const json_t *json);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one contract between the controller and what it reconciles.
+ *
+ * A provider is a const table of functions and, per managed kind, one more. The calling sequence of a plan:
+ *
+ *     open -> identify -> for each kind in kind order: observe -> for each resource: desire -> (diff, by the controller)
+ *          -> for each change: ask
+ * and of an apply, after it:
+ *     for each change, in dependency order, many at once: step, step, ... until it is done -> close
+ *
+ * A provider MUST NOT look at the state, at another provider or at the controller; MUST NOT log above debug; MUST NOT
+ * sleep in step(): it says when to come back. It MAY sleep in identify, observe and ask (through the clock it was
+ * given) and may be called there by one thread only; step() is called by many threads at once, never by two for
+ * the same change. The controller MUST NOT know what a stage means.
+ *
+ * Everything returned lives in the arena that was passed with the call, unless said otherwise.
+ */
+#ifndef BERTH_PROVIDERS_PROVIDER_H
+#define BERTH_PROVIDERS_PROVIDER_H
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "schema/kind.h"
+#include "schema/manifest.h"
+#include "schema/value.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct provider; /* each provider's own */
+
+struct provider_config {
+        const char *stack_name;
+        const struct value *stack;  /* the Stack's spec, complete; borrowed for the provider's life */
+        const struct clock *clock;  /* borrowed */
+};
+
+/* Where the provider's resources live: a plan made for one place is not applied to another. */
+struct identity {
+        const char *account;   /* AWS account id, or the host */
+        const char *region;
+        const char *principal; /* who we are there: an ARN; NULL where the provider has no such thing */
+};
+
+enum refresh {
+        REFRESH_SWEEP, /* read by lists, and singly only what is new, moved or unhealthy */
+        REFRESH_FULL   /* read every wanted resource singly as well: sees what lists do not show */
+};
+
+enum ownership {
+        OWNER_SELF,  /* carries this stack's marks */
+        OWNER_OTHER, /* carries another stack's */
+        OWNER_NONE   /* carries none */
+};
+
+enum health {
+        HEALTH_READY,
+        HEALTH_PENDING, /* on its way: a change has to wait */
+        HEALTH_FAILED   /* exists but is of no use: `health_reason` says why; mended by replace */
+};
+
+/* What exists under one name. Kept in the state between runs (but for `resolved`), secrets as keyed hashes. */
+struct observation {
+        const char *name;
+        bool exists;
+        const char *id;          /* the provider's own name: an ARN, a bucket; NULL where nothing exists */
+        const char *fingerprint; /* changes whenever the resource does, cheap to list: RevisionId, ETag; may be NULL */
+        enum ownership ownership;
+        const char *owner;       /* for people: "stack research", or NULL */
+        enum health health;
+        const char *health_reason;
+        const struct value *spec;  /* in the shape that desire() gives; NULL where nothing exists */
+        const struct value *extra; /* provider's own notes that the next run shall see again, or NULL */
+        const struct value *resolved; /* what the desired spec's names mean today (image digests, problems), or NULL */
+};
+
+/* A name that the manifests declare or the state recorded. */
+struct wanted {
+        const char *name;
+        const struct resource *desired;    /* NULL where no manifest declares it any more */
+        const struct value *recorded;      /* what desire() gave when it was last applied, or NULL */
+        const struct observation *last;    /* from the state, or NULL */
+        bool must_read;                    /* do not trust `last`: an earlier run died while changing it */
+};
+
+struct observe_args {
+        enum refresh refresh;
+        const struct wanted *wanted; /* by name in byte order */
+        size_t count;
+        struct arena *arena;
+};
+
+enum action { ACTION_NONE, ACTION_CREATE, ACTION_UPDATE, ACTION_REPLACE, ACTION_DELETE, ACTION_ADOPT };
+
+/* One field that differs. `path` is relative to spec. Absent sides are NULL. */
+struct field_change {
+        const char *path;
+        const struct value *before;
+        const struct value *after;
+        bool sensitive;
+};
+
+/* A guard's answer. Ids are those of docs/guards.md, static texts. */
+struct refusal {
+        const char *id;
+        const char *message;
+        const char *remedy;
+        const char **dependents; /* addresses */
+        size_t dependent_count;
+};
+
+struct change {
+        const char *address;
+        const struct kind *kind;
+        const char *name;
+        enum action action;
+        const char *reason;                 /* one line for people, or NULL */
+        const struct resource *resource;    /* manifest, NULL on delete */
+        const struct value *desired;        /* from desire(), NULL on delete */
+        const struct value *recorded;       /* what was last applied, or NULL */
+        const struct observation *observed; /* never NULL after observe; exists may be false */
+        struct field_change *fields;
+        size_t field_count;
+        struct refusal *refusals;
+        size_t refusal_count;
+        const char **depends_on; /* addresses of changes that come before this one */
+        size_t depends_on_count;
+};
+
+struct call_count {
+        const char *service; /* "lambda", "s3": static */
+        unsigned count;
+};
+#define CALL_COUNTS_MAX 8
+struct cost {
+        struct call_count calls[CALL_COUNTS_MAX];
+        size_t count;
+};
+/* Adds to the service's row. */
+void cost_add(struct cost *cost, const char *service, unsigned count);
+
+/*
+ * Where a change stands. The controller makes it zeroed (stage 0, with an arena of the change's own), keeps it between
+ * calls and writes `stage` and `data` into the journal; the provider does the rest.
+ */
+struct progress {
+        int stage;
+        int64_t not_before_ms;   /* out: monotonic; of no use to call again before. 0: at once */
+        const char *waiting_for; /* out: "to become active", for the progress line; static or in the arena; may be NULL */
+        unsigned attempts;       /* provider's: failed tries of this stage, reset by it when the stage moves on */
+        bool reserved;           /* provider's: a quota token for this stage is already ours */
+        int64_t stage_since_ms;  /* provider's: monotonic, for deadlines; 0 until set */
+        struct value *data;      /* provider's: small map of what later stages need (a revision); no secrets; may be NULL */
+        struct arena *arena;
+};
+
+enum step_result {
+        STEP_DONE = 0, /* the change is made; `ret_observed` is filled in */
+        STEP_AGAIN = 1 /* call again, not before progress->not_before_ms, with the stage that now stands there */
+};
+
+struct kind_ops {
+        enum kind_id kind;
+
+        /* Paths of desired specs that only the state knows, since the provider's API cannot tell them; ended by NULL. */
+        const char *const *recorded_only;
+        /* Paths that cannot change in place; ended by NULL. */
+        const char *const *immutable;
+
+        /*
+         * Pure. The spec to be compared and recorded: the manifest's, in the provider's terms, with what the stack
+         * adds (tags, role) and names resolved as `observed->resolved` says. `recorded` as in struct wanted.
+         */
+        int (*desire)(const struct provider *provider, const struct resource *resource,
+                      const struct observation *observed, const struct value *recorded, struct arena *arena,
+                      struct value **ret, struct error *err);
+        /* Pure. The calls that making this change takes when all goes well. */
+        void (*cost)(const struct provider *provider, const struct change *change, struct cost *ret);
+
+        /*
+         * One observation for each wanted name, in the same order, into `ret` (an array of args->count). What does not
+         * exist is an observation too (exists false). Stores nothing.
+         */
+        int (*observe)(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                       struct error *err);
+        /* The refusals that only the provider can know of (an image of no use ...), added to the change. May be NULL. */
+        int (*ask)(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
+        /*
+         * One stage: one call, or one poll. Returns enum step_result, or -1 with err: the change failed. Safe to be
+         * called again from stage 0 after a crash at any point: each stage looks at what is there or is idempotent.
+         * On STEP_DONE *ret_observed is what exists now, in progress->arena (exists false after a delete).
+         */
+        int (*step)(struct provider *provider, const struct change *change, struct progress *progress,
+                    struct observation *ret_observed, struct error *err);
+};
+
+struct provider_ops {
+        const char *name; /* "aws", "local" */
+
+        /* Checks the configuration, makes no call. */
+        int (*open)(const struct provider_config *config, struct provider **ret, struct error *err);
+        void (*close)(struct provider *provider); /* NULL is fine */
+        /* Who and where we are, by one call at the most; also fails where credentials are missing. */
+        int (*identify)(struct provider *provider, struct arena *arena, struct identity *ret, struct error *err);
+        /* NULL where this provider has nothing to do for the kind. */
+        const struct kind_ops *(*ops)(const struct provider *provider, enum kind_id kind);
+};
+
+#endif

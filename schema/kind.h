@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kinds of manifest and their fields, as data: one table from which loading, checking, defaults, the JSON Schema,
+ * `berth explain` and the reference documentation all come.
+ */
+#ifndef BERTH_SCHEMA_KIND_H
+#define BERTH_SCHEMA_KIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* In the order in which kinds are shown, and made: what comes later may depend on what comes before. */
+enum kind_id {
+        KIND_STACK,
+        KIND_RESOURCE_RANGE, /* narrows environments when manifests are loaded; nothing in the cloud */
+        KIND_IMAGE,
+        KIND_ENVIRONMENT,
+        KIND_WORKSPACE_POLICY,
+        KIND_AGENT,
+        KIND_SWARM,
+        KIND_COUNT
+};
+
+enum field_type {
+        FIELD_BOOLEAN,
+        FIELD_INTEGER,
+        FIELD_TEXT,
+        FIELD_LIST, /* of `item` */
+        FIELD_MAP,  /* free keys, values as `item` says */
+        FIELD_OBJECT, /* `fields` */
+        FIELD_ONE_OF  /* a text (as `item` says) or an object (`fields`): image, variables */
+};
+
+struct field {
+        const char *name;
+        enum field_type type;
+        bool required;
+        bool sensitive_item;    /* variables: {value, sensitive} objects may stand for texts */
+        int64_t minimum, maximum; /* of an integer; of a text, list or map its length; both 0 for no limit */
+        const int64_t *choices_integer; /* ended by -1 */
+        const char *const *choices_text; /* ended by NULL */
+        const char *default_text;  /* as it would be written in YAML; NULL for none */
+        const char *unit;          /* "MB", "seconds", "days" */
+        const char *pattern;       /* extended regular expression that a text must match as a whole */
+        const char *pattern_message; /* what the pattern asks, in words */
+        const char *reference;     /* the kind whose resource the text names */
+        const char *doc;           /* one or two sentences: meaning */
+        const struct field *item;
+        const struct field *fields; /* ended by a NULL name */
+        const struct field *keys;   /* of a map: a text field that each key must satisfy */
+};
+
+struct kind {
+        enum kind_id id;
+        const char *name;
+        const char *doc;
+        const struct field *fields; /* of spec, ended by a NULL name */
+        bool managed;               /* has something of its own at a provider */
+};
+
+extern const struct kind kinds[KIND_COUNT];
+
+const struct kind *kind_find(const char *name);                   /* exact; NULL where unknown */
+const struct kind *kind_find_loosely(const char *name);           /* any case, "env", "agents": for the command line */
+const struct field *field_find(const struct field *fields, const char *name);
+/* "memoryMB", "image.tag", "variables.X": the field a dotted path under spec means, or NULL. */
+const struct field *kind_field(const struct kind *kind, const char *path);
+
+#endif

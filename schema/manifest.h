@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Manifests, loaded and checked: the desired state.
+ *
+ *     manifests_load(path, &options, arena, &manifests, &diagnostics, &err)
+ *
+ * reads every manifest below `path`, checks each against its kind's fields and all of them against each other, fills
+ * in defaults, applies the ResourceRanges, and replaces references by what they mean. What comes out is complete:
+ * nobody after this looks at YAML or at another resource to know what an environment shall be.
+ *
+ * The spec of an Environment, complete:
+ *   description text?, image {prebuilt: NAME} | {repository, tag, follow: pin|tag} | {repository, digest}
+ *   (the reference to an Image is replaced by that Image's, with `follow` pin, and "image": its name),
+ *   memoryMB, workspaceStorageMB, timeoutSeconds, variables {NAME: text, sensitive ones marked}?,
+ *   reservedConcurrency?, logRetentionDays?, tenantIsolation, protect
+ * Of the other kinds: as design and `berth explain` say, defaults filled in. A WorkspacePolicy has `environments`, the
+ * sorted names its selector matches now (absent with {all: true}), beside `selector`.
+ */
+#ifndef BERTH_SCHEMA_MANIFEST_H
+#define BERTH_SCHEMA_MANIFEST_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "schema/diagnostic.h"
+#include "schema/kind.h"
+#include "schema/value.h"
+
+#include <stdint.h>
+
+struct resource {
+        const struct kind *kind;
+        const char *name;
+        const char *address;       /* "Kind/name" */
+        const struct value *labels;      /* map of texts, or NULL */
+        const struct value *annotations; /* map of texts, or NULL */
+        const struct value *spec;        /* map, complete as said above; never NULL */
+        uint16_t file;             /* index into files */
+        uint32_t line, column;     /* of the document's first key */
+};
+
+struct manifests {
+        struct arena *arena;       /* borrowed: where everything here lives */
+        const char *const *files;  /* as shown to the user */
+        size_t file_count;
+        struct resource *resources; /* by kind (enum kind_id), then by name in byte order */
+        size_t count;
+        const struct resource *stack; /* never NULL: "Stack/default" with defaults where none is declared */
+        /*
+         * References to environments that no manifest declares, which manifests_load() leaves to its caller when
+         * options.missing_environments is set: plan and apply refuse them (has-dependents) where the state has that
+         * environment, and report them as the error they are where it does not.
+         */
+        struct missing_reference {
+                const char *dependent;   /* "Agent/x" */
+                const char *environment; /* name */
+                struct diagnostic diagnostic; /* what validate would say */
+        } *missing;
+        size_t missing_count;
+};
+
+struct load_options {
+        const char *provider;      /* overrides the Stack's, or NULL */
+        bool missing_environments; /* gather them in `missing` instead of reporting them */
+};
+
+/*
+ * `path` is a file, a folder (searched recursively for *.yaml and *.yml; dot-folders skipped, links to folders not
+ * followed) or "-" for standard input. Returns 0 and the manifests where no error was diagnosed; -1 with kind
+ * ERROR_DIAGNOSED where some were (they are in `diagnostics`; err->message counts them), or with another kind where
+ * the path itself cannot be used. Warnings do not make it fail.
+ */
+int manifests_load(const char *path, const struct load_options *options, struct arena *arena,
+                   struct manifests *ret, struct diagnostics *diagnostics, struct error *err) MUST_USE;
+
+/* Binary search; NULL where there is none. */
+const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name);
+/* The slice of one kind: *ret_count resources from the returned one on. */
+const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind, size_t *ret_count);
+
+/* Splits "Kind/name"; *ret_name points into `address`. -1 where it is not one (err names the nearest kind). */
+int address_parse(const char *address, const struct kind **ret_kind, const char **ret_name, struct error *err) MUST_USE;
+
+#endif
