@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kinds of the AWS provider share: the client, the stack's names, and things read once for all of them.
+ * One file per kind: stack.c, environment.c, image.c, workspace_policy.c, binding.c (Agent and Swarm).
+ */
+#ifndef BERTH_PROVIDERS_AWS_PROVIDER_AWS_H
+#define BERTH_PROVIDERS_AWS_PROVIDER_AWS_H
+
+#include "providers/aws/client.h"
+#include "providers/provider.h"
+
+#include <pthread.h>
+
+struct provider {
+        struct arena *arena;         /* for the provider's life; only identify and observe may allocate in it */
+        struct aws_client *client;
+        const struct value *stack;   /* the Stack's spec */
+        const char *stack_name;
+        const char *prefix;          /* namePrefix */
+        const char *region;
+        const char *partition;
+        const char *account;         /* from identify; NULL before (desire and cost then leave names out) */
+        const char *bucket;          /* "{prefix}-workspaces-{account}-{region}"; NULL before identify */
+        const char *execution_role;  /* ARN: the Stack's executionRole, or the managed role's; NULL before identify */
+        bool manages_role;
+        bool manages_bucket;         /* createBucket */
+        pthread_mutex_t lifecycle_lock; /* one writer of the bucket's lifecycle document in this process */
+        struct binding_listing *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */
+};
+
+extern const struct kind_ops aws_stack_ops;            /* stack.c */
+extern const struct kind_ops aws_image_ops;            /* image.c */
+extern const struct kind_ops aws_environment_ops;      /* environment.c */
+extern const struct kind_ops aws_workspace_policy_ops; /* workspace_policy.c */
+extern const struct kind_ops aws_agent_ops;            /* binding.c */
+extern const struct kind_ops aws_swarm_ops;            /* binding.c */
+
+/* The tags of everything Berth makes: the Stack's `tags`, berth:stack, berth:kind, berth:name. A map of texts. */
+struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name, struct arena *arena);
+/* From a resource's tags (a map of texts): whose it is. *ret_owner as in struct observation. */
+enum ownership aws_ownership(const struct provider *provider, const struct value *tags, struct arena *arena,
+                             const char **ret_owner);
+/*
+ * Of observed tags, those that are ours to compare: every key in `desired` or `recorded`; somebody else's are left
+ * out. A map of texts.
+ */
+struct value *aws_tags_of_ours(const struct value *observed, const struct value *desired, const struct value *recorded,
+                               struct arena *arena);
+
+#endif
