@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# ./dev lint: the rules of the tree first (seconds), then the compilers (minutes). Every check runs and
+# says all that it found; the command fails if one of them found anything. Sourced by dev.
+
+# Headers of other projects, and how many modules (a .c and its .h) may include them. Tests are free.
+THIRD_PARTY=(
+    '<lmdb\.h> 1'
+    '<curl/ 1'
+    '<yaml\.h> 1'
+    '<git2\.h> 1'
+    '<libxml/ 1'
+    '<utf8proc\.h> 1'
+)
+# libcrypto is digests and signatures in more than one place; these are the places.
+OPENSSL_FILES='^(base/digest|providers/aws/(sigv4|credentials))\.c$'
+
+# No bound, no reentrancy, no error, or a shell: use what base/ has instead.
+BANNED='strcpy|strcat|strncpy|strncat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|localtime|gmtime|ctime|asctime|tmpnam|mktemp|system|popen|alloca'
+
+FAILED_CHECKS=()
+
+# check NAME COMMAND [ARGUMENT ...]: a check fails if it says anything on stdout, or by its exit code.
+check() {
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1) && [ -z "$output" ]; then
+        say "ok      $name"
+    else
+        say "FAILED  $name"
+        printf '%s\n' "$output" >&2
+        FAILED_CHECKS+=("$name")
+    fi
+}
+
+# The files that git knows and that are still there, one a line.
+tracked() {
+    local file
+    while IFS= read -r -d '' file; do
+        [ ! -f "$file" ] || printf '%s\n' "$file"
+    done < <(git -c safe.directory="$PWD" ls-files -z -- "$@")
+}
+
+# Files that become part of the program.
+product_files() { tracked '*.c' '*.h' | grep -Ev '^(tests|bench)/' || true; }
+
+each_folder_has_a_readme() {
+    local folder
+    tracked | sed -n 's|^\(.*\)/[^/]*$|\1|p' | sort -u |
+        grep -Ev '^(\.|docs)|/.*/' | while IFS= read -r folder; do
+        [ "$folder" = tests ] || [ -f "$folder/README.md" ] || echo "$folder/: no README.md"
+    done
+}
+
+each_source_says_its_licence() {
+    local file
+    tracked '*.c' '*.h' '*.py' '*.sh' '*.cmake' '*CMakeLists.txt' '*.yaml' dev bench/run .ci/run |
+        grep -Ev '^tests/(golden|fuzz|unit|e2e)/.*\.ya?ml$' | while IFS= read -r file; do
+        [ ! -s "$file" ] || head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' ||
+            echo "$file: no SPDX line on top"
+    done
+}
+
+third_party_stays_in_one_module() {
+    local row pattern most modules
+    for row in "${THIRD_PARTY[@]}"; do
+        pattern=${row% *} most=${row##* }
+        modules=$(product_files | xargs -r grep -lE "^#include $pattern" | sed 's/\.[ch]$//' | sort -u || true)
+        [ "$(grep -c . <<<"$modules")" -le "$most" ] ||
+            printf '%s is included in more than %s module:\n%s\n' "$pattern" "$most" "$modules"
+    done
+    product_files | xargs -r grep -lE '^#include <openssl/' | grep -Ev "$OPENSSL_FILES" |
+        sed 's|$|: includes openssl, and is not among the files that may|' || true
+}
+
+nothing_banned_is_called() { product_files | xargs -r grep -nEw "($BANNED) ?\(" || true; }
+
+each_header_compiles_alone() {
+    local flags
+    read -ra flags < <(pkg-config --cflags jansson lmdb libcurl libxml-2.0 libcrypto yaml-0.1 libutf8proc cmocka)
+    tracked '*.h' | xargs -r -P "$(nproc)" -I '{}' clang -fsyntax-only -x c -std=c17 -D_GNU_SOURCE -Wall -Wextra \
+        -Werror -I. -Itests/unit "${flags[@]}" '{}'
+}
+
+formatting() { tracked '*.c' '*.h' | xargs -r clang-format --dry-run -Werror; }
+
+clang_builds_it() { build clang all 2>&1 | grep -v '^dev: building'; [ "${PIPESTATUS[0]}" -eq 0 ]; }
+
+clang_tidy() {
+    sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' build/clang/compile_commands.json | sort -u |
+        xargs -r -P "$(nproc)" -n 4 clang-tidy -p build/clang --quiet 2>/dev/null
+}
+
+run_lint() {
+    need_lint
+    check "each folder has a README.md" each_folder_has_a_readme
+    check "each source has its SPDX line" each_source_says_its_licence
+    check "third-party headers stay in one module" third_party_stays_in_one_module
+    check "no banned function is called" nothing_banned_is_called
+    check "formatting" formatting
+    check "each header compiles alone" each_header_compiles_alone
+    check "clang builds everything without a warning" clang_builds_it
+    check "clang-tidy" clang_tidy
+    [ ${#FAILED_CHECKS[@]} -eq 0 ] || die "failed: $(printf '%s; ' "${FAILED_CHECKS[@]}")"
+    say "lint found nothing"
+}

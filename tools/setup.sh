@@ -1,0 +1,98 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# What every command of ./dev shares: messages, packages, the Python environment, builds.
+# Sourced from the project's root, under `set -euo pipefail`.
+
+BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev
+    libjansson-dev liblmdb-dev libxml2-dev libcmocka-dev libutf8proc-dev git ca-certificates)
+TEST_PACKAGES=(python3 python3-venv skopeo)
+LINT_PACKAGES=(clang clang-format clang-tidy)
+
+VENV=build/venv
+
+say() { printf 'dev: %s\n' "$*" >&2; }
+die() {
+    say "$*"
+    exit 1
+}
+
+missing_packages() {
+    local package
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed$' || echo "$package"
+    done
+}
+
+# Installs the packages named that are not installed yet.
+need_packages() {
+    if ! command -v dpkg-query >/dev/null; then
+        say "not a Debian system: taking these to be installed: $*"
+        return
+    fi
+    local missing
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$(id -u)" -ne 0 ]; then
+        say "these packages are missing; run this, then try again:"
+        die "  sudo apt-get install -y --no-install-recommends ${missing[*]}"
+    fi
+    say "installing ${missing[*]}"
+    apt_get update
+    apt_get install --no-install-recommends "${missing[@]}"
+}
+
+# Quiet unless it fails; waits for another apt that holds the lock.
+apt_get() {
+    local log
+    log=$(mktemp)
+    if ! DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
+        "$@" </dev/null >"$log" 2>&1; then
+        cat "$log" >&2
+        rm -f "$log"
+        die "apt-get $1 failed"
+    fi
+    rm -f "$log"
+}
+
+# The virtual environment is made from the pinned list alone, and again only when that list has changed.
+need_python() {
+    local requirements=tests/e2e/requirements.txt wanted
+    wanted=$(sha256sum <"$requirements")
+    [ "$(cat "$VENV/.requirements.sha256" 2>/dev/null)" != "$wanted" ] || return 0
+    say "installing the packages of $requirements into $VENV"
+    [ -x "$VENV/bin/pip" ] || /usr/bin/python3 -m venv --clear "$VENV"
+    "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input --requirement "$requirements" \
+        </dev/null >&2 || die "pip could not install $requirements"
+    echo "$wanted" >"$VENV/.requirements.sha256"
+}
+
+need_build() { need_packages "${BUILD_PACKAGES[@]}"; }
+
+need_tests() {
+    need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    need_python
+}
+
+need_lint() { need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}"; }
+
+# build PRESET [TARGET ...]: quiet about configuring unless that fails.
+build() {
+    local preset=$1 log=build/configure-$1.log target arguments=()
+    shift
+    mkdir -p build
+    if ! cmake --preset "$preset" >"$log" 2>&1; then
+        cat "$log" >&2
+        die "cmake could not configure the preset $preset"
+    fi
+    for target in "$@"; do
+        arguments+=(--target "$target")
+    done
+    say "building preset $preset"
+    cmake --build --preset "$preset" "${arguments[@]}" -- --quiet >&2 || die "the build of preset $preset failed"
+}
+
+run_setup() {
+    need_tests
+    [ "${1:-}" != lint ] || need_lint
+    say "everything is installed"
+}

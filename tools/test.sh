@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# ./dev test: build, ctest, pytest. Sourced by dev. pytest runs last, so that its closing line is the run's.
+
+# A sanitizer's report must fail the test in which it happens: Berth's own exit codes are 0 to 4, so this is
+# none of them, and a test that expects 1 does not take a crash for it.
+sanitizer_environment() {
+    local common=exitcode=86:halt_on_error=1
+    export ASAN_OPTIONS=$common:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1
+    export UBSAN_OPTIONS=$common:print_stacktrace=1
+    export TSAN_OPTIONS=$common:second_deadlock_stack=1
+    export LSAN_OPTIONS=exitcode=86
+}
+
+run_test() {
+    local preset=dev unit=yes e2e=yes failed=0 arguments=() paths=(tests/e2e)
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --preset)
+            [ $# -ge 2 ] || die "--preset needs a name"
+            preset=$2
+            shift
+            ;;
+        --preset=*) preset=${1#*=} ;;
+        --unit) e2e=no ;;
+        --e2e) unit=no ;;
+        *)
+            # A test named by its file takes the place of the whole suite.
+            [ ! -e "${1%%::*}" ] || paths=()
+            arguments+=("$1")
+            ;;
+        esac
+        shift
+    done
+
+    need_tests
+    build "$preset"
+    sanitizer_environment
+
+    if [ "$unit" = yes ]; then
+        say "unit tests"
+        ctest --preset "$preset" || failed=$?
+    fi
+    if [ "$e2e" = yes ]; then
+        say "end-to-end tests"
+        local code=0
+        BERTH_BIN=$PWD/build/$preset/berth PYTHONPATH=tests/e2e PYTHONPYCACHEPREFIX=$PWD/build/pycache \
+            "$VENV/bin/python" -m pytest -o cache_dir="$PWD/build/pytest-cache" "${paths[@]}" "${arguments[@]}" ||
+            code=$?
+        [ "$failed" -eq 0 ] || say "the unit tests failed too: ctest's list stands above pytest's output"
+        [ "$code" -eq 0 ] || failed=$code
+    fi
+    return "$failed"
+}
