@@ -47,7 +47,7 @@ product_files() { tracked '*.c' '*.h' | grep -Ev '^(tests|bench)/' || true; }
 each_folder_has_a_readme() {
     local folder
     tracked | sed -n 's|^\(.*\)/[^/]*$|\1|p' | sort -u |
-        grep -Ev '^(\.|docs)|/.*/' | while IFS= read -r folder; do
+        grep -Ev '^(\.|docs|examples/manifests)|/.*/' | while IFS= read -r folder; do
         [ "$folder" = tests ] || [ -f "$folder/README.md" ] || echo "$folder/: no README.md"
     done
 }
