@@ -1,0 +1,110 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# ./dev demo: the example stack against a stand-in for AWS on this machine. Sourced by dev.
+#
+# MiniStack plays AWS; the tests' proxy stands in front of it, adds what MiniStack lacks, and refuses what AWS would
+# refuse. Both listen on the loopback only. Whatever is started here is ended by its id when the demo ends, however it
+# ends.
+
+DEMO=build/demo
+DEMO_PIDS=()
+
+stop_demo() {
+    local pid
+    for pid in "${DEMO_PIDS[@]}"; do
+        kill "$pid" 2>/dev/null || true
+    done
+    for pid in "${DEMO_PIDS[@]}"; do
+        wait "$pid" 2>/dev/null || true
+    done
+    DEMO_PIDS=()
+}
+
+chapter() { printf '\n%s== %s ==%s\n' "$BOLD" "$*" "$PLAIN"; }
+
+# Shows a command as one would type it, and runs it.
+typed() {
+    printf '\n%s$ %s%s\n' "$DIM" "$*" "$PLAIN"
+    "$@"
+}
+
+free_port() {
+    /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# wait_for WHAT PID COMMAND ...: until the command succeeds; fails where the process has ended, or after 30 s.
+wait_for() {
+    local what=$1 pid=$2 i
+    shift 2
+    for ((i = 0; i < 150; i++)); do
+        ! "$@" >/dev/null 2>&1 || return 0
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.2
+    done
+    die "$what did not start; see $DEMO_LOGS"
+}
+
+answers() { (: <"/dev/tcp/127.0.0.1/$1"); }
+
+# Starts the stand-in and the proxy, and points AWS's own variables at them.
+start_aws() {
+    local aws_port proxy_port
+    aws_port=$(free_port)
+    GATEWAY_PORT=$aws_port BIND_HOST=127.0.0.1 "$VENV/bin/ministack" >"$DEMO_LOGS/ministack.log" 2>&1 </dev/null &
+    DEMO_PIDS+=($!)
+    wait_for MiniStack $! answers "$aws_port"
+
+    proxy_port=$(free_port)
+    PYTHONPATH=tests/e2e "$VENV/bin/python" -m proxy --upstream "http://127.0.0.1:$aws_port" --flavor ministack \
+        --port "$proxy_port" >"$DEMO_LOGS/proxy.log" 2>&1 </dev/null &
+    DEMO_PIDS+=($!)
+    wait_for "the proxy" $! answers "$proxy_port"
+
+    unset AWS_PROFILE AWS_SESSION_TOKEN
+    export AWS_ENDPOINT_URL=http://127.0.0.1:$proxy_port AWS_REGION=eu-central-1 AWS_DEFAULT_REGION=eu-central-1
+    export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_EC2_METADATA_DISABLED=true
+    say "pushing the images that the example stack runs"
+    "$VENV/bin/python" examples/push-images --create "127.0.0.1:$aws_port" >"$DEMO_LOGS/images.log"
+}
+
+run_demo() {
+    BOLD='' DIM='' PLAIN=''
+    if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+        BOLD=$'\e[1m' DIM=$'\e[36m' PLAIN=$'\e[0m'
+    fi
+
+    need_tests
+    build release berth
+    rm -rf "$DEMO"
+    DEMO_LOGS=$PWD/$DEMO/logs
+    mkdir -p "$DEMO_LOGS"
+    cp -R examples/manifests "$DEMO/northlight"
+    trap stop_demo EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    say "starting a stand-in for AWS on this machine"
+    start_aws
+
+    local PATH=$PWD/build/release:$PATH
+    cd "$DEMO/northlight" || exit
+
+    chapter "A research company's stack: 13 environments, 26 agents, 3 swarms"
+    typed find . -name '*.yaml'
+    typed berth validate
+
+    chapter "What would change in the empty account"
+    typed berth plan
+
+    chapter "Make it so"
+    typed berth apply --yes
+
+    chapter "Nothing is left to do"
+    typed berth plan
+
+    chapter "One number changes in one file"
+    typed sed -i 's/memoryMB: 5307/memoryMB: 7076/' data/environments.yaml
+    typed berth plan
+    typed berth apply --yes
+
+    printf '\nThe manifests and the state of this demonstration are in %s.\n' "$DEMO/northlight"
+}
