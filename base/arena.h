@@ -20,8 +20,8 @@ void *arena_alloc(struct arena *arena, size_t size);
 /* The same for `count` items of `size` bytes; aborts where the product overflows. */
 void *arena_array(struct arena *arena, size_t count, size_t size);
 
-char *arena_strdup(struct arena *arena, const char *text);                   /* NULL gives NULL */
-char *arena_strndup(struct arena *arena, const char *text, size_t length);   /* bytes may include NUL */
+char *arena_strdup(struct arena *arena, const char *text);                 /* NULL gives NULL */
+char *arena_strndup(struct arena *arena, const char *text, size_t length); /* bytes may include NUL */
 char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Bytes taken from the system so far, for benchmarks and tests. */

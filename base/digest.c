@@ -30,7 +30,8 @@ void digest_md5(const void *data, size_t length, uint8_t result[MD5_SIZE]) {
         digest(EVP_md5(), data, length, result);
 }
 
-void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length, uint8_t mac[SHA256_SIZE]) {
+void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,
+                        uint8_t mac[SHA256_SIZE]) {
         unsigned int size = SHA256_SIZE;
 
         if (!HMAC(EVP_sha256(), key, (int)key_length, data, length, mac, &size) || size != SHA256_SIZE)

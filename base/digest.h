@@ -15,7 +15,8 @@ void digest_sha256(const void *data, size_t length, uint8_t digest[SHA256_SIZE])
 void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE]);
 void digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]);
 void digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]);
-void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length, uint8_t mac[SHA256_SIZE]);
+void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,
+                        uint8_t mac[SHA256_SIZE]);
 
 /* Lower-case hex; `hex` takes 2 * length + 1 bytes. */
 void digest_hex(const uint8_t *bytes, size_t length, char *hex);

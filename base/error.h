@@ -21,7 +21,8 @@ enum error_kind {
 
 struct error {
         enum error_kind kind;
-        char message[2048]; /* one or more lines without a trailing newline; truncated at the end if too long */
+        char message
+                [2048]; /* one or more lines without a trailing newline; truncated at the end if too long */
 };
 
 /* Both return -1, so that a caller can write `return error_set(err, ...)`. `err` must not be NULL. */

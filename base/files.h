@@ -12,7 +12,8 @@
 int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) MUST_USE;
 
 /* Writes a new file beside `path`, syncs it and renames it over `path`; mode as for open(2). */
-int file_write_atomic(const char *path, const void *data, size_t length, unsigned mode, struct error *err) MUST_USE;
+int file_write_atomic(const char *path, const void *data, size_t length, unsigned mode,
+                      struct error *err) MUST_USE;
 
 /* Makes the folder and its parents, mode 0700 where they are new. */
 int folder_make(const char *path, struct error *err) MUST_USE;

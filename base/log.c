@@ -25,12 +25,12 @@ static void write_line(enum log_level level, const char *prefix, const char *for
         fprintf(stderr, "%s%s\n", prefix, line);
 }
 
-#define DEFINE_LOG(name, level, prefix)                      \
-        void name(const char *format, ...) {                 \
-                va_list arguments;                           \
-                va_start(arguments, format);                 \
+#define DEFINE_LOG(name, level, prefix)                       \
+        void name(const char *format, ...) {                  \
+                va_list arguments;                            \
+                va_start(arguments, format);                  \
                 write_line(level, prefix, format, arguments); \
-                va_end(arguments);                           \
+                va_end(arguments);                            \
         }
 
 DEFINE_LOG(log_error, LOG_LEVEL_ERROR, "error: ")

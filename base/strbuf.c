@@ -28,7 +28,8 @@ static bool reserve(struct strbuf *buffer, size_t extra) {
         size_t need, capacity;
         char *data;
 
-        if (__builtin_add_overflow(buffer->length, extra, &need) || __builtin_add_overflow(need, (size_t)1, &need))
+        if (__builtin_add_overflow(buffer->length, extra, &need) ||
+            __builtin_add_overflow(need, (size_t)1, &need))
                 abort();
         if (buffer->limit && need - 1 > buffer->limit) {
                 buffer->overflow = true;

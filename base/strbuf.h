@@ -19,7 +19,8 @@ struct strbuf {
         bool overflow;
 };
 
-#define STRBUF_INIT { 0 }
+#define STRBUF_INIT \
+        { 0 }
 #define STRBUF_CLEANUP __attribute__((cleanup(strbuf_release)))
 
 void strbuf_release(struct strbuf *buffer); /* may be used again afterwards */

@@ -55,7 +55,8 @@ int text_columns(const char *text, size_t length) {
 
         for (size_t i = 0; i < length;) {
                 utf8proc_int32_t codepoint;
-                utf8proc_ssize_t size = utf8proc_iterate(bytes + i, (utf8proc_ssize_t)(length - i), &codepoint);
+                utf8proc_ssize_t size =
+                        utf8proc_iterate(bytes + i, (utf8proc_ssize_t)(length - i), &codepoint);
 
                 if (size <= 0) {
                         columns++;

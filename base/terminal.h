@@ -7,7 +7,16 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_GREEN, STYLE_YELLOW, STYLE_BLUE, STYLE_CYAN };
+enum style {
+        STYLE_PLAIN,
+        STYLE_BOLD,
+        STYLE_DIM,
+        STYLE_RED,
+        STYLE_GREEN,
+        STYLE_YELLOW,
+        STYLE_BLUE,
+        STYLE_CYAN
+};
 
 /* Columns of the terminal behind `stream`, from it or COLUMNS; 80 where there is none. */
 int terminal_width(FILE *stream);

@@ -34,13 +34,13 @@ struct provider; /* each provider's own */
 
 struct provider_config {
         const char *stack_name;
-        const struct value *stack;  /* the Stack's spec, complete; borrowed for the provider's life */
-        const struct clock *clock;  /* borrowed */
+        const struct value *stack; /* the Stack's spec, complete; borrowed for the provider's life */
+        const struct clock *clock; /* borrowed */
 };
 
 /* Where the provider's resources live: a plan made for one place is not applied to another. */
 struct identity {
-        const char *account;   /* AWS account id, or the host */
+        const char *account; /* AWS account id, or the host */
         const char *region;
         const char *principal; /* who we are there: an ARN; NULL where the provider has no such thing */
 };
@@ -66,24 +66,26 @@ enum health {
 struct observation {
         const char *name;
         bool exists;
-        const char *id;          /* the provider's own name: an ARN, a bucket; NULL where nothing exists */
-        const char *fingerprint; /* changes whenever the resource does, cheap to list: RevisionId, ETag; may be NULL */
+        const char *id; /* the provider's own name: an ARN, a bucket; NULL where nothing exists */
+        const char *
+                fingerprint; /* changes whenever the resource does, cheap to list: RevisionId, ETag; may be NULL */
         enum ownership ownership;
-        const char *owner;       /* for people: "stack research", or NULL */
+        const char *owner; /* for people: "stack research", or NULL */
         enum health health;
         const char *health_reason;
         const struct value *spec;  /* in the shape that desire() gives; NULL where nothing exists */
         const struct value *extra; /* provider's own notes that the next run shall see again, or NULL */
-        const struct value *resolved; /* what the desired spec's names mean today (image digests, problems), or NULL */
+        const struct value
+                *resolved; /* what the desired spec's names mean today (image digests, problems), or NULL */
 };
 
 /* A name that the manifests declare or the state recorded. */
 struct wanted {
         const char *name;
-        const struct resource *desired;    /* NULL where no manifest declares it any more */
-        const struct value *recorded;      /* what desire() gave when it was last applied, or NULL */
-        const struct observation *last;    /* from the state, or NULL */
-        bool must_read;                    /* do not trust `last`: an earlier run died while changing it */
+        const struct resource *desired; /* NULL where no manifest declares it any more */
+        const struct value *recorded;   /* what desire() gave when it was last applied, or NULL */
+        const struct observation *last; /* from the state, or NULL */
+        bool must_read;                 /* do not trust `last`: an earlier run died while changing it */
 };
 
 struct observe_args {
@@ -148,18 +150,21 @@ void cost_add(struct cost *cost, const char *service, unsigned count);
  */
 struct progress {
         int stage;
-        int64_t not_before_ms;   /* out: monotonic; of no use to call again before. 0: at once */
-        const char *waiting_for; /* out: "to become active", for the progress line; static or in the arena; may be NULL */
-        unsigned attempts;       /* provider's: failed tries of this stage, reset by it when the stage moves on */
-        bool reserved;           /* provider's: a quota token for this stage is already ours */
-        int64_t stage_since_ms;  /* provider's: monotonic, for deadlines; 0 until set */
-        struct value *data;      /* provider's: small map of what later stages need (a revision); no secrets; may be NULL */
+        int64_t not_before_ms; /* out: monotonic; of no use to call again before. 0: at once */
+        const char *
+                waiting_for; /* out: "to become active", for the progress line; static or in the arena; may be NULL */
+        unsigned attempts; /* provider's: failed tries of this stage, reset by it when the stage moves on */
+        bool reserved;     /* provider's: a quota token for this stage is already ours */
+        int64_t stage_since_ms; /* provider's: monotonic, for deadlines; 0 until set */
+        struct value *
+                data; /* provider's: small map of what later stages need (a revision); no secrets; may be NULL */
         struct arena *arena;
 };
 
 enum step_result {
         STEP_DONE = 0, /* the change is made; `ret_observed` is filled in */
-        STEP_AGAIN = 1 /* call again, not before progress->not_before_ms, with the stage that now stands there */
+        STEP_AGAIN =
+                1 /* call again, not before progress->not_before_ms, with the stage that now stands there */
 };
 
 struct kind_ops {
@@ -204,7 +209,10 @@ struct provider_ops {
         int (*open)(const struct provider_config *config, struct provider **ret, struct error *err);
         void (*close)(struct provider *provider); /* NULL is fine */
         /* Who and where we are, by one call at the most; also fails where credentials are missing. */
-        int (*identify)(struct provider *provider, struct arena *arena, struct identity *ret, struct error *err);
+        int (*identify)(struct provider *provider, struct arena *arena, struct identity *ret,
+                        struct error *err);
+        /* The least time, in milliseconds, that the provider's quotas allow for these calls. Pure. May be NULL: none. */
+        int64_t (*floor_ms)(const struct cost *cost);
         /* NULL where this provider has nothing to do for the kind. */
         const struct kind_ops *(*ops)(const struct provider *provider, enum kind_id kind);
 };

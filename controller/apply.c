@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/apply.h"
+
+#include "controller/history.h"
+#include "controller/record.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct work {
+        struct subject *subject;
+        struct change *change;
+        struct progress progress;
+        int journaled_stage; /* the last one whose intent is in the journal; -1: none */
+        int64_t started_ms;
+        bool started;
+};
+
+struct applying {
+        const struct apply_args *args;
+        struct plan *plan;
+        struct state *state;
+        struct provider *provider;
+        const struct clock *clock;
+        uint64_t run;
+        int64_t started_ms;
+        struct work *works;
+        struct apply_result *result;
+};
+
+static int64_t wall_now(const struct applying *applying) {
+        return applying->clock->wall_ms(applying->clock);
+}
+
+static int64_t monotonic_now(const struct applying *applying) {
+        return applying->clock->monotonic_ms(applying->clock);
+}
+
+static int write_journal(struct applying *applying, const struct work *work, bool answered, int stage,
+                         struct error *err) {
+        struct journal_entry entry = {
+                .run = applying->run,
+                .address = work->change->address,
+                .action = action_name(work->change->action),
+                .stage = stage,
+                .answered = answered,
+                .data = work->progress.data,
+                .at_ms = wall_now(applying),
+        };
+        struct state_op op = {
+                .type = answered ? STATE_JOURNAL_ANSWER : STATE_JOURNAL_BEGIN,
+                .journal = &entry,
+        };
+
+        return state_commit(applying->state, &op, 1, err);
+}
+
+static int finish(struct applying *applying, struct work *work, const struct observation *observed,
+                  struct error *err) {
+        struct record_writer writer;
+
+        record_writer_init(&writer, applying->plan->provider_name, wall_now(applying));
+        if (work->change->action == ACTION_DELETE)
+                record_forget(&writer, work->subject);
+        else
+                record_applied(&writer, work->subject, observed);
+        return state_commit(applying->state, writer.ops, writer.count, err);
+}
+
+/* After a failure nothing that was known of the resource can be trusted; the next run reads it. */
+static void give_up(struct applying *applying, struct work *work, struct error *err) {
+        struct record_writer writer;
+        struct error second;
+
+        record_writer_init(&writer, applying->plan->provider_name, wall_now(applying));
+        record_failed(&writer, work->subject, work->progress.stage > 0 || work->progress.attempts > 0);
+        if (state_commit(applying->state, writer.ops, writer.count, &second) < 0)
+                error_context(err, "%s; besides", second.message);
+}
+
+static void begin(struct applying *applying, struct work *work) {
+        if (work->started)
+                return;
+        work->started = true;
+        work->started_ms = monotonic_now(applying);
+        work->journaled_stage = -1;
+        work->progress.arena = arena_new();
+}
+
+static int take_step(struct applying *applying, struct work *work, struct turn *turn, struct error *err) {
+        struct observation observed = { 0 };
+        int stage = work->progress.stage, result;
+
+        if (work->change->action == ACTION_DELETE && !work->change->observed->exists) {
+                turn->done = true;
+                return finish(applying, work, &observed, err);
+        }
+        if (work->journaled_stage != stage) {
+                if (write_journal(applying, work, false, stage, err) < 0)
+                        return -1;
+                work->journaled_stage = stage;
+        }
+        work->progress.not_before_ms = 0;
+        result = work->subject->ops->step(applying->provider, work->change, &work->progress, &observed, err);
+        turn->begun = work->progress.stage > 0 || work->progress.attempts > 0;
+        if (result < 0) {
+                give_up(applying, work, err);
+                return -1;
+        }
+        if (result == STEP_DONE) {
+                turn->done = true;
+                return finish(applying, work, &observed, err);
+        }
+        turn->queued = work->progress.reserved && work->progress.attempts == 0;
+        turn->not_before_ms = work->progress.not_before_ms;
+        if (work->progress.stage != stage)
+                return write_journal(applying, work, true, stage, err);
+        return 0;
+}
+
+static int run_job(void *context, size_t job, struct turn *turn) {
+        struct applying *applying = context;
+        struct work *work = &applying->works[job];
+
+        begin(applying, work);
+        return take_step(applying, work, turn, &applying->result->changes[job].error);
+}
+
+static void job_ended(void *context, size_t job, enum job_outcome outcome) {
+        struct applying *applying = context;
+        struct work *work = &applying->works[job];
+        struct change_result *result = &applying->result->changes[job];
+        const struct apply_watcher *watcher = applying->args->watcher;
+
+        result->outcome = outcome;
+        result->refused = change_is_refused(work->change);
+        if (work->started)
+                result->duration_ms = monotonic_now(applying) - work->started_ms;
+        applying->result->done += outcome == JOB_DONE;
+        applying->result->failed += outcome == JOB_FAILED;
+        applying->result->refused += result->refused;
+        applying->result->skipped += outcome != JOB_DONE && outcome != JOB_FAILED && !result->refused;
+        if (watcher && watcher->ended)
+                watcher->ended(watcher->context, work->change, result);
+        if (outcome != JOB_NOT_STARTED) {
+                arena_free(work->progress.arena);
+                work->progress.arena = NULL;
+        }
+}
+
+static void watch_jobs(void *context, const struct executor_stats *stats) {
+        struct applying *applying = context;
+        const struct apply_watcher *watcher = applying->args->watcher;
+
+        if (watcher && watcher->progress)
+                watcher->progress(watcher->context, stats, monotonic_now(applying) - applying->started_ms);
+}
+
+/* Position of each change among the plan's changes, by subject. */
+static size_t *index_changes(const struct plan *plan, struct arena *arena) {
+        size_t *positions = arena_array(arena, plan->subject_count + 1, sizeof(*positions));
+
+        for (size_t i = 0; i < plan->change_count; i++) {
+                const struct change *change = plan->changes[i];
+
+                positions[plan_subject_of(plan, change->kind->id, change->name) - plan->subjects] = i;
+        }
+        return positions;
+}
+
+static struct job *make_jobs(struct applying *applying, struct arena *arena) {
+        struct plan *plan = applying->plan;
+        size_t *positions = index_changes(plan, arena);
+        struct job *jobs = arena_array(arena, plan->change_count + 1, sizeof(*jobs));
+
+        for (size_t i = 0; i < plan->change_count; i++) {
+                struct change *change = plan->changes[i];
+                size_t *after = arena_array(arena, change->depends_on_count + 1, sizeof(*after));
+
+                for (size_t k = 0; k < change->depends_on_count; k++)
+                        after[k] = positions[plan_subject(plan, change->depends_on[k]) - plan->subjects];
+                jobs[i] = (struct job){
+                        .after = after,
+                        .after_count = change->depends_on_count,
+                        .lane = (unsigned)change->kind->id % EXECUTOR_LANES,
+                        .excluded = change_is_refused(change),
+                };
+                applying->works[i] = (struct work){
+                        .subject = plan_subject_of(plan, change->kind->id, change->name),
+                        .change = change,
+                };
+        }
+        return jobs;
+}
+
+/* Jobs that an interrupt kept from starting left at most an intent in the journal: nothing was sent. */
+static int withdraw_intents(struct applying *applying, struct arena *arena, struct error *err) {
+        size_t total = applying->plan->change_count, count = 0;
+        struct state_op *ops = arena_array(arena, total + 1, sizeof(*ops));
+
+        for (size_t i = 0; i < total; i++) {
+                struct work *work = &applying->works[i];
+
+                if (applying->result->changes[i].outcome != JOB_NOT_STARTED || !work->progress.arena)
+                        continue;
+                arena_free(work->progress.arena);
+                work->progress.arena = NULL;
+                ops[count++] =
+                        (struct state_op){ .type = STATE_JOURNAL_END, .address = work->change->address };
+        }
+        return count ? state_commit(applying->state, ops, count, err) : 0;
+}
+
+/* What needed no change, but of which the state did not know yet that it is as it shall be. */
+static int settle(struct applying *applying, struct arena *arena, struct error *err) {
+        struct plan *plan = applying->plan;
+        struct state_op *ops = arena_array(arena, plan->subject_count * RECORD_WRITER_MAX + 1, sizeof(*ops));
+        size_t count = 0;
+
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                struct record_writer *writer;
+
+                if (!record_is_stale(&plan->subjects[i]))
+                        continue;
+                writer = arena_alloc(arena, sizeof(*writer));
+                record_writer_init(writer, plan->provider_name, wall_now(applying));
+                if (plan->subjects[i].desired)
+                        record_applied(writer, &plan->subjects[i], &plan->subjects[i].observed);
+                else
+                        record_forget(writer, &plan->subjects[i]);
+                memcpy(ops + count, writer->ops, writer->count * sizeof(*ops));
+                count += writer->count;
+        }
+        return count ? state_commit(applying->state, ops, count, err) : 0;
+}
+
+static int write_identity(struct applying *applying, struct error *err) {
+        const struct plan *plan = applying->plan;
+        struct state_op ops[3] = {
+                { .type = STATE_PUT_META, .meta = { "stack", plan->stack_name } },
+                { .type = STATE_PUT_META, .meta = { "account", plan->identity.account } },
+                { .type = STATE_PUT_META, .meta = { "region", plan->identity.region } },
+        };
+        size_t count = plan->identity.account && plan->identity.region ? 3 : 1;
+
+        return state_commit(applying->state, ops, count, err);
+}
+
+static int carry_out(struct applying *applying, struct arena *arena, struct error *err) {
+        static const struct executor_ops ops = { .run = run_job, .ended = job_ended, .watch = watch_jobs };
+        struct plan *plan = applying->plan;
+        struct job *jobs = make_jobs(applying, arena);
+
+        if (write_identity(applying, err) < 0 || settle(applying, arena, err) < 0)
+                return -1;
+        executor_run(&ops, applying, jobs, plan->change_count, applying->args->parallel, applying->clock);
+        return withdraw_intents(applying, arena, err);
+}
+
+int apply_plan(const struct apply_args *args, struct arena *arena, struct apply_result *ret,
+               struct error *err) {
+        struct plan *plan = args->plan;
+        struct apply_result result = { 0 };
+        struct applying applying = {
+                .args = args,
+                .plan = plan,
+                .state = args->planning->state,
+                .provider = args->planning->provider,
+                .clock = args->planning->clock,
+                .result = &result,
+        };
+
+        result.changes = arena_array(arena, plan->change_count + 1, sizeof(*result.changes));
+        applying.works = arena_array(arena, plan->change_count + 1, sizeof(*applying.works));
+        applying.started_ms = monotonic_now(&applying);
+        if (state_new_run(applying.state, &applying.run, err) < 0)
+                return -1;
+        result.run = applying.run;
+        if (history_begin(args, &result, wall_now(&applying), err) < 0)
+                return -1;
+        if (carry_out(&applying, arena, err) < 0)
+                return -1;
+        result.interrupted = interrupt_count() > 0;
+        result.duration_ms = monotonic_now(&applying) - applying.started_ms;
+        if (history_end(args, &result, wall_now(&applying), err) < 0)
+                return -1;
+        *ret = result;
+        return 0;
+}

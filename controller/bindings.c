@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/internal.h"
+
+#include <string.h>
+
+const char *bound_environment(const struct kind *kind, const struct value *spec) {
+        if (kind->id != KIND_AGENT && kind->id != KIND_SWARM)
+                return NULL;
+        return value_get_text(spec, "environment");
+}
+
+/* The first binding whose environment is not before `environment`: they are sorted by it. */
+static size_t first_not_before(const struct planning *planning, const char *environment) {
+        size_t low = 0, high = planning->binding_count;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (strcmp(planning->bindings[middle].environment, environment) < 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+const struct binding *bindings_of(const struct planning *planning, const char *environment,
+                                  size_t *ret_count) {
+        size_t start = first_not_before(planning, environment), end = start;
+
+        while (end < planning->binding_count && strcmp(planning->bindings[end].environment, environment) == 0)
+                end++;
+        *ret_count = end - start;
+        return planning->bindings + start;
+}

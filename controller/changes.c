@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From desired, recorded and observed to what has to be done with each subject. Pure. */
+#include "controller/diff.h"
+#include "controller/internal.h"
+
+#include <string.h>
+
+/* Ours by its marks, or by our own record of that very resource where somebody took the marks away. */
+static bool is_ours(const struct subject *subject) {
+        const struct observation *observed = &subject->observed;
+
+        if (observed->ownership == OWNER_SELF)
+                return true;
+        return observed->ownership == OWNER_NONE && subject->record && subject->record->id && observed->id &&
+               strcmp(subject->record->id, observed->id) == 0;
+}
+
+static struct change *new_change(struct planning *planning, struct subject *subject, enum action action,
+                                 const char *reason) {
+        struct change *change = arena_alloc(planning->arena, sizeof(*change));
+
+        *change = (struct change){
+                .address = subject->address,
+                .kind = subject->kind,
+                .name = subject->name,
+                .action = action,
+                .reason = reason,
+                .resource = subject->desired,
+                .desired = subject->wish,
+                .recorded = subject->record ? subject->record->spec : NULL,
+                .observed = &subject->observed,
+        };
+        subject->change = change;
+        return change;
+}
+
+static void compare(struct planning *planning, const struct subject *subject, struct field_change **ret,
+                    size_t *ret_count) {
+        struct diff_args args = {
+                .desired = subject->wish,
+                .recorded = subject->record ? subject->record->spec : NULL,
+                .observed = subject->observed.spec,
+                .recorded_only = subject->ops->recorded_only,
+                .key = state_secret_key(planning->args->state),
+        };
+
+        diff_fields(&args, planning->arena, ret, ret_count);
+}
+
+static bool touches(const struct field_change *fields, size_t count, const char *const *paths) {
+        for (size_t i = 0; i < count; i++) {
+                if (diff_path_in(fields[i].path, paths))
+                        return true;
+        }
+        return false;
+}
+
+static void plan_existing(struct planning *planning, struct subject *subject) {
+        const struct observation *observed = &subject->observed;
+        bool ours = is_ours(subject);
+        bool known = subject->record || (subject->unfinished && ours);
+        enum action action = ours && known ? ACTION_UPDATE : ACTION_ADOPT;
+        const char *reason = NULL;
+        struct field_change *fields;
+        size_t count;
+        struct change *change;
+
+        compare(planning, subject, &fields, &count);
+        if (action == ACTION_ADOPT)
+                reason = ours ? "carries this stack's marks, but is not in its state"
+                              : "exists, and is not this stack's";
+        else if (subject->unfinished)
+                reason = "an earlier run did not finish";
+        if (observed->health == HEALTH_FAILED) {
+                action = ACTION_REPLACE;
+                reason = arena_printf(planning->arena, "it has failed: %s",
+                                      observed->health_reason ? observed->health_reason
+                                                              : "no reason was given");
+        } else if (action == ACTION_UPDATE && touches(fields, count, subject->ops->immutable)) {
+                action = ACTION_REPLACE;
+        } else if (action == ACTION_UPDATE && count == 0) {
+                subject->settled = true;
+                return;
+        }
+        change = new_change(planning, subject, action, reason);
+        change->fields = fields;
+        change->field_count = count;
+}
+
+static void plan_desired(struct planning *planning, struct subject *subject) {
+        struct change *change;
+
+        if (subject->observed.exists) {
+                plan_existing(planning, subject);
+                return;
+        }
+        change = new_change(planning, subject, ACTION_CREATE,
+                            subject->record && !subject->unfinished ? "it is gone: deleted by somebody else"
+                                                                    : NULL);
+        diff_fields(&(struct diff_args){ .desired = subject->wish }, planning->arena, &change->fields,
+                    &change->field_count);
+}
+
+static void plan_undesired(struct planning *planning, struct subject *subject) {
+        const char *reason = planning->args->destroy ? NULL : "not in the manifests any more";
+
+        if (!subject->record && !(subject->unfinished && subject->observed.exists && is_ours(subject))) {
+                subject->settled = true;
+                return;
+        }
+        if (!subject->observed.exists)
+                reason = "already gone";
+        new_change(planning, subject, ACTION_DELETE, reason);
+}
+
+static int make_wish(struct planning *planning, struct subject *subject, struct error *err) {
+        const struct value *recorded = subject->record ? subject->record->spec : NULL;
+
+        if (subject->ops->desire(planning->args->provider, subject->desired, &subject->observed, recorded,
+                                 planning->arena, &subject->wish, err) < 0)
+                return error_context(err, "%s", subject->address);
+        value_fingerprint(subject->wish, state_secret_key(planning->args->state), subject->fingerprint);
+        return 0;
+}
+
+/* What somebody else changed of the fields that were applied. */
+static void note_drift(struct planning *planning, struct subject *subject) {
+        struct plan *plan = planning->plan;
+        struct drift drift = { .address = subject->address };
+        struct diff_args args = {
+                .desired = subject->record->spec,
+                .recorded = subject->record->spec,
+                .observed = subject->observed.spec,
+                .recorded_only = subject->ops->recorded_only,
+                .key = state_secret_key(planning->args->state),
+        };
+
+        if (!subject->observed.exists || subject->unfinished)
+                return;
+        diff_fields(&args, planning->arena, &drift.fields, &drift.field_count);
+        if (drift.field_count == 0)
+                return;
+        /* Shown as what happened: from what was applied to what is there now. */
+        for (size_t i = 0; i < drift.field_count; i++) {
+                const struct value *applied = drift.fields[i].after;
+
+                drift.fields[i].after = drift.fields[i].before;
+                drift.fields[i].before = applied;
+        }
+        plan->drifts[plan->drift_count++] = drift;
+}
+
+int planning_diff(struct planning *planning, struct error *err) {
+        struct plan *plan = planning->plan;
+
+        plan->drifts = arena_array(planning->arena, plan->subject_count, sizeof(*plan->drifts));
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                struct subject *subject = &plan->subjects[i];
+
+                if (subject->record && planning->args->refresh != PLAN_REFRESH_NONE)
+                        note_drift(planning, subject);
+                if (!subject->desired) {
+                        plan_undesired(planning, subject);
+                        continue;
+                }
+                if (make_wish(planning, subject, err) < 0)
+                        return -1;
+                plan_desired(planning, subject);
+        }
+        return 0;
+}

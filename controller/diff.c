@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/diff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct walk {
+        const struct diff_args *args;
+        struct arena *arena;
+        struct field_change *changes;
+        size_t count, capacity;
+};
+
+bool diff_path_in(const char *path, const char *const *paths) {
+        for (; paths && *paths; paths++) {
+                size_t length = strlen(*paths);
+
+                if (strncmp(path, *paths, length) == 0 && (path[length] == '\0' || path[length] == '.'))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_secret(const struct value *value) {
+        return value && (value->sensitive || value->type == VALUE_SECRET);
+}
+
+static void add_change(struct walk *walk, const char *path, const struct value *before,
+                       const struct value *after) {
+        if (walk->count == walk->capacity) {
+                size_t capacity = walk->capacity ? walk->capacity * 2 : 4;
+                struct field_change *grown = arena_array(walk->arena, capacity, sizeof(*grown));
+
+                if (walk->count)
+                        memcpy(grown, walk->changes, walk->count * sizeof(*grown));
+                walk->changes = grown;
+                walk->capacity = capacity;
+        }
+        walk->changes[walk->count++] = (struct field_change){
+                .path = path,
+                .before = before,
+                .after = after,
+                .sensitive = is_secret(before) || is_secret(after),
+        };
+}
+
+static bool is_map(const struct value *value) {
+        return value && value->type == VALUE_MAP;
+}
+
+static void walk_maps(struct walk *walk, const char *prefix, const struct value *desired,
+                      const struct value *recorded, const struct value *observed);
+
+static void compare_field(struct walk *walk, const char *path, const struct value *desired,
+                          const struct value *recorded, const struct value *observed) {
+        const struct value *before = observed;
+
+        /* A map on one side and nothing on the other still goes member by member: it may be only partly ours. */
+        if ((is_map(desired) || is_map(recorded)) && (!desired || is_map(desired)) &&
+            (!observed || is_map(observed) || observed->type == VALUE_NULL)) {
+                walk_maps(walk, path, desired, is_map(recorded) ? recorded : NULL, observed);
+                return;
+        }
+        if (diff_path_in(path, walk->args->recorded_only))
+                before = recorded;
+        if (!value_equal(desired, before, walk->args->key))
+                add_change(walk, path, before, desired);
+}
+
+static const char *join_path(struct arena *arena, const char *prefix, const char *name) {
+        return prefix ? arena_printf(arena, "%s.%s", prefix, name) : name;
+}
+
+static void walk_maps(struct walk *walk, const char *prefix, const struct value *desired,
+                      const struct value *recorded, const struct value *observed) {
+        for (size_t i = 0; desired && i < desired->count; i++) {
+                const struct member *member = &desired->members[i];
+
+                compare_field(walk, join_path(walk->arena, prefix, member->name), &member->value,
+                              value_get(recorded, member->name), value_get(observed, member->name));
+        }
+        for (size_t i = 0; recorded && i < recorded->count; i++) {
+                const struct member *member = &recorded->members[i];
+
+                if (value_get(desired, member->name))
+                        continue;
+                compare_field(walk, join_path(walk->arena, prefix, member->name), NULL, &member->value,
+                              value_get(observed, member->name));
+        }
+}
+
+static int by_path(const void *a, const void *b) {
+        return strcmp(((const struct field_change *)a)->path, ((const struct field_change *)b)->path);
+}
+
+void diff_fields(const struct diff_args *args, struct arena *arena, struct field_change **ret,
+                 size_t *ret_count) {
+        struct walk walk = { .args = args, .arena = arena };
+
+        walk_maps(&walk, NULL, args->desired, args->recorded, args->observed);
+        if (walk.count > 1)
+                qsort(walk.changes, walk.count, sizeof(*walk.changes), by_path);
+        *ret = walk.changes;
+        *ret_count = walk.count;
+}

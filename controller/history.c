@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/history.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+static const char *who(struct arena *arena) {
+        char host[256] = "localhost", buffer[4096];
+        struct passwd entry, *found = NULL;
+
+        gethostname(host, sizeof(host) - 1);
+        if (getpwuid_r(getuid(), &entry, buffer, sizeof(buffer), &found) == 0 && found)
+                return arena_printf(arena, "%s@%s", found->pw_name, host);
+        return arena_printf(arena, "%ld@%s", (long)getuid(), host);
+}
+
+static const char *outcome_name(const struct change_result *result) {
+        static const char *const names[] = {
+                [JOB_DONE] = "done",          [JOB_FAILED] = "failed",
+                [JOB_SKIPPED] = "skipped",    [JOB_NOT_STARTED] = "not started",
+                [JOB_LEFT] = "left half-way",
+        };
+
+        return result->refused ? "refused" : names[result->outcome];
+}
+
+static struct value describe_change(struct arena *arena, const struct change *change,
+                                    const struct change_result *result) {
+        struct value *map = value_new_map(arena);
+
+        value_set_text(arena, map, "address", change->address);
+        value_set_text(arena, map, "action", action_name(change->action));
+        if (result) {
+                value_set_text(arena, map, "outcome", outcome_name(result));
+                if (result->outcome == JOB_FAILED)
+                        value_set_text(arena, map, "error", result->error.message);
+        }
+        return *map;
+}
+
+/* The changes (with their outcomes once there are any) and what --allow let through. */
+static const struct value *describe(const struct apply_args *args, const struct apply_result *result,
+                                    bool ended, struct arena *arena) {
+        struct value *detail = value_new_map(arena), *changes = value_new_list(arena),
+                     *allowed = value_new_list(arena);
+
+        for (size_t i = 0; i < args->plan->change_count; i++)
+                value_append(
+                        arena, changes,
+                        describe_change(arena, args->plan->changes[i], ended ? &result->changes[i] : NULL));
+        for (size_t i = 0; i < args->planning->allowance_count; i++) {
+                const struct allowance *allowance = &args->planning->allowances[i];
+
+                value_append(arena, allowed,
+                             value_text(arena, arena_printf(arena, "%s%s%s", allowance->id,
+                                                            allowance->address ? ":" : "",
+                                                            allowance->address ? allowance->address : "")));
+        }
+        value_set(arena, detail, "changes", *changes);
+        value_set(arena, detail, "allowed", *allowed);
+        return detail;
+}
+
+static int write_entry(const struct apply_args *args, const struct apply_result *result, const char *outcome,
+                       bool ended, int64_t wall_ms, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct history_entry entry = {
+                .run = result->run,
+                .at_ms = wall_ms,
+                .who = who(arena),
+                .command = args->command,
+                .commit = args->commit,
+                .outcome = outcome,
+                .detail = describe(args, result, ended, arena),
+        };
+        struct state_op op = { .type = STATE_PUT_HISTORY, .history = &entry };
+
+        return state_commit(args->planning->state, &op, 1, err);
+}
+
+int history_begin(const struct apply_args *args, const struct apply_result *result, int64_t wall_ms,
+                  struct error *err) {
+        return write_entry(args, result, "begun", false, wall_ms, err);
+}
+
+int history_end(const struct apply_args *args, const struct apply_result *result, int64_t wall_ms,
+                struct error *err) {
+        const char *outcome = result->interrupted ? "interrupted" : result->failed ? "failed" : "done";
+
+        return write_entry(args, result, outcome, true, wall_ms, err);
+}

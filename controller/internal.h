@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of a plan, each in its own file; called by plan.c only, in this order. */
+#ifndef BERTH_CONTROLLER_INTERNAL_H
+#define BERTH_CONTROLLER_INTERNAL_H
+
+#include "controller/plan.h"
+
+/* What the steps work on. */
+struct planning {
+        const struct plan_args *args;
+        struct arena *arena;
+        struct plan *plan;
+        struct binding *bindings; /* recorded, by environment then dependent */
+        size_t binding_count;
+};
+
+/* subjects.c: joins manifests, records, sightings and the journal by address. */
+int planning_gather(struct planning *planning, struct error *err) MUST_USE;
+
+/* observe.c: who and where we are; what exists; stores new sightings. May touch the provider. */
+int planning_identify(struct planning *planning, struct error *err) MUST_USE;
+int planning_observe(struct planning *planning, struct error *err) MUST_USE;
+
+/* changes.c: desire and diff give each subject its change; drift. Pure. */
+int planning_diff(struct planning *planning, struct error *err) MUST_USE;
+
+/* select.c: keeps what --target and --exclude leave. Pure. */
+int planning_select(struct planning *planning, struct error *err) MUST_USE;
+
+/* guard.c: refusals. planning_ask() asks the provider for its own; planning_guard() is pure. */
+int planning_ask(struct planning *planning, struct error *err) MUST_USE;
+int planning_guard(struct planning *planning, struct error *err) MUST_USE;
+void change_refuse(struct arena *arena, struct change *change, struct refusal refusal);
+void plan_refuse(struct arena *arena, struct plan *plan, struct refusal refusal);
+void plan_warn(struct arena *arena, struct plan *plan, const char *text);
+
+/* order.c: dependsOn and the order of changes; counts, predicted calls. Pure. */
+int planning_order(struct planning *planning, struct error *err) MUST_USE;
+void planning_count(struct planning *planning);
+
+/* bindings.c: the recorded bindings of one environment. */
+const struct binding *bindings_of(const struct planning *planning, const char *environment,
+                                  size_t *ret_count);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Meeting reality: who we are, and what exists. What was seen is kept in the state for the next run's sweep. */
+#include "controller/internal.h"
+
+#include "controller/sight.h"
+
+#include <string.h>
+
+static const char *stack_account(const struct plan_args *args) {
+        return value_get_text(value_get(args->manifests->stack->spec, "aws"), "account");
+}
+
+static void refuse_account(struct planning *planning, const char *expected, const char *said_by) {
+        struct arena *arena = planning->arena;
+        const struct identity *identity = &planning->plan->identity;
+
+        plan_refuse(arena, planning->plan,
+                    (struct refusal){
+                            .id = "wrong-account",
+                            .message = arena_printf(
+                                    arena, "the credentials are of account %s%s%s, %s says %s",
+                                    identity->account, identity->principal ? " as " : "",
+                                    identity->principal ? identity->principal : "", said_by, expected),
+                            .remedy = arena_printf(arena,
+                                                   "use credentials of account %s (aws.profile, AWS_PROFILE, "
+                                                   "aws.assumeRole), or mend aws.account",
+                                                   expected),
+                    });
+}
+
+static int compare_meta(struct planning *planning, const char *name, const char *found,
+                        const char **ret_recorded, struct error *err) {
+        if (state_load_meta(planning->args->state, name, planning->arena, ret_recorded, err) < 0)
+                return -1;
+        return *ret_recorded && found && strcmp(*ret_recorded, found) != 0;
+}
+
+int planning_identify(struct planning *planning, struct error *err) {
+        const struct plan_args *args = planning->args;
+        struct identity *identity = &planning->plan->identity;
+        const char *declared = stack_account(args), *recorded;
+        int differs;
+
+        if (args->refresh == PLAN_REFRESH_NONE)
+                return 0;
+        if (args->provider_ops->identify(args->provider, planning->arena, identity, err) < 0)
+                return -1;
+        if (declared && strcmp(declared, identity->account) != 0) {
+                refuse_account(planning, declared, "the Stack's aws.account");
+                return 0;
+        }
+        differs = compare_meta(planning, "account", identity->account, &recorded, err);
+        if (differs < 0)
+                return -1;
+        if (differs) {
+                refuse_account(planning, recorded, "the state");
+                return 0;
+        }
+        differs = compare_meta(planning, "region", identity->region, &recorded, err);
+        if (differs < 0)
+                return -1;
+        if (differs)
+                return error_set(
+                        err,
+                        "this stack lives in region %s, the configuration says %s: set aws.region back, "
+                        "or use another --state folder for a stack in the new region",
+                        recorded, identity->region);
+        return 0;
+}
+
+/* What the providers are given of the past: decoded, and withheld where it cannot be trusted. */
+static int recall(struct planning *planning, struct subject *subject, struct error *err) {
+        struct observation *last;
+
+        if (subject->record && record_decode(subject->record, planning->arena, err) < 0)
+                return -1;
+        if (!subject->sighting || subject->unfinished)
+                return 0;
+        last = arena_alloc(planning->arena, sizeof(*last));
+        if (sight_recall(subject->sighting, subject->name, planning->arena, last, err) < 0)
+                return -1;
+        subject->last = last;
+        return 0;
+}
+
+/* Without a refresh the past stands in for the present. */
+static void assume(struct subject *subject) {
+        if (subject->last) {
+                subject->observed = *subject->last;
+                return;
+        }
+        subject->observed = (struct observation){ .name = subject->name };
+        if (subject->record) {
+                subject->observed.exists = true;
+                subject->observed.id = subject->record->id;
+                subject->observed.spec = subject->record->spec;
+        }
+}
+
+static int observe_kind(struct planning *planning, struct subject *subjects, size_t count,
+                        struct error *err) {
+        const struct plan_args *args = planning->args;
+        struct wanted *wanted = arena_array(planning->arena, count, sizeof(*wanted));
+        struct observation *seen = arena_array(planning->arena, count, sizeof(*seen));
+        struct observe_args observe = {
+                .refresh = args->refresh == PLAN_REFRESH_FULL ? REFRESH_FULL : REFRESH_SWEEP,
+                .wanted = wanted,
+                .count = count,
+                .arena = planning->arena,
+        };
+
+        for (size_t i = 0; i < count; i++) {
+                wanted[i] = (struct wanted){
+                        .name = subjects[i].name,
+                        .desired = subjects[i].desired,
+                        .recorded = subjects[i].record ? subjects[i].record->spec : NULL,
+                        .last = subjects[i].last,
+                        .must_read = subjects[i].unfinished,
+                };
+        }
+        if (subjects[0].ops->observe(args->provider, &observe, seen, err) < 0)
+                return error_context(err, "cannot read what exists (%s)", subjects[0].kind->name);
+        for (size_t i = 0; i < count; i++)
+                subjects[i].observed = seen[i];
+        return 0;
+}
+
+static bool same_text(const char *a, const char *b) {
+        return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Providers hand back the very spec they were given where nothing moved. */
+static bool is_news(const struct subject *subject) {
+        const struct observation *now = &subject->observed, *last = subject->last;
+
+        if (!last)
+                return now->exists || subject->sighting;
+        return now->exists != last->exists || now->health != last->health || now->spec != last->spec ||
+               !same_text(now->fingerprint, last->fingerprint) || now->ownership != last->ownership;
+}
+
+static int store_sightings(struct planning *planning, struct error *err) {
+        struct plan *plan = planning->plan;
+        struct state_op *ops = arena_array(planning->arena, plan->subject_count, sizeof(*ops));
+        int64_t now = planning->args->clock->wall_ms(planning->args->clock);
+        size_t count = 0;
+
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                struct subject *subject = &plan->subjects[i];
+                struct sighting *sighting;
+
+                /* Of a resource left half-way the next run must know nothing but that. */
+                if (!is_news(subject) || subject->unfinished)
+                        continue;
+                sighting = arena_alloc(planning->arena, sizeof(*sighting));
+                sight_from(&subject->observed, subject->address, now, sighting);
+                ops[count++] = (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = sighting };
+        }
+        return count ? state_commit(planning->args->state, ops, count, err) : 0;
+}
+
+int planning_observe(struct planning *planning, struct error *err) {
+        struct plan *plan = planning->plan;
+
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                struct subject *subject = &plan->subjects[i];
+
+                subject->ops = planning->args->provider_ops->ops(planning->args->provider, subject->kind->id);
+                if (recall(planning, subject, err) < 0)
+                        return error_context(err, "%s", subject->address);
+                if (planning->args->refresh == PLAN_REFRESH_NONE)
+                        assume(subject);
+        }
+        if (planning->args->refresh == PLAN_REFRESH_NONE)
+                return 0;
+        for (size_t start = 0, end; start < plan->subject_count; start = end) {
+                for (end = start + 1; end < plan->subject_count; end++) {
+                        if (plan->subjects[end].kind != plan->subjects[start].kind)
+                                break;
+                }
+                if (observe_kind(planning, &plan->subjects[start], end - start, err) < 0)
+                        return -1;
+        }
+        return store_sightings(planning, err);
+}

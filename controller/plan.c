@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/internal.h"
+
+#include <string.h>
+
+const char *action_name(enum action action) {
+        static const char *const names[] = {
+                [ACTION_NONE] = "none",       [ACTION_CREATE] = "create", [ACTION_UPDATE] = "update",
+                [ACTION_REPLACE] = "replace", [ACTION_DELETE] = "delete", [ACTION_ADOPT] = "adopt",
+        };
+
+        return names[action];
+}
+
+bool change_is_refused(const struct change *change) {
+        return change->refusal_count > 0;
+}
+
+bool plan_has_changes(const struct plan *plan) {
+        return plan->change_count > 0;
+}
+
+bool plan_has_refusals(const struct plan *plan) {
+        return plan->refusal_count > 0 || plan->summary.refused > 0;
+}
+
+int plan_make(const struct plan_args *args, struct arena *arena, struct plan *ret, struct error *err) {
+        struct plan plan = {
+                .stack_name = args->manifests->stack->name,
+                .provider_name = args->provider_ops->name,
+                .created_ms = args->clock->wall_ms(args->clock),
+                .destroy = args->destroy,
+        };
+        struct planning planning = { .args = args, .arena = arena, .plan = &plan };
+
+        if (planning_gather(&planning, err) < 0)
+                return -1;
+        if (planning_identify(&planning, err) < 0)
+                return -1;
+        /* In the wrong account nothing more is read: what is there says nothing about this stack. */
+        if (plan.refusal_count == 0) {
+                if (planning_observe(&planning, err) < 0)
+                        return -1;
+                if (planning_diff(&planning, err) < 0)
+                        return -1;
+                if (planning_select(&planning, err) < 0)
+                        return -1;
+                if (planning_ask(&planning, err) < 0)
+                        return -1;
+                if (planning_guard(&planning, err) < 0)
+                        return -1;
+                if (planning_order(&planning, err) < 0)
+                        return -1;
+        }
+        planning_count(&planning);
+        *ret = plan;
+        return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan: what would change, and what refuses to.
+ *
+ * plan_make() is the list of steps; only observe and ask touch the provider. Everything of a plan lives in one arena.
+ */
+#ifndef BERTH_CONTROLLER_PLAN_H
+#define BERTH_CONTROLLER_PLAN_H
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "providers/provider.h"
+#include "schema/manifest.h"
+#include "state/state.h"
+
+/* All that is known of one managed resource. */
+struct subject {
+        const struct kind *kind;
+        const struct kind_ops *ops;
+        const char *name;
+        const char *address;
+        const struct resource *desired; /* NULL: no manifest declares it any more */
+        struct record *record;          /* NULL: never applied */
+        struct sighting *sighting;      /* NULL: never seen */
+        bool unfinished;                /* an earlier run left its change half-way */
+        const struct observation
+                *last; /* the sighting, as providers take it; NULL where it is not to be trusted */
+        struct observation observed;
+        struct value *wish; /* desire(): what shall be, in the provider's terms; NULL where not desired */
+        uint8_t fingerprint[SHA256_SIZE]; /* of wish */
+        struct change *change;            /* NULL where nothing has to change, or it was not selected */
+        bool settled;                     /* what is there is what shall be there */
+};
+
+struct drift {
+        const char *address;
+        struct field_change *fields;
+        size_t field_count;
+};
+
+struct plan_summary {
+        size_t create, update, replace, delete, adopt, unchanged, refused;
+};
+
+struct plan {
+        const char *stack_name;
+        const char *provider_name;
+        struct identity identity;
+        uint64_t serial;
+        int64_t created_ms;
+        bool destroy;
+        struct subject *subjects; /* by kind, then name */
+        size_t subject_count;
+        struct change **changes; /* in an order that respects depends_on; refused ones too */
+        size_t change_count;
+        struct refusal *refusals; /* of the whole plan */
+        size_t refusal_count;
+        struct drift *drifts;
+        size_t drift_count;
+        const char **warnings;
+        size_t warning_count;
+        struct plan_summary summary;
+        struct cost cost; /* of the changes that are not refused */
+        int64_t floor_ms; /* the least time that quotas allow for them */
+};
+
+enum plan_refresh { PLAN_REFRESH_SWEEP, PLAN_REFRESH_FULL, PLAN_REFRESH_NONE };
+
+/* An `--allow ID[:ADDR]`: lets that refusal through, everywhere or at one address. */
+struct allowance {
+        const char *id;
+        const char *address; /* NULL: any */
+};
+
+struct plan_args {
+        const struct manifests *manifests;
+        struct state *state;
+        const struct provider_ops *provider_ops;
+        struct provider *provider;
+        const struct clock *clock;
+        enum plan_refresh refresh;
+        bool destroy;               /* nothing is desired */
+        const char *const *targets; /* addresses or patterns such as "Agent/team-*"; none: everything */
+        size_t target_count;
+        const char *const *excludes;
+        size_t exclude_count;
+        const struct allowance *allowances;
+        size_t allowance_count;
+};
+
+/*
+ * Makes a plan in `arena`. Refusals are part of the plan, not an error. A reference to an environment that neither the
+ * manifests nor the state know is ERROR_DIAGNOSED: the caller reports args->manifests->missing.
+ */
+int plan_make(const struct plan_args *args, struct arena *arena, struct plan *ret,
+              struct error *err) MUST_USE;
+
+/* Whether anything would be changed (refused changes count). */
+bool plan_has_changes(const struct plan *plan);
+bool plan_has_refusals(const struct plan *plan);
+bool change_is_refused(const struct change *change);
+
+/* Borrowed from the plan; NULL where neither manifests nor state know the resource. */
+struct subject *plan_subject(const struct plan *plan, const char *address);
+struct subject *plan_subject_of(const struct plan *plan, enum kind_id kind, const char *name);
+
+/* The environment that an agent's or a swarm's spec names; NULL for other kinds, and where it names none. */
+const char *bound_environment(const struct kind *kind, const struct value *spec);
+
+/* "create", "update", "replace", "delete", "adopt", "none". */
+const char *action_name(enum action action);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/record.h"
+
+#include "controller/internal.h"
+#include "controller/sight.h"
+
+#include <string.h>
+
+static void add(struct record_writer *writer, struct state_op op) {
+        writer->ops[writer->count++] = op;
+}
+
+static void add_address(struct record_writer *writer, enum state_op_type type,
+                        const struct subject *subject) {
+        add(writer, (struct state_op){ .type = type, .address = subject->address });
+}
+
+void record_writer_init(struct record_writer *writer, const char *provider, int64_t wall_ms) {
+        memset(writer, 0, sizeof(*writer));
+        writer->provider = provider;
+        writer->wall_ms = wall_ms;
+}
+
+static void put_record(struct record_writer *writer, const struct subject *subject, const char *id,
+                       const struct value *spec, bool incomplete) {
+        writer->record = (struct record){
+                .address = subject->address,
+                .provider = writer->provider,
+                .id = id,
+                .spec = spec,
+                .applied_ms = writer->wall_ms,
+                .incomplete = incomplete,
+        };
+        if (spec == subject->wish)
+                memcpy(writer->record.fingerprint, subject->fingerprint, sizeof(subject->fingerprint));
+        else
+                memcpy(writer->record.fingerprint, subject->record->fingerprint,
+                       sizeof(subject->fingerprint));
+        add(writer, (struct state_op){ .type = STATE_PUT_RECORD, .record = &writer->record });
+}
+
+static bool may_bind(const struct subject *subject) {
+        return subject->kind->id == KIND_AGENT || subject->kind->id == KIND_SWARM;
+}
+
+static void put_binding(struct record_writer *writer, const struct subject *subject) {
+        const char *environment = bound_environment(subject->kind, subject->desired->spec);
+
+        if (!may_bind(subject))
+                return;
+        if (!environment) {
+                add_address(writer, STATE_DELETE_BINDING, subject);
+                return;
+        }
+        writer->binding = (struct binding){
+                .environment = environment,
+                .dependent = subject->address,
+                .active = value_get_boolean(subject->desired->spec, "active", true),
+        };
+        add(writer, (struct state_op){ .type = STATE_PUT_BINDING, .binding = &writer->binding });
+}
+
+void record_applied(struct record_writer *writer, const struct subject *subject,
+                    const struct observation *observed) {
+        put_record(writer, subject, observed->id, subject->wish, false);
+        sight_from(observed, subject->address, writer->wall_ms, &writer->sighting);
+        add(writer, (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = &writer->sighting });
+        put_binding(writer, subject);
+        add_address(writer, STATE_JOURNAL_END, subject);
+}
+
+void record_forget(struct record_writer *writer, const struct subject *subject) {
+        if (subject->record)
+                add_address(writer, STATE_DELETE_RECORD, subject);
+        add_address(writer, STATE_DELETE_SIGHTING, subject);
+        if (may_bind(subject))
+                add_address(writer, STATE_DELETE_BINDING, subject);
+        add_address(writer, STATE_JOURNAL_END, subject);
+}
+
+void record_failed(struct record_writer *writer, const struct subject *subject, bool begun) {
+        if (begun && subject->record)
+                /* The old record stays: fields that it has and the manifest has no longer must still be undone. */
+                put_record(writer, subject, subject->record->id, subject->record->spec, true);
+        else if (begun && subject->desired && subject->change->action == ACTION_CREATE)
+                put_record(writer, subject, NULL, subject->wish, true);
+        if (begun)
+                add_address(writer, STATE_DELETE_SIGHTING, subject);
+        add_address(writer, STATE_JOURNAL_END, subject);
+}
+
+bool record_is_stale(const struct subject *subject) {
+        const struct record *record = subject->record;
+
+        if (!subject->settled)
+                return false;
+        if (!subject->desired)
+                return subject->unfinished;
+        return !record || subject->unfinished ||
+               memcmp(record->fingerprint, subject->fingerprint, sizeof(subject->fingerprint)) != 0;
+}

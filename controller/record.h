@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the state is told when a change has ended: one batch of operations for one resource. */
+#ifndef BERTH_CONTROLLER_RECORD_H
+#define BERTH_CONTROLLER_RECORD_H
+
+#include "controller/plan.h"
+
+#define RECORD_WRITER_MAX 4
+
+/* Holds what its operations point to: do not copy or move it before they are committed. */
+struct record_writer {
+        struct state_op ops[RECORD_WRITER_MAX];
+        size_t count;
+        struct record record;
+        struct sighting sighting;
+        struct binding binding;
+        const char *provider;
+        int64_t wall_ms;
+};
+
+void record_writer_init(struct record_writer *writer, const char *provider, int64_t wall_ms);
+/* The subject is now as it shall be, and `observed` is what is there. */
+void record_applied(struct record_writer *writer, const struct subject *subject,
+                    const struct observation *observed);
+/* The subject exists no more. */
+void record_forget(struct record_writer *writer, const struct subject *subject);
+/* A change failed; `begun` where something may have been changed by then. */
+void record_failed(struct record_writer *writer, const struct subject *subject, bool begun);
+/* Whether a settled subject's record says something else than what is there and shall be there. */
+bool record_is_stale(const struct subject *subject);
+
+#endif

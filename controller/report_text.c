@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/report.h"
+
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "base/terminal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY_PER_VCPU 1769.0 /* Lambda: 1,769 MB is one vCPU */
+#define DIGEST_SHOWN 12
+
+static const char *symbol(enum action action) {
+        static const char *const symbols[] = {
+                [ACTION_NONE] = " ",    [ACTION_CREATE] = "+", [ACTION_UPDATE] = "~",
+                [ACTION_REPLACE] = "x", [ACTION_DELETE] = "-", [ACTION_ADOPT] = "=",
+        };
+
+        return symbols[action];
+}
+
+static enum style action_style(enum action action) {
+        static const enum style styles[] = {
+                [ACTION_NONE] = STYLE_PLAIN,  [ACTION_CREATE] = STYLE_GREEN, [ACTION_UPDATE] = STYLE_YELLOW,
+                [ACTION_REPLACE] = STYLE_RED, [ACTION_DELETE] = STYLE_RED,   [ACTION_ADOPT] = STYLE_CYAN,
+        };
+
+        return styles[action];
+}
+
+static bool is_digest(const char *text) {
+        return strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71;
+}
+
+/* A value on one line. */
+static void describe_value(const struct value *value, bool sensitive, struct strbuf *out) {
+        const char *text = value_text_of(value);
+        json_t *json JSON_CLEANUP = NULL;
+        char *compact;
+
+        if (!value || value->type == VALUE_NULL) {
+                strbuf_append(out, "(none)");
+        } else if (sensitive) {
+                strbuf_append(out, "(sensitive)");
+        } else if (text && is_digest(text)) {
+                strbuf_append_bytes(out, text, 7 + DIGEST_SHOWN);
+                strbuf_append(out, "..");
+        } else if (text && text[0]) {
+                strbuf_append(out, text);
+        } else {
+                json = value_to_json(value, NULL);
+                compact = json_compact(json);
+                strbuf_append(out, compact);
+                free(compact);
+        }
+}
+
+static void append_vcpu(const struct field_change *field, struct strbuf *out) {
+        if (strcmp(field->path, "memoryMB") != 0)
+                return;
+        strbuf_append(out, "  (");
+        if (field->before && field->before->type == VALUE_INTEGER)
+                strbuf_printf(out, "%.2f -> ", (double)field->before->integer / MEMORY_PER_VCPU);
+        if (field->after && field->after->type == VALUE_INTEGER)
+                strbuf_printf(out, "%.2f vCPU", (double)field->after->integer / MEMORY_PER_VCPU);
+        strbuf_append(out, ")");
+}
+
+/* Cuts a line to the columns that are left, with ".." where something was cut. */
+static void print_cut(FILE *stream, const char *text, int columns) {
+        size_t length = strlen(text);
+
+        if (columns < 10)
+                columns = 10;
+        if (text_columns(text, length) <= columns) {
+                terminal_print_safe(stream, text);
+                return;
+        }
+        while (length > 0 && text_columns(text, length) > columns - 2) {
+                length--;
+                while (length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80)
+                        length--;
+        }
+        char *cut = strndup(text, length);
+
+        if (!cut)
+                abort();
+        terminal_print_safe(stream, cut);
+        fputs("..", stream);
+        free(cut);
+}
+
+static void print_field(const struct field_change *field, int path_width, bool creating, FILE *stream) {
+        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+        int room = terminal_width(stream) - path_width - 8;
+
+        if (!creating) {
+                describe_value(field->before, field->sensitive, &line);
+                strbuf_append(&line, " -> ");
+        }
+        describe_value(field->after, field->sensitive, &line);
+        append_vcpu(field, &line);
+        fprintf(stream, "      %s%-*s%s  ", terminal_style(stream, STYLE_DIM), path_width, field->path,
+                terminal_style(stream, STYLE_PLAIN));
+        /* Only a terminal has an edge; a file or a pipe gets the whole value. */
+        if (terminal_has_colour(stream))
+                print_cut(stream, strbuf_text(&line), room);
+        else
+                terminal_print_safe(stream, strbuf_text(&line));
+        fputc('\n', stream);
+}
+
+static void print_fields(const struct change *change, bool creating, FILE *stream) {
+        int width = 0;
+
+        for (size_t i = 0; i < change->field_count; i++) {
+                int columns = text_columns(change->fields[i].path, strlen(change->fields[i].path));
+
+                width = columns > width ? columns : width;
+        }
+        for (size_t i = 0; i < change->field_count; i++)
+                print_field(&change->fields[i], width > 32 ? 32 : width, creating, stream);
+}
+
+static void summarise_environment(const struct value *spec, struct strbuf *out) {
+        const struct value *image = value_get(spec, "image");
+        const char *prebuilt = value_get_text(image, "prebuilt");
+        const char *repository = value_get_text(image, "repository");
+        const char *tag = value_get_text(image, "tag");
+        int64_t memory = value_get_integer(spec, "memoryMB", 0);
+
+        strbuf_printf(out, "%" PRId64 " MB  %.2f vCPU  ", memory, (double)memory / MEMORY_PER_VCPU);
+        if (prebuilt)
+                strbuf_printf(out, "prebuilt %s", prebuilt);
+        else if (repository)
+                strbuf_printf(out, "%s%s%s", repository, tag ? ":" : "", tag ? tag : "");
+}
+
+/* What a new resource is, in a few words. */
+static void summarise(const struct change *change, struct strbuf *out) {
+        const struct value *spec = change->resource ? change->resource->spec : NULL;
+        const char *environment = value_get_text(spec, "environment");
+
+        switch (change->kind->id) {
+        case KIND_ENVIRONMENT:
+                summarise_environment(spec, out);
+                break;
+        case KIND_AGENT:
+                strbuf_printf(out, "%s%s%s",
+                              value_get_text(spec, "type") ? value_get_text(spec, "type") : "agent",
+                              environment ? " -> " : "", environment ? environment : "");
+                if (!value_get_boolean(spec, "active", true))
+                        strbuf_append(out, " (inactive)");
+                break;
+        case KIND_SWARM:
+                strbuf_printf(out, "%u agents%s%s",
+                              value_get(spec, "agents") ? value_get(spec, "agents")->count : 0,
+                              environment ? " -> " : "", environment ? environment : "");
+                break;
+        case KIND_IMAGE:
+                strbuf_append(out,
+                              value_get_text(spec, "repository") ? value_get_text(spec, "repository") : "");
+                break;
+        case KIND_STACK:
+        case KIND_RESOURCE_RANGE:
+        case KIND_WORKSPACE_POLICY:
+        case KIND_COUNT:
+        default:
+                break;
+        }
+}
+
+static void print_refusal(const struct refusal *refusal, FILE *stream) {
+        const char *red = terminal_style(stream, STYLE_RED), *plain = terminal_style(stream, STYLE_PLAIN);
+
+        fprintf(stream, "      %s%s%s: ", red, refusal->id, plain);
+        terminal_print_safe(stream, refusal->message);
+        fputc('\n', stream);
+        for (size_t i = 0; i < refusal->dependent_count; i++)
+                fprintf(stream, "        %s\n", refusal->dependents[i]);
+        if (refusal->remedy) {
+                fprintf(stream, "      %sremedy:%s ", terminal_style(stream, STYLE_BOLD), plain);
+                terminal_print_safe(stream, refusal->remedy);
+                fputc('\n', stream);
+        }
+}
+
+static void print_change(const struct change *change, int width, const struct report_style *style,
+                         FILE *stream) {
+        const char *plain = terminal_style(stream, STYLE_PLAIN);
+        struct strbuf note STRBUF_CLEANUP = STRBUF_INIT;
+        bool creating = change->action == ACTION_CREATE, refused = change_is_refused(change);
+
+        if (change->reason)
+                strbuf_append(&note, change->reason);
+        else if (creating)
+                summarise(change, &note);
+        fprintf(stream, "  %s%s%s %-*s  %s%-7s%s  ",
+                terminal_style(stream, refused ? STYLE_RED : action_style(change->action)),
+                refused ? "!" : symbol(change->action), plain, width, change->address,
+                terminal_style(stream, STYLE_DIM), action_name(change->action), plain);
+        terminal_print_safe(stream, strbuf_text(&note));
+        fputc('\n', stream);
+        if (change->action != ACTION_DELETE && (!creating || style->verbose))
+                print_fields(change, creating, stream);
+        for (size_t i = 0; i < change->refusal_count; i++)
+                print_refusal(&change->refusals[i], stream);
+}
+
+static void print_header(const struct plan *plan, FILE *stream) {
+        fprintf(stream, "%s%s%s on %s", terminal_style(stream, STYLE_BOLD), plan->stack_name,
+                terminal_style(stream, STYLE_PLAIN), plan->provider_name);
+        if (plan->identity.account)
+                fprintf(stream, " %s", plan->identity.account);
+        if (plan->identity.region)
+                fprintf(stream, " %s", plan->identity.region);
+        fputs("\n\n", stream);
+}
+
+static void append_count(struct strbuf *line, size_t count, const char *what) {
+        if (count)
+                strbuf_printf(line, "%s%zu %s", line->length ? ", " : "", count, what);
+}
+
+static void print_summary(const struct plan *plan, FILE *stream) {
+        const struct plan_summary *summary = &plan->summary;
+        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+
+        append_count(&line, summary->create, "to create");
+        append_count(&line, summary->update, "to update");
+        append_count(&line, summary->replace, "to replace");
+        append_count(&line, summary->adopt, "to adopt");
+        append_count(&line, summary->delete, "to delete");
+        append_count(&line, summary->refused, "of them refused");
+        append_count(&line, summary->unchanged, "unchanged");
+        fprintf(stream, "%sPlan:%s %s.\n", terminal_style(stream, STYLE_BOLD),
+                terminal_style(stream, STYLE_PLAIN), strbuf_text(&line));
+}
+
+static void print_cost(const struct plan *plan, FILE *stream) {
+        char duration[32];
+        unsigned total = 0;
+
+        for (size_t i = 0; i < plan->cost.count; i++)
+                total += plan->cost.calls[i].count;
+        if (total == 0)
+                return;
+        fprintf(stream, "      %u calls (", total);
+        for (size_t i = 0; i < plan->cost.count; i++)
+                fprintf(stream, "%s%s %u", i ? ", " : "", plan->cost.calls[i].service,
+                        plan->cost.calls[i].count);
+        fputc(')', stream);
+        if (plan->floor_ms >= 1000)
+                fprintf(stream, ", at least %s by quota",
+                        report_duration(plan->floor_ms, duration, sizeof(duration)));
+        fputs(".\n", stream);
+}
+
+void report_refusals_text(const struct plan *plan, FILE *stream) {
+        for (size_t i = 0; i < plan->refusal_count; i++) {
+                fprintf(stream, "  %s!%s the whole plan is refused\n", terminal_style(stream, STYLE_RED),
+                        terminal_style(stream, STYLE_PLAIN));
+                print_refusal(&plan->refusals[i], stream);
+        }
+}
+
+void report_plan_text(const struct plan *plan, const struct report_style *style, FILE *stream) {
+        int width = 0;
+
+        for (size_t i = 0; i < plan->change_count; i++) {
+                int columns = (int)strlen(plan->changes[i]->address);
+
+                width = columns > width ? columns : width;
+        }
+        if (plan_has_changes(plan) || plan->refusal_count)
+                print_header(plan, stream);
+        for (size_t i = 0; i < plan->change_count; i++) {
+                if (!style->quiet || change_is_refused(plan->changes[i]))
+                        print_change(plan->changes[i], width > 40 ? 40 : width, style, stream);
+        }
+        report_refusals_text(plan, stream);
+        for (size_t i = 0; i < plan->warning_count; i++) {
+                fprintf(stream, "  %swarning:%s ", terminal_style(stream, STYLE_YELLOW),
+                        terminal_style(stream, STYLE_PLAIN));
+                terminal_print_safe(stream, plan->warnings[i]);
+                fputc('\n', stream);
+        }
+        if (plan->refusal_count && !plan_has_changes(plan))
+                return;
+        if (!plan_has_changes(plan)) {
+                fprintf(stream, "Nothing to do: %zu %s as declared.\n", plan->summary.unchanged,
+                        plan->summary.unchanged == 1 ? "resource is" : "resources are");
+                return;
+        }
+        if (!style->quiet || plan->refusal_count)
+                fputc('\n', stream);
+        print_summary(plan, stream);
+        print_cost(plan, stream);
+}
+
+const char *report_duration(int64_t ms, char *buffer, size_t size) {
+        int64_t seconds = ms / 1000;
+
+        if (ms < 10000)
+                snprintf(buffer, size, "%" PRId64 ".%" PRId64 " s", seconds, ms % 1000 / 100);
+        else if (seconds < 60)
+                snprintf(buffer, size, "%" PRId64 " s", seconds);
+        else
+                snprintf(buffer, size, "%" PRId64 " min %" PRId64 " s", seconds / 60, seconds % 60);
+        return buffer;
+}
+
+void report_ended_text(const struct change *change, const struct change_result *result, FILE *stream) {
+        static const char *const past[] = {
+                [ACTION_NONE] = "settled",     [ACTION_CREATE] = "created", [ACTION_UPDATE] = "updated",
+                [ACTION_REPLACE] = "replaced", [ACTION_DELETE] = "deleted", [ACTION_ADOPT] = "adopted",
+        };
+        const char *plain = terminal_style(stream, STYLE_PLAIN);
+        char duration[32];
+
+        report_duration(result->duration_ms, duration, sizeof(duration));
+        if (result->outcome == JOB_DONE) {
+                fprintf(stream, "  %s%s%s %s %s in %s\n",
+                        terminal_style(stream, action_style(change->action)), symbol(change->action), plain,
+                        change->address, past[change->action], duration);
+        } else if (result->outcome == JOB_FAILED) {
+                fprintf(stream, "  %s!%s %s failed: ", terminal_style(stream, STYLE_RED), plain,
+                        change->address);
+                terminal_print_safe(stream, result->error.message);
+                fputc('\n', stream);
+        } else {
+                const char *why =
+                        result->refused                      ? "refused"
+                        : result->outcome == JOB_SKIPPED     ? "skipped: something it needs was not done"
+                        : result->outcome == JOB_NOT_STARTED ? "not started"
+                                                             : "left half-way; the next run will finish it";
+
+                fprintf(stream, "  %s.%s %s %s\n", terminal_style(stream, STYLE_DIM), plain, change->address,
+                        why);
+        }
+}
+
+void report_result_text(const struct plan *plan, const struct apply_result *result, FILE *stream) {
+        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+        bool well =
+                result->failed == 0 && result->skipped == 0 && result->refused == 0 && !result->interrupted;
+        char duration[32];
+
+        append_count(&line, result->done, "done");
+        append_count(&line, result->failed, "failed");
+        append_count(&line, result->skipped, "skipped");
+        append_count(&line, result->refused, "refused");
+        append_count(&line, plan->summary.unchanged, "unchanged");
+        if (plan->change_count)
+                fputc('\n', stream);
+        fprintf(stream, "%s%s%s %s in %s.\n", terminal_style(stream, well ? STYLE_GREEN : STYLE_RED),
+                result->interrupted ? "Interrupted:"
+                : well              ? "Applied:"
+                                    : "Applied in part:",
+                terminal_style(stream, STYLE_PLAIN), strbuf_text(&line),
+                report_duration(result->duration_ms, duration, sizeof(duration)));
+        if (result->interrupted || result->failed)
+                fputs("Run the same command again to carry on from here.\n", stream);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joins what the manifests declare with what the state knows: one subject for each address that either names. */
+#include "controller/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct known {
+        struct record *records;
+        size_t record_count;
+        struct sighting *sightings;
+        size_t sighting_count;
+        struct journal_entry *journal;
+        size_t journal_count;
+};
+
+static int compare_subjects(const void *a, const void *b) {
+        const struct subject *left = a, *right = b;
+
+        if (left->kind->id != right->kind->id)
+                return left->kind->id < right->kind->id ? -1 : 1;
+        return strcmp(left->name, right->name);
+}
+
+struct subject *plan_subject_of(const struct plan *plan, enum kind_id kind, const char *name) {
+        struct subject wanted = { .kind = &kinds[kind], .name = name };
+
+        if (plan->subject_count == 0)
+                return NULL;
+        return bsearch(&wanted, plan->subjects, plan->subject_count, sizeof(wanted), compare_subjects);
+}
+
+struct subject *plan_subject(const struct plan *plan, const char *address) {
+        const struct kind *kind;
+        const char *name;
+        struct error ignored;
+
+        if (address_parse(address, &kind, &name, &ignored) < 0)
+                return NULL;
+        return plan_subject_of(plan, kind->id, name);
+}
+
+static int compare_record(const void *address, const void *record) {
+        return strcmp(address, ((const struct record *)record)->address);
+}
+
+static int compare_sighting(const void *address, const void *sighting) {
+        return strcmp(address, ((const struct sighting *)sighting)->address);
+}
+
+static struct record *find_record(const struct known *known, const char *address) {
+        if (known->record_count == 0)
+                return NULL;
+        return bsearch(address, known->records, known->record_count, sizeof(*known->records), compare_record);
+}
+
+static struct sighting *find_sighting(const struct known *known, const char *address) {
+        if (known->sighting_count == 0)
+                return NULL;
+        return bsearch(address, known->sightings, known->sighting_count, sizeof(*known->sightings),
+                       compare_sighting);
+}
+
+static bool in_journal(const struct known *known, const char *address) {
+        for (size_t i = 0; i < known->journal_count; i++) {
+                if (strcmp(known->journal[i].address, address) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static int load_known(struct planning *planning, struct known *ret, struct error *err) {
+        struct state *state = planning->args->state;
+        struct arena *arena = planning->arena;
+
+        if (state_load_records(state, arena, &ret->records, &ret->record_count, err) < 0)
+                return -1;
+        if (state_load_sightings(state, arena, &ret->sightings, &ret->sighting_count, err) < 0)
+                return -1;
+        if (state_load_bindings(state, arena, &planning->bindings, &planning->binding_count, err) < 0)
+                return -1;
+        if (state_load_journal(state, arena, &ret->journal, &ret->journal_count, err) < 0)
+                return -1;
+        return state_serial(state, &planning->plan->serial, err);
+}
+
+/* A subject that already has kind, name, address and desired gets what the state knows. */
+static void fill_from_state(const struct known *known, struct subject *subject) {
+        subject->record = find_record(known, subject->address);
+        subject->sighting = find_sighting(known, subject->address);
+        subject->unfinished =
+                in_journal(known, subject->address) || (subject->record && subject->record->incomplete);
+}
+
+static bool is_managed(const struct planning *planning, const struct kind *kind) {
+        const struct plan_args *args = planning->args;
+
+        return kind->managed && args->provider_ops->ops(args->provider, kind->id) != NULL;
+}
+
+static void add_desired(struct planning *planning, const struct known *known, struct subject *subjects,
+                        size_t *count) {
+        const struct manifests *manifests = planning->args->manifests;
+
+        for (size_t i = 0; i < manifests->count; i++) {
+                const struct resource *resource = &manifests->resources[i];
+
+                if (!is_managed(planning, resource->kind))
+                        continue;
+                subjects[*count] = (struct subject){
+                        .kind = resource->kind,
+                        .name = resource->name,
+                        .address = resource->address,
+                        .desired = resource,
+                };
+                fill_from_state(known, &subjects[(*count)++]);
+        }
+}
+
+/* The implicit Stack (none declared) stands in no list of resources, but is made all the same. */
+static bool stack_is_listed(const struct manifests *manifests) {
+        return manifests_find(manifests, KIND_STACK, manifests->stack->name) != NULL;
+}
+
+/* What the state has and the manifests do not: records, and changes begun that never came to a record. */
+static int add_undeclared(struct planning *planning, const struct known *known, const char *address,
+                          const struct plan *declared, struct subject *subjects, size_t *count,
+                          struct error *err) {
+        const struct kind *kind;
+        const char *name;
+
+        if (plan_subject(declared, address))
+                return 0;
+        if (address_parse(address, &kind, &name, err) < 0)
+                return error_context(err, "the state has a resource that this version does not know");
+        if (!is_managed(planning, kind))
+                return 0;
+        subjects[*count] = (struct subject){ .kind = kind, .name = name, .address = address };
+        fill_from_state(known, &subjects[(*count)++]);
+        return 0;
+}
+
+static int add_all_undeclared(struct planning *planning, const struct known *known, struct subject *subjects,
+                              size_t *count, struct error *err) {
+        struct plan declared = { .subjects = subjects, .subject_count = *count };
+
+        for (size_t i = 0; i < known->record_count; i++) {
+                if (add_undeclared(planning, known, known->records[i].address, &declared, subjects, count,
+                                   err) < 0)
+                        return -1;
+        }
+        for (size_t i = 0; i < known->journal_count; i++) {
+                if (find_record(known, known->journal[i].address))
+                        continue;
+                if (add_undeclared(planning, known, known->journal[i].address, &declared, subjects, count,
+                                   err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int check_stack_name(struct planning *planning, struct error *err) {
+        const char *recorded;
+
+        if (state_load_meta(planning->args->state, "stack", planning->arena, &recorded, err) < 0)
+                return -1;
+        if (recorded && strcmp(recorded, planning->plan->stack_name) != 0)
+                return error_set(
+                        err,
+                        "the state in %s belongs to the stack \"%s\", the manifests declare \"%s\": "
+                        "give the Stack its old name, or use another --state folder for the new stack",
+                        state_folder(planning->args->state), recorded, planning->plan->stack_name);
+        return 0;
+}
+
+int planning_gather(struct planning *planning, struct error *err) {
+        const struct manifests *manifests = planning->args->manifests;
+        struct known known = { 0 };
+        struct subject *subjects;
+        size_t count = 0;
+
+        if (check_stack_name(planning, err) < 0 || load_known(planning, &known, err) < 0)
+                return -1;
+        subjects =
+                arena_array(planning->arena, manifests->count + known.record_count + known.journal_count + 2,
+                            sizeof(*subjects));
+        if (!stack_is_listed(manifests) && is_managed(planning, &kinds[KIND_STACK])) {
+                subjects[count] = (struct subject){
+                        .kind = &kinds[KIND_STACK],
+                        .name = manifests->stack->name,
+                        .address = manifests->stack->address,
+                        .desired = manifests->stack,
+                };
+                fill_from_state(&known, &subjects[count++]);
+        }
+        /* Manifests come by kind and name, so the declared ones are sorted as they are. */
+        add_desired(planning, &known, subjects, &count);
+        if (add_all_undeclared(planning, &known, subjects, &count, err) < 0)
+                return -1;
+        qsort(subjects, count, sizeof(*subjects), compare_subjects);
+        if (planning->args->destroy) {
+                for (size_t i = 0; i < count; i++)
+                        subjects[i].desired = NULL;
+        }
+        planning->plan->subjects = subjects;
+        planning->plan->subject_count = count;
+        return 0;
+}
