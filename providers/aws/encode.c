@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/encode.h"
+
+#include "providers/aws/client.h"
+
+#include <string.h>
+
+static bool is_unreserved(unsigned char byte) {
+        return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
+               byte == '-' || byte == '_' || byte == '.' || byte == '~';
+}
+
+void encode_percent(struct strbuf *ret, const char *text, size_t length, bool keep_slash) {
+        static const char digits[] = "0123456789ABCDEF";
+
+        for (size_t i = 0; i < length; i++) {
+                unsigned char byte = (unsigned char)text[i];
+
+                if (is_unreserved(byte) || (keep_slash && byte == '/')) {
+                        strbuf_append_char(ret, text[i]);
+                } else {
+                        char triplet[3] = { '%', digits[byte >> 4], digits[byte & 15] };
+
+                        strbuf_append_bytes(ret, triplet, sizeof(triplet));
+                }
+        }
+}
+
+const char *aws_path_encode(struct arena *arena, const char *part) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        encode_percent(&text, part, strlen(part), false);
+        return arena_strndup(arena, strbuf_text(&text), text.length);
+}
+
+void aws_form_add(struct strbuf *form, const char *name, const char *value) {
+        strbuf_append_char(form, '&');
+        encode_percent(form, name, strlen(name), false);
+        strbuf_append_char(form, '=');
+        encode_percent(form, value, strlen(value), false);
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/http.h"
+
+#include "base/clock.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define CONNECT_TIMEOUT_MS 5000L
+#define WHOLE_TIMEOUT_MS 60000L
+#define LOW_SPEED_SECONDS 30L
+#define HEADERS_LIMIT (64U * 1024U)
+#define HOST_SIZE 320
+
+/* An easy handle at rest, with the connections it keeps. */
+struct idle_handle {
+        struct idle_handle *next;
+        CURL *easy;
+        char host[HOST_SIZE]; /* "host:port" it last spoke to */
+};
+
+struct http_pool {
+        pthread_mutex_t lock;
+        struct idle_handle *idle; /* the one used last comes first */
+        char *ca_bundle;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void start_curl(void) {
+        if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+                abort();
+}
+
+struct http_pool *http_pool_new(const char *ca_bundle) {
+        struct http_pool *pool = calloc(1, sizeof(*pool));
+
+        if (!pool || pthread_mutex_init(&pool->lock, NULL) != 0)
+                abort();
+        pthread_once(&once, start_curl);
+        if (ca_bundle && *ca_bundle && !(pool->ca_bundle = strdup(ca_bundle)))
+                abort();
+        return pool;
+}
+
+static void free_handle(struct idle_handle *handle) {
+        curl_easy_cleanup(handle->easy);
+        free(handle);
+}
+
+void http_pool_free(struct http_pool *pool) {
+        if (!pool)
+                return;
+        while (pool->idle) {
+                struct idle_handle *next = pool->idle->next;
+
+                free_handle(pool->idle);
+                pool->idle = next;
+        }
+        pthread_mutex_destroy(&pool->lock);
+        free(pool->ca_bundle);
+        free(pool);
+}
+
+/* The idle handle that knows `host`, else any, else a new one. */
+static struct idle_handle *take_handle(struct http_pool *pool, const char *host) {
+        struct idle_handle **chosen = NULL, *handle = NULL;
+
+        pthread_mutex_lock(&pool->lock);
+        for (struct idle_handle **at = &pool->idle; *at; at = &(*at)->next) {
+                if (strcmp((*at)->host, host) == 0) {
+                        chosen = at;
+                        break;
+                }
+                if (!chosen)
+                        chosen = at;
+        }
+        if (chosen) {
+                handle = *chosen;
+                *chosen = handle->next;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        if (!handle) {
+                handle = calloc(1, sizeof(*handle));
+                if (!handle || !(handle->easy = curl_easy_init()))
+                        abort();
+        }
+        snprintf(handle->host, sizeof(handle->host), "%s", host);
+        return handle;
+}
+
+static void give_handle_back(struct http_pool *pool, struct idle_handle *handle) {
+        /* Forgets what the request was (headers with the session token), keeps connections. */
+        curl_easy_reset(handle->easy);
+        pthread_mutex_lock(&pool->lock);
+        handle->next = pool->idle;
+        pool->idle = handle;
+        pthread_mutex_unlock(&pool->lock);
+}
+
+void http_response_release(struct http_response *response) {
+        strbuf_release(&response->body);
+        strbuf_release(&response->headers);
+}
+
+static size_t take_body(char *data, size_t size, size_t count, void *opaque) {
+        struct http_response *response = opaque;
+
+        strbuf_append_bytes(&response->body, data, size * count);
+        return response->body.overflow ? 0 : size * count;
+}
+
+static size_t take_header(char *data, size_t size, size_t count, void *opaque) {
+        struct http_response *response = opaque;
+        size_t length = size * count, name_length = 0;
+        const char *colon = memchr(data, ':', length);
+
+        if (length >= 5 && memcmp(data, "HTTP/", 5) == 0)
+                strbuf_clear(
+                        &response->headers); /* a new answer: the one before was "100 Continue" or a proxy's */
+        if (!colon)
+                return length;
+        name_length = (size_t)(colon - data);
+        for (size_t i = 0; i < name_length; i++)
+                strbuf_append_char(&response->headers, (char)tolower((unsigned char)data[i]));
+        for (size_t i = name_length; i < length; i++) {
+                if (data[i] != '\r' && data[i] != '\n')
+                        strbuf_append_char(&response->headers, data[i]);
+        }
+        strbuf_append_char(&response->headers, '\n');
+        return response->headers.overflow ? 0 : length;
+}
+
+static int watch(void *opaque, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+        (void)opaque, (void)a, (void)b, (void)c, (void)d;
+        return interrupt_count() >= 2;
+}
+
+/* Every option is a plain one of this libcurl: failing to set it means a broken build. */
+#define SET(easy, option, value)                                             \
+        do {                                                                 \
+                if (curl_easy_setopt((easy), (option), (value)) != CURLE_OK) \
+                        abort();                                             \
+        } while (0)
+
+static void set_method(CURL *easy, const struct http_request *request) {
+        bool sends_body = strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0;
+
+        if (strcmp(request->method, "HEAD") == 0) {
+                SET(easy, CURLOPT_NOBODY, 1L);
+        } else if (request->body || sends_body) {
+                SET(easy, CURLOPT_POSTFIELDS, request->body ? request->body : "");
+                SET(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                    (curl_off_t)(request->body ? request->body_length : 0));
+                SET(easy, CURLOPT_CUSTOMREQUEST, request->method);
+        } else {
+                SET(easy, CURLOPT_HTTPGET, 1L);
+                SET(easy, CURLOPT_CUSTOMREQUEST, request->method);
+        }
+}
+
+static struct curl_slist *append_line(struct curl_slist *list, const char *line) {
+        struct curl_slist *longer = curl_slist_append(list, line);
+
+        if (!longer)
+                abort();
+        return longer;
+}
+
+static struct curl_slist *header_list(const struct http_request *request) {
+        struct curl_slist *list = NULL;
+        struct strbuf line = STRBUF_INIT;
+        bool typed = false;
+
+        for (size_t i = 0; i < request->header_count; i++) {
+                const struct http_header *header = &request->headers[i];
+
+                strbuf_clear(&line);
+                /* libcurl takes "name:" as "leave it out", and "name;" as "send it empty". */
+                strbuf_printf(&line, *header->value ? "%s: %s" : "%s;", header->name, header->value);
+                list = append_line(list, strbuf_text(&line));
+                typed |= strcasecmp(header->name, "content-type") == 0;
+        }
+        strbuf_wipe(&line);
+        if (!typed)
+                list = append_line(list, "Content-Type:"); /* not the form type, which libcurl would add */
+        return append_line(list, "Expect:");
+}
+
+static void wipe_list(struct curl_slist *list) {
+        for (struct curl_slist *at = list; at; at = at->next)
+                explicit_bzero(at->data, strlen(at->data));
+        curl_slist_free_all(list);
+}
+
+static void set_options(const struct http_pool *pool, CURL *easy, const struct http_request *request,
+                        bool loopback, struct http_response *response, char *detail) {
+        long whole = request->timeout_ms > 0 ? (long)request->timeout_ms : WHOLE_TIMEOUT_MS;
+
+        SET(easy, CURLOPT_URL, request->url);
+        SET(easy, CURLOPT_PATH_AS_IS, 1L); /* an S3 key may hold "..", and the path was signed as it is */
+        SET(easy, CURLOPT_PROTOCOLS_STR, loopback || request->allow_plain ? "http,https" : "https");
+        SET(easy, CURLOPT_FOLLOWLOCATION, 0L);
+        SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+        SET(easy, CURLOPT_NOSIGNAL, 1L);
+        SET(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+        SET(easy, CURLOPT_TIMEOUT_MS, whole);
+        SET(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+        SET(easy, CURLOPT_LOW_SPEED_TIME, LOW_SPEED_SECONDS);
+        SET(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+        SET(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+        SET(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+        SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+        if (pool->ca_bundle)
+                SET(easy, CURLOPT_CAINFO, pool->ca_bundle);
+        if (loopback)
+                SET(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
+        SET(easy, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
+        SET(easy, CURLOPT_NOPROGRESS, 0L);
+        SET(easy, CURLOPT_XFERINFOFUNCTION, watch);
+        SET(easy, CURLOPT_WRITEFUNCTION, take_body);
+        SET(easy, CURLOPT_WRITEDATA, response);
+        SET(easy, CURLOPT_HEADERFUNCTION, take_header);
+        SET(easy, CURLOPT_HEADERDATA, response);
+        SET(easy, CURLOPT_ERRORBUFFER, detail);
+        set_method(easy, request);
+}
+
+static enum http_failure classify(CURLcode code, const struct http_response *response) {
+        if (response->body.overflow || response->headers.overflow)
+                return HTTP_TOO_LARGE;
+        switch (code) {
+        case CURLE_OK:
+                return HTTP_ANSWERED;
+        case CURLE_COULDNT_RESOLVE_PROXY:
+        case CURLE_COULDNT_RESOLVE_HOST:
+        case CURLE_COULDNT_CONNECT:
+        case CURLE_PROXY:
+                return HTTP_UNREACHABLE;
+        case CURLE_OPERATION_TIMEDOUT:
+                return HTTP_TIMED_OUT;
+        case CURLE_SSL_CONNECT_ERROR:
+        case CURLE_PEER_FAILED_VERIFICATION:
+        case CURLE_SSL_CACERT_BADFILE:
+        case CURLE_SSL_CERTPROBLEM:
+        case CURLE_SSL_CIPHER:
+        case CURLE_SSL_ISSUER_ERROR:
+                return HTTP_TLS;
+        case CURLE_URL_MALFORMAT:
+        case CURLE_UNSUPPORTED_PROTOCOL:
+                return HTTP_REFUSED;
+        case CURLE_ABORTED_BY_CALLBACK:
+                return HTTP_INTERRUPTED;
+        default:
+                return HTTP_BROKEN;
+        }
+}
+
+static int fail(enum http_failure failure, const char *host, const char *detail, size_t limit,
+                struct error *err) {
+        switch (failure) {
+        case HTTP_UNREACHABLE:
+                return error_set(err, "cannot reach %s: %s", host, detail);
+        case HTTP_TIMED_OUT:
+                return error_set(err, "no answer in time from %s: %s", host, detail);
+        case HTTP_TLS:
+                return error_set(err, "no trusted TLS connection to %s: %s", host, detail);
+        case HTTP_TOO_LARGE:
+                return error_set(err, "the answer of %s exceeds %zu bytes", host, limit);
+        case HTTP_REFUSED:
+                return error_set(err, "the URL of %s cannot be used: %s", host, detail);
+        case HTTP_INTERRUPTED:
+                return error_set_kind(err, ERROR_INTERRUPTED, "interrupted while waiting for %s", host);
+        case HTTP_ANSWERED:
+        case HTTP_BROKEN:
+                break;
+        }
+        return error_set(err, "the connection to %s broke: %s", host, detail);
+}
+
+/* A part of a URL as libcurl sees it, "" where it has none; to be released with free(). */
+static char *url_part(CURLU *url, CURLUPart part, unsigned flags) {
+        char *value = NULL, *copy;
+
+        if (curl_url_get(url, part, &value, flags) != CURLUE_OK)
+                value = NULL;
+        copy = strdup(value ? value : "");
+        if (!copy)
+                abort();
+        curl_free(value);
+        return copy;
+}
+
+/* Splits off what decides whether the request may be sent, and to whom. */
+static int look_at_url(const char *text, char host_port[HOST_SIZE], bool *ret_loopback, bool *ret_plain) {
+        CURLU *url = curl_url();
+        char *scheme, *host, *port;
+        int result = -1;
+
+        if (!url)
+                abort();
+        if (curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS) == CURLUE_OK) {
+                scheme = url_part(url, CURLUPART_SCHEME, 0);
+                host = url_part(url, CURLUPART_HOST, 0);
+                port = url_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+                *ret_plain = strcmp(scheme, "http") == 0;
+                *ret_loopback = http_is_loopback(host);
+                snprintf(host_port, HOST_SIZE, "%s:%s", host, port);
+                result = *ret_plain || strcmp(scheme, "https") == 0 ? 0 : -1;
+                free(scheme);
+                free(host);
+                free(port);
+        }
+        curl_url_cleanup(url);
+        return result;
+}
+
+int http_send(struct http_pool *pool, const struct http_request *request, struct http_response *ret,
+              enum http_failure *ret_failure, struct error *err) {
+        char detail[CURL_ERROR_SIZE] = "", host[HOST_SIZE];
+        bool loopback = false, plain = false;
+        struct idle_handle *handle;
+        struct curl_slist *headers;
+        CURLcode code;
+        long status = 0;
+
+        *ret_failure = HTTP_REFUSED;
+        if (look_at_url(request->url, host, &loopback, &plain) < 0)
+                return error_set(err, "not a URL of http or https: %.200s", request->url);
+        if (plain && !loopback && !request->allow_plain)
+                return error_set(err, "http to %s is refused: only https, or a loopback address", host);
+        strbuf_clear(&ret->body);
+        strbuf_clear(&ret->headers);
+        ret->body.limit = request->answer_limit;
+        ret->headers.limit = HEADERS_LIMIT;
+
+        handle = take_handle(pool, host);
+        headers = header_list(request);
+        set_options(pool, handle->easy, request, loopback, ret, detail);
+        SET(handle->easy, CURLOPT_HTTPHEADER, headers);
+        code = curl_easy_perform(handle->easy);
+        if (code == CURLE_OK)
+                curl_easy_getinfo(handle->easy, CURLINFO_RESPONSE_CODE, &status);
+        give_handle_back(pool, handle);
+        wipe_list(headers);
+
+        *ret_failure = classify(code, ret);
+        if (*ret_failure != HTTP_ANSWERED)
+                return fail(*ret_failure, host, *detail ? detail : curl_easy_strerror(code),
+                            request->answer_limit, err);
+        ret->status = (int)status;
+        return 0;
+}
+
+bool http_header(const struct http_response *response, const char *name, char *value, size_t size) {
+        size_t name_length = strlen(name);
+
+        value[0] = '\0';
+        for (const char *line = strbuf_text(&response->headers); *line;) {
+                size_t length = strcspn(line, "\n");
+
+                if (length > name_length && line[name_length] == ':' &&
+                    memcmp(line, name, name_length) == 0) {
+                        const char *start = line + name_length + 1;
+
+                        start += strspn(start, " \t");
+                        snprintf(value, size, "%.*s", (int)(line + length - start), start);
+                        for (size_t end = strlen(value); end > 0 && strchr(" \t", value[end - 1]); end--)
+                                value[end - 1] = '\0';
+                        return true;
+                }
+                line += length + (line[length] == '\n');
+        }
+        return false;
+}
+
+int64_t http_date_ms(const char *text) {
+        time_t seconds = curl_getdate(text, NULL);
+
+        return seconds < 0 ? -1 : (int64_t)seconds * 1000;
+}
+
+void http_url_release(struct http_url *url) {
+        free(url->scheme);
+        free(url->host);
+        free(url->port);
+        free(url->path);
+        *url = (struct http_url){ 0 };
+}
+
+static const char *url_problem(CURLU *url, const struct http_url *parsed) {
+        static const struct {
+                CURLUPart part;
+                const char *problem;
+        } unwanted[] = {
+                { CURLUPART_USER, "it must not hold a user name" },
+                { CURLUPART_PASSWORD, "it must not hold a password" },
+                { CURLUPART_QUERY, "it must not hold a query" },
+                { CURLUPART_FRAGMENT, "it must not hold a fragment" },
+        };
+
+        if (strcmp(parsed->scheme, "http") != 0 && strcmp(parsed->scheme, "https") != 0)
+                return "it must begin with http:// or https://";
+        for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); i++) {
+                char *value = url_part(url, unwanted[i].part, 0);
+                bool there = *value != '\0';
+
+                free(value);
+                if (there)
+                        return unwanted[i].problem;
+        }
+        return NULL;
+}
+
+int http_url_parse(const char *text, const char *what, struct http_url *ret, struct error *err) {
+        struct http_url parsed = { 0 };
+        CURLU *url = curl_url();
+        const char *problem = NULL;
+        CURLUcode code;
+
+        if (!url)
+                abort();
+        code = curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
+        if (code == CURLUE_OK) {
+                parsed.scheme = url_part(url, CURLUPART_SCHEME, 0);
+                parsed.host = url_part(url, CURLUPART_HOST, 0);
+                parsed.port = url_part(url, CURLUPART_PORT, CURLU_NO_DEFAULT_PORT);
+                parsed.path = url_part(url, CURLUPART_PATH, 0);
+                for (char *at = parsed.host; *at; at++)
+                        *at = (char)tolower((unsigned char)*at);
+                for (size_t end = strlen(parsed.path); end > 0 && parsed.path[end - 1] == '/'; end--)
+                        parsed.path[end - 1] = '\0';
+                problem = url_problem(url, &parsed);
+        } else {
+                problem =
+                        code == CURLUE_BAD_SCHEME || code == CURLUE_UNSUPPORTED_SCHEME || !strstr(text, "://")
+                                ? "it must begin with http:// or https://"
+                                : curl_url_strerror(code);
+        }
+        curl_url_cleanup(url);
+        if (problem) {
+                http_url_release(&parsed);
+                return error_set(err, "%s \"%.200s\" is not a usable URL: %s", what, text, problem);
+        }
+        *ret = parsed;
+        return 0;
+}
+
+bool http_is_loopback(const char *host) {
+        size_t length = strlen(host);
+        struct in_addr address;
+        char plain[INET6_ADDRSTRLEN];
+        struct in6_addr address6;
+
+        if (strcasecmp(host, "localhost") == 0)
+                return true;
+        if (length > 10 && strcasecmp(host + length - 10, ".localhost") == 0)
+                return true;
+        if (inet_pton(AF_INET, host, &address) == 1)
+                return (ntohl(address.s_addr) >> 24) == 127;
+        if (host[0] == '[' && length > 2 && length - 2 < sizeof(plain))
+                snprintf(plain, sizeof(plain), "%.*s", (int)(length - 2), host + 1);
+        else
+                snprintf(plain, sizeof(plain), "%s", host);
+        return inet_pton(AF_INET6, plain, &address6) == 1 && IN6_IS_ADDR_LOOPBACK(&address6);
+}

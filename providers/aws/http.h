@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP, by libcurl: the only module that includes it.
+ *
+ * A pool of connections that any thread may use: each request takes the handle that last spoke to its host, with its
+ * kept-alive connection, and gives it back. TLS certificates are always verified. Redirects are never followed: a
+ * signature that travelled to another host would be leaked, and would not fit there. What comes back short of its
+ * announced length is a failure, not an answer.
+ */
+#ifndef BERTH_PROVIDERS_AWS_HTTP_H
+#define BERTH_PROVIDERS_AWS_HTTP_H
+
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct http_pool;
+
+struct http_header {
+        const char *name;
+        const char *value;
+};
+
+enum http_failure {
+        HTTP_ANSWERED = 0, /* whatever the status */
+        HTTP_UNREACHABLE,  /* name not found, connection refused, no route */
+        HTTP_TIMED_OUT,    /* no connection, or no answer in time: it may have been carried out */
+        HTTP_BROKEN,       /* the connection ended early: it may have been carried out */
+        HTTP_TLS,          /* the certificate, or the handshake */
+        HTTP_TOO_LARGE,    /* the answer exceeds its limit */
+        HTTP_REFUSED,      /* not sent: the URL is not allowed */
+        HTTP_INTERRUPTED   /* the user asked twice to stop */
+};
+
+struct http_request {
+        const char *method;
+        const char *url;
+        const struct http_header
+                *headers; /* Host, Content-Type ...; a body without Content-Type is sent without one */
+        size_t header_count;
+        const void *body; /* NULL for none; PUT and POST then say Content-Length: 0 */
+        size_t body_length;
+        size_t answer_limit; /* bytes, > 0 */
+        int64_t timeout_ms;  /* for the whole request; 0 for 60 s */
+        bool allow_plain;    /* http:// to any host: somebody configured it. Without it to loopback only */
+};
+
+struct http_response {
+        int status;
+        struct strbuf body;    /* its `limit` is set by http_send() */
+        struct strbuf headers; /* "name: value\n" each, names in lower case */
+};
+#define HTTP_RESPONSE_INIT \
+        { 0 }
+void http_response_release(struct http_response *response);
+#define HTTP_RESPONSE_CLEANUP __attribute__((cleanup(http_response_release)))
+
+/* `ca_bundle`: a PEM file to trust instead of the system's, or NULL. */
+struct http_pool *http_pool_new(const char *ca_bundle);
+void http_pool_free(struct http_pool *pool); /* NULL is fine; no request may be under way */
+
+/* 0 with *ret filled, or -1 with *ret_failure and err (without the caller's context, with host and port). */
+int http_send(struct http_pool *pool, const struct http_request *request, struct http_response *ret,
+              enum http_failure *ret_failure, struct error *err) MUST_USE;
+
+/* Copies the first header of that name (lower case); false and "" where there is none. Too long is cut. */
+bool http_header(const struct http_response *response, const char *name, char *value, size_t size);
+
+/* Milliseconds since 1970 from an HTTP date ("Sat, 31 Jan 2026 12:00:00 GMT"); -1 where it is none. */
+int64_t http_date_ms(const char *text);
+
+struct http_url {
+        char *scheme; /* "http" or "https" */
+        char *host;   /* lower case; [::1] keeps its brackets */
+        char *port;   /* "" where it is the scheme's default */
+        char *path;   /* "" or "/prefix", without a slash at the end */
+};
+void http_url_release(struct http_url *url);
+#define HTTP_URL_CLEANUP __attribute__((cleanup(http_url_release)))
+
+/* For endpoints: http or https, a host, no user, query or fragment. `what` names the setting in errors. */
+int http_url_parse(const char *text, const char *what, struct http_url *ret, struct error *err) MUST_USE;
+
+/* localhost, *.localhost, 127.0.0.0/8, ::1 (with or without brackets). */
+bool http_is_loopback(const char *host);
+
+#endif
