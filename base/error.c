@@ -40,8 +40,8 @@ int error_context(struct error *err, const char *format, ...) {
         va_start(arguments, format);
         vsnprintf(context, sizeof(context), format, arguments);
         va_end(arguments);
-        memcpy(message, err->message, sizeof(message));
-        message[sizeof(message) - sizeof(context) - 3] = '\0';
-        snprintf(err->message, sizeof(err->message), "%s: %s", context, message);
+        snprintf(message, sizeof(message), "%s: %.*s", context, (int)(sizeof(message) - sizeof(context) - 3),
+                 err->message);
+        memcpy(err->message, message, sizeof(message));
         return -1;
 }

@@ -3,10 +3,6 @@
 
 #include <stdlib.h>
 
-void json_decrefp(json_t **json) {
-        json_decref(*json);
-}
-
 const char *json_text(const json_t *object, const char *name) {
         return json_string_value(json_object_get(object, name));
 }

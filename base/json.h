@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-void json_decrefp(json_t **json);
+/* Jansson's own json_decrefp(). */
 #define JSON_CLEANUP __attribute__((cleanup(json_decrefp)))
 
 /* Borrowed text of an object's member, or NULL where it is absent or no text. Both accept a NULL object. */

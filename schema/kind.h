@@ -37,9 +37,9 @@ struct field {
         enum field_type type;
         bool required;
         bool sensitive_item;    /* variables: {value, sensitive} objects may stand for texts */
-        int64_t minimum, maximum; /* of an integer; of a text, list or map its length; both 0 for no limit */
+        int64_t minimum, maximum; /* of an integer; of a text (characters), list or map its length; both 0 for no limit */
         const int64_t *choices_integer; /* ended by -1 */
-        const char *const *choices_text; /* ended by NULL */
+        const char *const *choices_text; /* ended by NULL; of a boolean too: the only one it may be */
         const char *default_text;  /* as it would be written in YAML; NULL for none */
         const char *unit;          /* "MB", "seconds", "days" */
         const char *pattern;       /* extended regular expression that a text must match as a whole */
@@ -49,6 +49,14 @@ struct field {
         const struct field *item;
         const struct field *fields; /* ended by a NULL name */
         const struct field *keys;   /* of a map: a text field that each key must satisfy */
+        const char *needs;          /* a sibling without which this field means nothing */
+        const struct field_group *groups; /* of an object: ended by a NULL names */
+};
+
+/* Members of one object of which exactly one, or at least one, must be given. */
+struct field_group {
+        const char *const *names; /* ended by NULL */
+        bool exactly_one;         /* else: one or more */
 };
 
 struct kind {
@@ -56,10 +64,16 @@ struct kind {
         const char *name;
         const char *doc;
         const struct field *fields; /* of spec, ended by a NULL name */
+        const struct field_group *groups; /* of spec's fields, or NULL */
         bool managed;               /* has something of its own at a provider */
 };
 
 extern const struct kind kinds[KIND_COUNT];
+extern const struct field metadata_fields[]; /* name, labels, annotations: of every kind */
+
+#define API_VERSION "berth/v1"
+#define NAME_LENGTH_MAX 48         /* of metadata.name */
+#define MEMORY_MB_PER_VCPU 1769    /* Lambda's proportion; vCPU is shown, never set */
 
 const struct kind *kind_find(const char *name);                   /* exact; NULL where unknown */
 const struct kind *kind_find_loosely(const char *name);           /* any case, "env", "agents": for the command line */

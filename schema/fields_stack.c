@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/fields.h"
+
+static const char *const providers[] = { "aws", "local", NULL };
+
+/* What AWS takes as tags, in the characters that all of Lambda, ECR, IAM and S3 take. */
+static const struct field tag_key = {
+        .name = "KEY",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 128,
+        .pattern = "[^!-*,;<>?[-^`{-~]*",
+        .pattern_message = "letters, digits, spaces and . : / = + - @ _",
+        .doc = "The tag's key. Those that begin with aws: or berth: are not yours to set.",
+};
+
+static const struct field tag_value = {
+        .name = "text",
+        .type = FIELD_TEXT,
+        .minimum = 0,
+        .maximum = 256,
+        .pattern = "[^!-*,;<>?[-^`{-~]*",
+        .pattern_message = "letters, digits, spaces and . : / = + - @ _",
+        .doc = "The tag's value.",
+};
+
+static const struct field aws_fields[] = {
+        {
+                .name = "region",
+                .type = FIELD_TEXT,
+                .pattern = "[a-z]{2,}(-[a-z]+)+-[0-9]+",
+                .pattern_message = "an AWS region, such as eu-central-1",
+                .doc = "The region. Absent: as for any AWS tool, from the environment or the profile. Named, it keeps "
+                       "the stack from being applied elsewhere.",
+        },
+        {
+                .name = "account",
+                .type = FIELD_TEXT,
+                .pattern = "[0-9]{12}",
+                .pattern_message = "an AWS account: 12 digits",
+                .doc = "The account that the credentials must belong to. With any other, plan and apply are refused "
+                       "(wrong-account).",
+        },
+        {
+                .name = "profile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 256,
+                .doc = "The profile in the shared AWS configuration files that credentials come from.",
+        },
+        {
+                .name = "assumeRole",
+                .type = FIELD_TEXT,
+                .pattern = ROLE_PATTERN,
+                .pattern_message = ROLE_PATTERN_MESSAGE,
+                .doc = "The ARN of a role to assume with the credentials found, before anything else is called.",
+        },
+        {
+                .name = "endpointUrl",
+                .type = FIELD_TEXT,
+                .pattern = "https?://[^ ]+",
+                .pattern_message = "a URL that begins with http:// or https://",
+                .doc = "Where all AWS services are reached instead of AWS. AWS_ENDPOINT_URL and "
+                       "AWS_ENDPOINT_URL_<SERVICE> do the same from outside.",
+        },
+        {
+                .name = "namePrefix",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 24,
+                .default_text = "alphaagent",
+                .pattern = NAME_PATTERN,
+                .pattern_message = NAME_PATTERN_MESSAGE,
+                .doc = "What the names of everything in AWS begin with: functions are {namePrefix}-env-NAME (64 "
+                       "characters at most), the bucket {namePrefix}-workspaces-ACCOUNT-REGION.",
+        },
+        {
+                .name = "executionRole",
+                .type = FIELD_TEXT,
+                .pattern = ROLE_PATTERN,
+                .pattern_message = ROLE_PATTERN_MESSAGE,
+                .doc = "The ARN of the role that functions run with. Absent: Berth makes one with the least rights, "
+                       "and keeps it so.",
+        },
+        {
+                .name = "createBucket",
+                .type = FIELD_BOOLEAN,
+                .default_text = "true",
+                .doc = "Whether the workspace bucket is this stack's to make and to keep. With false, and an "
+                       "executionRole, the stack shares the bucket of another stack with the same namePrefix.",
+        },
+        { 0 },
+};
+
+static const struct field local_fields[] = {
+        {
+                .name = "images",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .doc = "The folder of the local image store. Absent: images, in the state folder.",
+        },
+        {
+                .name = "workspaces",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .doc = "The folder that holds the workspaces of sessions. Absent: workspaces, in the state folder.",
+        },
+        { 0 },
+};
+
+static const struct field guard_fields[] = {
+        {
+                .name = "maxDeletes",
+                .type = FIELD_INTEGER,
+                .minimum = 0,
+                .maximum = 1000000,
+                .doc = "An apply that would delete more resources than this is refused as a whole (mass-delete). "
+                       "Without either limit: more than half of the stack's resources, and at least 5.",
+        },
+        {
+                .name = "maxDeletePercent",
+                .type = FIELD_INTEGER,
+                .minimum = 0,
+                .maximum = 100,
+                .unit = "percent",
+                .doc = "The same, as a share of the stack's resources.",
+        },
+        { 0 },
+};
+
+const struct field stack_fields[] = {
+        {
+                .name = "provider",
+                .type = FIELD_TEXT,
+                .default_text = "local",
+                .choices_text = providers,
+                .doc = "Where the stack lives: in an AWS account and region, or in sandboxes on this machine. "
+                       "--provider overrides it.",
+        },
+        {
+                .name = "tags",
+                .type = FIELD_MAP,
+                .keys = &tag_key,
+                .item = &tag_value,
+                .minimum = 0,
+                .maximum = 47,
+                .doc = "Tags on everything Berth makes. AWS takes 50 a resource; three are Berth's own (berth:stack, "
+                       "berth:kind, berth:name).",
+        },
+        {
+                .name = "aws",
+                .type = FIELD_OBJECT,
+                .fields = aws_fields,
+                .doc = "Settings of the aws provider.",
+        },
+        {
+                .name = "local",
+                .type = FIELD_OBJECT,
+                .fields = local_fields,
+                .doc = "Settings of the local provider.",
+        },
+        {
+                .name = "guards",
+                .type = FIELD_OBJECT,
+                .fields = guard_fields,
+                .doc = "Limits that guard against slips of the hand.",
+        },
+        { 0 },
+};
