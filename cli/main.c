@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/terminal.h"
+#include "cli/options.h"
+#include "cli/verbs.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+const struct verb verbs[] = {
+        { "validate", "", 0, 0, "check the manifests, offline", verb_validate },
+        { "plan", "", 0, 0, "show what would change", verb_plan },
+        { "apply", "", 0, 0, "make it so", verb_apply },
+        { "destroy", "", 0, 0, "delete everything this stack owns", verb_destroy },
+        { "get", "[KIND[/NAME]]", 0, 1, "show what was applied", verb_get },
+        { "schema", "[KIND]", 0, 1, "JSON Schema of the manifests", verb_schema },
+        { "explain", "KIND[.FIELD]", 1, 1, "what a kind or a field means", verb_explain },
+        { "state", "list|show|verify|backup", 1, 2, "look into the state, check it, copy it", verb_state },
+        { "lock", "show|release", 1, 1, "who holds the state's lock", verb_lock },
+        { "version", "", 0, 0, "the version", verb_version },
+        { NULL, NULL, 0, 0, NULL, NULL },
+};
+
+/* Credentials and sensitive variables are in this process's memory: none of it goes to a core file. */
+static void forbid_core_files(void) {
+        struct rlimit none = { 0, 0 };
+
+        setrlimit(RLIMIT_CORE, &none);
+#ifndef __SANITIZE_ADDRESS__
+        prctl(PR_SET_DUMPABLE, 0);
+#endif
+}
+
+static int exit_code_of(const struct error *err) {
+        switch (err->kind) {
+        case ERROR_REFUSED:
+                return EXIT_REFUSED;
+        case ERROR_LOCKED:
+                return EXIT_LOCKED;
+        case ERROR_NONE:
+        case ERROR_FAILED:
+        case ERROR_NOT_FOUND:
+        case ERROR_INTERRUPTED:
+        case ERROR_DIAGNOSED:
+        default:
+                return EXIT_ERROR;
+        }
+}
+
+static int run_verb(int argc, char **argv, struct arena *arena) {
+        struct options options;
+        const struct verb *verb;
+        struct error err = { 0 };
+        int code;
+
+        if (options_parse(argc, argv, arena, &options, &verb, &err) < 0) {
+                log_error("%s", err.message);
+                return EXIT_ERROR;
+        }
+        if (options.verbose)
+                log_set_level(LOG_LEVEL_DEBUG);
+        else if (options.quiet)
+                log_set_level(LOG_LEVEL_ERROR);
+        if (!verb) {
+                options_help(options.help ? stdout : stderr);
+                return options.help ? EXIT_DONE : EXIT_ERROR;
+        }
+        if (options.help) {
+                options_help_verb(verb, stdout);
+                return EXIT_DONE;
+        }
+        code = verb->run(&options, &err);
+        if (code >= 0)
+                return code;
+        log_error("%s", err.message);
+        return exit_code_of(&err);
+}
+
+int main(int argc, char **argv) {
+        struct arena *arena = arena_new();
+        int code;
+
+        setlocale(LC_CTYPE, "");
+        forbid_core_files();
+        signal(SIGPIPE, SIG_IGN);
+        code = run_verb(argc, argv, arena);
+        arena_free(arena);
+        /* What could not be written was not said: a full disk behind a pipe must not look like success. */
+        if (fflush(stdout) != 0 && errno != EPIPE) {
+                log_error("cannot write the result: %s", strerror(errno));
+                return EXIT_ERROR;
+        }
+        return code;
+}

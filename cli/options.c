@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options.h"
+
+#include "base/strbuf.h"
+#include "base/suggest.h"
+#include "base/terminal.h"
+#include "controller/apply.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum option_id {
+        OPTION_FILE = 'f',
+        OPTION_VERBOSE = 'v',
+        OPTION_QUIET = 'q',
+        OPTION_HELP = 'h',
+        OPTION_YES = 'y',
+        OPTION_STATE = 256,
+        OPTION_PROVIDER,
+        OPTION_JSON,
+        OPTION_NO_COLOR,
+        OPTION_FORMAT,
+        OPTION_REFRESH,
+        OPTION_TARGET,
+        OPTION_EXCLUDE,
+        OPTION_DETAILED_EXITCODE,
+        OPTION_PARALLEL,
+        OPTION_ALLOW,
+        OPTION_SKIP_REFUSED,
+        OPTION_FORCE,
+        OPTION_VERSION,
+};
+
+struct option_row {
+        int id;
+        const char *name;
+        const char *argument; /* for help, NULL for a flag */
+        const char *verbs;    /* " plan apply ": the verbs that take it; NULL: all */
+        const char *doc;
+};
+
+static const struct option_row rows[] = {
+        { OPTION_FILE, "file", "PATH", NULL, "manifests: a file, a folder, or - (default .)" },
+        { OPTION_STATE, "state", "DIR", NULL,
+          "the state's folder (BERTH_STATE; default .berth beside the manifests)" },
+        { OPTION_PROVIDER, "provider", "NAME", NULL, "aws or local, instead of the Stack's" },
+        { OPTION_JSON, "json", NULL, NULL, "results as JSON" },
+        { OPTION_NO_COLOR, "no-color", NULL, NULL, "no colour (also NO_COLOR)" },
+        { OPTION_VERBOSE, "verbose", NULL, NULL, "more: every field, every call" },
+        { OPTION_QUIET, "quiet", NULL, NULL, "less: errors, refusals and the last line" },
+        { OPTION_HELP, "help", NULL, NULL, "this" },
+        { OPTION_FORMAT, "format", "FORMAT", " plan ", "text or json" },
+        { OPTION_REFRESH, "refresh", "HOW", " plan apply destroy ",
+          "sweep (lists; default), full (each one), none (trust the state)" },
+        { OPTION_TARGET, "target", "ADDR", " plan apply ",
+          "only this resource and what it needs; may repeat, may have *" },
+        { OPTION_EXCLUDE, "exclude", "ADDR", " plan apply ", "not this resource; may repeat, may have *" },
+        { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
+          "exit with 2 where there are changes" },
+        { OPTION_YES, "yes", NULL, " apply destroy ", "do not ask" },
+        { OPTION_PARALLEL, "parallel", "N", " apply destroy ", "calls at once, 1 to 256 (default 16)" },
+        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy ",
+          "let this refusal through; may repeat" },
+        { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
+          "apply what is not refused, and exit with 3" },
+        { OPTION_FORCE, "force", NULL, " lock ", "release the lock of a run that seems to be alive" },
+        { OPTION_VERSION, "version", NULL, NULL, "print the version" },
+};
+#define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
+
+static const struct option_row *row_of(int id) {
+        for (size_t i = 0; i < ROW_COUNT; i++) {
+                if (rows[i].id == id)
+                        return &rows[i];
+        }
+        return NULL;
+}
+
+static bool row_takes(const struct option_row *row, const struct verb *verb) {
+        const char *at = row->verbs ? strstr(row->verbs, verb->name) : NULL;
+
+        return !row->verbs || (at && at[-1] == ' ' && at[strlen(verb->name)] == ' ');
+}
+
+static void push(struct arena *arena, const char ***list, size_t *count, const char *text) {
+        const char **grown = arena_array(arena, *count + 1, sizeof(*grown));
+
+        if (*count)
+                memcpy(grown, *list, *count * sizeof(*grown));
+        grown[(*count)++] = text;
+        *list = grown;
+}
+
+static void push_allowance(struct arena *arena, struct options *options, const char *text) {
+        struct allowance *grown = arena_array(arena, options->allowance_count + 1, sizeof(*grown));
+        const char *colon = strchr(text, ':');
+
+        if (options->allowance_count)
+                memcpy(grown, options->allowances, options->allowance_count * sizeof(*grown));
+        grown[options->allowance_count++] = (struct allowance){
+                .id = colon ? arena_strndup(arena, text, (size_t)(colon - text)) : text,
+                .address = colon ? colon + 1 : NULL,
+        };
+        options->allowances = grown;
+}
+
+static int set_refresh(struct options *options, const char *text, struct error *err) {
+        static const char *const names[] = { "sweep", "full", "none" };
+
+        for (size_t i = 0; i < 3; i++) {
+                if (strcmp(text, names[i]) == 0) {
+                        options->refresh = (enum plan_refresh)i;
+                        return 0;
+                }
+        }
+        return error_set(err, "--refresh takes sweep, full or none, not \"%s\"", text);
+}
+
+static int set_parallel(struct options *options, const char *text, struct error *err) {
+        char *end;
+        long number = strtol(text, &end, 10);
+
+        if (!*text || *end || number < 1 || number > APPLY_PARALLEL_MAX)
+                return error_set(err, "--parallel takes a whole number from 1 to %d, not \"%s\"",
+                                 APPLY_PARALLEL_MAX, text);
+        options->parallel = (unsigned)number;
+        return 0;
+}
+
+static int set_format(struct options *options, const char *text, struct error *err) {
+        if (strcmp(text, "text") != 0 && strcmp(text, "json") != 0)
+                return error_set(err, "--format takes text or json, not \"%s\"", text);
+        options->json |= strcmp(text, "json") == 0;
+        return 0;
+}
+
+static int set_option(struct arena *arena, struct options *options, int id, const char *argument,
+                      struct error *err) {
+        switch ((enum option_id)id) {
+        case OPTION_FILE:
+                options->path = argument;
+                break;
+        case OPTION_STATE:
+                options->state = argument;
+                break;
+        case OPTION_PROVIDER:
+                options->provider = argument;
+                break;
+        case OPTION_JSON:
+                options->json = true;
+                break;
+        case OPTION_NO_COLOR:
+                terminal_disable_colour();
+                break;
+        case OPTION_VERBOSE:
+                options->verbose = true;
+                break;
+        case OPTION_QUIET:
+                options->quiet = true;
+                break;
+        case OPTION_HELP:
+                options->help = true;
+                break;
+        case OPTION_YES:
+                options->yes = true;
+                break;
+        case OPTION_FORMAT:
+                return set_format(options, argument, err);
+        case OPTION_REFRESH:
+                return set_refresh(options, argument, err);
+        case OPTION_PARALLEL:
+                return set_parallel(options, argument, err);
+        case OPTION_TARGET:
+                push(arena, &options->targets, &options->target_count, argument);
+                break;
+        case OPTION_EXCLUDE:
+                push(arena, &options->excludes, &options->exclude_count, argument);
+                break;
+        case OPTION_DETAILED_EXITCODE:
+                options->detailed_exitcode = true;
+                break;
+        case OPTION_ALLOW:
+                push_allowance(arena, options, argument);
+                break;
+        case OPTION_SKIP_REFUSED:
+                options->skip_refused = true;
+                break;
+        case OPTION_FORCE:
+                options->force = true;
+                break;
+        case OPTION_VERSION:
+        default:
+                break;
+        }
+        return 0;
+}
+
+static int unknown_option(const char *typed, struct error *err) {
+        const char *names[ROW_COUNT], *near;
+
+        for (size_t i = 0; i < ROW_COUNT; i++)
+                names[i] = rows[i].name;
+        near = strncmp(typed, "--", 2) == 0 ? suggest_nearest(typed + 2, names, ROW_COUNT) : NULL;
+        if (near)
+                return error_set(err, "there is no option %s; did you mean --%s?", typed, near);
+        return error_set(err, "there is no option %s; berth --help lists them", typed);
+}
+
+static int find_verb(const char *name, const struct verb **ret, struct error *err) {
+        const char *names[64], *near;
+        size_t count = 0;
+
+        for (const struct verb *verb = verbs; verb->name; verb++) {
+                if (strcmp(verb->name, name) == 0) {
+                        *ret = verb;
+                        return 0;
+                }
+                if (count < 64)
+                        names[count++] = verb->name;
+        }
+        near = suggest_nearest(name, names, count);
+        if (near)
+                return error_set(err, "there is no verb \"%s\"; did you mean \"%s\"?", name, near);
+        return error_set(err, "there is no verb \"%s\"; berth --help lists them", name);
+}
+
+static int check_use(const struct options *options, const struct verb *verb, const bool *used,
+                     struct error *err) {
+        for (size_t i = 0; i < ROW_COUNT; i++) {
+                if (used[i] && !row_takes(&rows[i], verb))
+                        return error_set(err, "berth %s takes no --%s", verb->name, rows[i].name);
+        }
+        if (options->help)
+                return 0;
+        if (options->operand_count < verb->operands_min)
+                return error_set(err, "berth %s needs more: berth %s %s", verb->name, verb->name,
+                                 verb->operands);
+        if (options->operand_count > verb->operands_max)
+                return error_set(err, "berth %s: \"%s\" is one too many; usage: berth %s%s%s", verb->name,
+                                 options->operands[verb->operands_max], verb->name,
+                                 verb->operands[0] ? " " : "", verb->operands);
+        return 0;
+}
+
+static void fill_long_options(struct option *longs) {
+        for (size_t i = 0; i < ROW_COUNT; i++) {
+                longs[i] = (struct option){
+                        .name = rows[i].name,
+                        .has_arg = rows[i].argument ? required_argument : no_argument,
+                        .val = rows[i].id,
+                };
+        }
+}
+
+int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
+                  const struct verb **ret_verb, struct error *err) {
+        struct option longs[ROW_COUNT + 1] = { 0 };
+        struct options options = { .path = ".",
+                                   .parallel = APPLY_PARALLEL_DEFAULT,
+                                   .state = getenv("BERTH_STATE") };
+        const struct verb *verb = NULL;
+        bool used[ROW_COUNT] = { false };
+        int id;
+
+        if (options.state && !options.state[0])
+                options.state = NULL;
+        fill_long_options(longs);
+        opterr = 0;
+        while ((id = getopt_long(argc, argv, ":f:vqhy", longs, NULL)) != -1) {
+                const struct option_row *row = row_of(id);
+
+                if (id == ':')
+                        return error_set(err, "%s needs a value", argv[optind - 1]);
+                if (!row)
+                        return unknown_option(argv[optind - 1], err);
+                if (id == OPTION_VERSION) {
+                        if (find_verb("version", &verb, err) < 0)
+                                return -1;
+                        break;
+                }
+                used[row - rows] = true;
+                if (set_option(arena, &options, id, optarg, err) < 0)
+                        return -1;
+        }
+        if (!verb && optind < argc && find_verb(argv[optind++], &verb, err) < 0)
+                return -1;
+        options.operands = (const char *const *)argv + optind;
+        options.operand_count = id == -1 ? (size_t)(argc - optind) : 0;
+        if (verb && check_use(&options, verb, used, err) < 0)
+                return -1;
+        *ret = options;
+        *ret_verb = verb;
+        return 0;
+}
+
+static void print_options(const struct verb *verb, bool own, FILE *stream) {
+        for (size_t i = 0; i < ROW_COUNT; i++) {
+                const struct option_row *row = &rows[i];
+                struct strbuf left STRBUF_CLEANUP = STRBUF_INIT;
+
+                if (own != (row->verbs != NULL) || (verb && !row_takes(row, verb)))
+                        continue;
+                strbuf_printf(&left, "%c%c%s--%s%s%s", row->id < 256 ? '-' : ' ',
+                              row->id < 256 ? row->id : ' ', row->id < 256 ? ", " : "  ", row->name,
+                              row->argument ? " " : "", row->argument ? row->argument : "");
+                fprintf(stream, "  %-24s %s\n", strbuf_text(&left), row->doc);
+        }
+}
+
+void options_help(FILE *stream) {
+        fputs("berth: declares, makes and guards the environments in which AI agents run code\n\n"
+              "usage: berth VERB [OPTION]...\n\n",
+              stream);
+        for (const struct verb *verb = verbs; verb->name; verb++) {
+                struct strbuf left STRBUF_CLEANUP = STRBUF_INIT;
+
+                strbuf_printf(&left, "%s %s", verb->name, verb->operands);
+                fprintf(stream, "  %-26s %s\n", strbuf_text(&left), verb->doc);
+        }
+        fputs("\noptions of every verb:\n", stream);
+        print_options(NULL, false, stream);
+        fputs("\nberth VERB --help tells the rest. Exit codes: 0 done, 1 error, 2 changes, 3 refused, 4 locked.\n",
+              stream);
+}
+
+void options_help_verb(const struct verb *verb, FILE *stream) {
+        fprintf(stream, "usage: berth %s%s%s [OPTION]...\n\n%s\n", verb->name, verb->operands[0] ? " " : "",
+                verb->operands, verb->doc);
+        fputs("\noptions:\n", stream);
+        print_options(verb, true, stream);
+        print_options(verb, false, stream);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line, as data: every option once, with the verbs that take it; every verb once, with what it does. Parsing
+ * (getopt_long) and help both come from these tables.
+ */
+#ifndef BERTH_CLI_OPTIONS_H
+#define BERTH_CLI_OPTIONS_H
+
+#include "base/error.h"
+#include "controller/plan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct options {
+        const char *path;     /* -f; "." */
+        const char *state;    /* --state or BERTH_STATE; NULL: beside the manifests */
+        const char *provider; /* --provider, or NULL */
+        bool json, verbose, quiet, help;
+        bool yes, force, detailed_exitcode, skip_refused;
+        enum plan_refresh refresh;
+        unsigned parallel;
+        const char **targets, **excludes;
+        size_t target_count, exclude_count;
+        struct allowance *allowances;
+        size_t allowance_count;
+        const char *const *operands;
+        size_t operand_count;
+};
+
+struct verb {
+        const char *name;
+        const char *operands; /* for the usage line, "" for none */
+        size_t operands_min, operands_max;
+        const char *doc; /* one line */
+        /* Returns the exit code, or -1 with err. Writes results to standard output. */
+        int (*run)(const struct options *options, struct error *err);
+};
+
+extern const struct verb verbs[]; /* ended by a NULL name */
+
+enum exit_code { EXIT_DONE = 0, EXIT_ERROR = 1, EXIT_CHANGES = 2, EXIT_REFUSED = 3, EXIT_LOCKED = 4 };
+
+/*
+ * Parses all of argv. What is returned borrows from argv and lives in the arena. *ret_verb is NULL where none was given.
+ */
+int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
+                  const struct verb **ret_verb, struct error *err) MUST_USE;
+
+void options_help(FILE *stream);
+void options_help_verb(const struct verb *verb, FILE *stream);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/session.h"
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "providers/aws/aws.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const struct provider_ops *const providers[] = { &aws_provider_ops };
+#define PROVIDER_COUNT (sizeof(providers) / sizeof(providers[0]))
+
+void session_init(struct session *session) {
+        *session = (struct session){ .arena = arena_new() };
+        diagnostics_init(&session->diagnostics, session->arena);
+}
+
+void session_close(struct session *session) {
+        if (session->provider_ops)
+                session->provider_ops->close(session->provider);
+        if (session->leased)
+                state_lease_release(session->state);
+        state_close(session->state);
+        arena_free(session->arena);
+        *session = (struct session){ 0 };
+}
+
+void print_json(json_t *json) {
+        json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+        fputc('\n', stdout);
+        json_decref(json);
+}
+
+static void report_diagnostics(struct session *session, const struct options *options, bool failed) {
+        diagnostics_sort(&session->diagnostics);
+        if (failed && options->json)
+                print_json(json_pack("{s:b, s:o}", "valid", 0, "diagnostics",
+                                     diagnostics_to_json(&session->diagnostics)));
+        else
+                diagnostics_print(&session->diagnostics, stderr);
+}
+
+int session_load(struct session *session, const struct options *options, bool missing_environments,
+                 struct error *err) {
+        struct load_options load = { .provider = options->provider,
+                                     .missing_environments = missing_environments };
+        int result = manifests_load(options->path, &load, session->arena, &session->manifests,
+                                    &session->diagnostics, err);
+
+        if (result == 0 || err->kind == ERROR_DIAGNOSED)
+                report_diagnostics(session, options, result < 0);
+        return result;
+}
+
+/* ".berth" in the folder that the manifests are in. */
+static char *default_state(const char *path) {
+        struct stat status;
+        const char *slash = strrchr(path, '/');
+        struct strbuf folder STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (strcmp(path, "-") == 0)
+                return path_join(".", ".berth");
+        if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+                return path_join(path, ".berth");
+        strbuf_append_bytes(&folder, path, slash ? (size_t)(slash - path) : 0);
+        if (slash == path)
+                strbuf_append_char(&folder, '/');
+        return path_join(strbuf_text(&folder), ".berth");
+}
+
+int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
+                       struct error *err) {
+        char *folder TEXT_CLEANUP = options->state ? strdup(options->state) : default_state(options->path);
+
+        if (!folder)
+                abort();
+        return state_open(folder, mode, &session->state, err);
+}
+
+int session_open_provider(struct session *session, const struct options *options, struct error *err) {
+        const struct resource *stack = session->manifests.stack;
+        const char *declared = value_get_text(stack->spec, "provider");
+        const char *name = options->provider ? options->provider : declared ? declared : "local";
+        struct provider_config config = {
+                .stack_name = stack->name,
+                .stack = stack->spec,
+                .clock = &clock_system,
+        };
+
+        for (size_t i = 0; i < PROVIDER_COUNT; i++) {
+                if (strcmp(providers[i]->name, name) != 0)
+                        continue;
+                if (providers[i]->open(&config, &session->provider, err) < 0)
+                        return -1;
+                session->provider_ops = providers[i];
+                return 0;
+        }
+        if (strcmp(name, "local") == 0)
+                return error_set(
+                        err, "the provider \"local\" is not in this version; set provider: aws in the Stack, "
+                             "or give --provider aws");
+        return error_set(err, "there is no provider \"%s\"; this version has aws", name);
+}
+
+struct plan_args session_plan_args(const struct session *session, const struct options *options,
+                                   bool destroy) {
+        return (struct plan_args){
+                .manifests = &session->manifests,
+                .state = session->state,
+                .provider_ops = session->provider_ops,
+                .provider = session->provider,
+                .clock = &clock_system,
+                .refresh = options->refresh,
+                .destroy = destroy,
+                .targets = options->targets,
+                .target_count = options->target_count,
+                .excludes = options->excludes,
+                .exclude_count = options->exclude_count,
+                .allowances = options->allowances,
+                .allowance_count = options->allowance_count,
+        };
+}
+
+int session_plan(struct session *session, const struct plan_args *args, const struct options *options,
+                 struct plan *ret, struct error *err) {
+        const struct manifests *manifests = &session->manifests;
+
+        if (plan_make(args, session->arena, ret, err) == 0)
+                return 0;
+        if (err->kind != ERROR_DIAGNOSED)
+                return -1;
+        for (size_t i = 0; i < manifests->missing_count; i++)
+                diagnostics_add(&session->diagnostics, manifests->missing[i].diagnostic);
+        report_diagnostics(session, options, true);
+        return -1;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What most verbs begin with: manifests loaded, state open, provider open. */
+#ifndef BERTH_CLI_SESSION_H
+#define BERTH_CLI_SESSION_H
+
+#include "cli/options.h"
+#include "controller/plan.h"
+#include "schema/manifest.h"
+#include "state/state.h"
+
+struct session {
+        struct arena *arena;
+        struct manifests manifests;
+        struct diagnostics diagnostics;
+        struct state *state;
+        bool leased;
+        const struct provider_ops *provider_ops;
+        struct provider *provider;
+};
+
+/* Always ends with session_close(), also after a failure. */
+void session_init(struct session *session);
+void session_close(struct session *session);
+#define SESSION_CLEANUP __attribute__((cleanup(session_close)))
+
+/*
+ * Loads the manifests; warnings are printed, and where there are errors all of them are (standard error, or standard
+ * output as JSON with --json) and -1 is returned with ERROR_DIAGNOSED.
+ */
+int session_load(struct session *session, const struct options *options, bool missing_environments,
+                 struct error *err) MUST_USE;
+int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
+                       struct error *err) MUST_USE;
+/* After session_load(): the provider that --provider or the Stack names. */
+int session_open_provider(struct session *session, const struct options *options, struct error *err) MUST_USE;
+
+/* The arguments of a plan as the options say. */
+struct plan_args session_plan_args(const struct session *session, const struct options *options,
+                                   bool destroy);
+/* plan_make(), reporting references to unknown environments as the diagnostics they are. */
+int session_plan(struct session *session, const struct plan_args *args, const struct options *options,
+                 struct plan *ret, struct error *err) MUST_USE;
+
+/* Writes JSON and a newline to standard output, and gives up the reference. */
+void print_json(json_t *json);
+
+#endif

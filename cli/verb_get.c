@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was applied, from the state alone. */
+#include "base/suggest.h"
+#include "base/terminal.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "controller/plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct filter {
+        const struct kind *kind; /* NULL: any */
+        const char *name;        /* NULL: any */
+};
+
+static int parse_filter(const struct options *options, struct arena *arena, struct filter *ret,
+                        struct error *err) {
+        const char *typed = options->operand_count ? options->operands[0] : NULL;
+        const char *slash = typed ? strchr(typed, '/') : NULL;
+        const char *kind_name = slash ? arena_strndup(arena, typed, (size_t)(slash - typed)) : typed;
+        const char *names[KIND_COUNT], *near;
+
+        *ret = (struct filter){ 0 };
+        if (!typed)
+                return 0;
+        ret->kind = kind_find_loosely(kind_name);
+        ret->name = slash ? slash + 1 : NULL;
+        if (ret->kind)
+                return 0;
+        for (int i = 0; i < KIND_COUNT; i++)
+                names[i] = kinds[i].name;
+        near = suggest_nearest(kind_name, names, KIND_COUNT);
+        return error_set(err, "there is no kind \"%s\"%s%s%s", kind_name, near ? "; did you mean " : "",
+                         near ? near : "", near ? "?" : "");
+}
+
+static const struct kind *kind_of(const char *address) {
+        const struct kind *kind;
+        const char *name;
+        struct error ignored;
+
+        return address_parse(address, &kind, &name, &ignored) == 0 ? kind : NULL;
+}
+
+static bool passes(const struct filter *filter, const struct record *record) {
+        if (filter->kind && kind_of(record->address) != filter->kind)
+                return false;
+        return !filter->name || strcmp(strchr(record->address, '/') + 1, filter->name) == 0;
+}
+
+static json_t *record_json(const struct record *record) {
+        char applied[32];
+
+        clock_format(record->applied_ms, applied, sizeof(applied));
+        return json_pack("{s:s, s:s, s:s?, s:s, s:b, s:o}", "address", record->address, "provider",
+                         record->provider, "id", record->id, "appliedAt", applied, "incomplete",
+                         record->incomplete, "spec", value_to_json(record->spec, NULL));
+}
+
+static void print_row(const struct record *record, int width) {
+        char applied[32];
+
+        clock_format(record->applied_ms, applied, sizeof(applied));
+        printf("%-*s  %s  %s%s\n", width, record->address, applied, record->id ? record->id : "-",
+               record->incomplete ? "  (incomplete)" : "");
+}
+
+static int print_one(const struct record *record) {
+        printf("%s%s%s\n  id        %s\n", terminal_style(stdout, STYLE_BOLD), record->address,
+               terminal_style(stdout, STYLE_PLAIN), record->id ? record->id : "-");
+        json_t *spec = value_to_json(record->spec, NULL);
+        char *text = json_dumps(spec, JSON_INDENT(2) | JSON_SORT_KEYS);
+
+        if (!text)
+                abort();
+        printf("  spec      ");
+        for (const char *at = text; *at; at++) {
+                putchar(*at);
+                if (*at == '\n')
+                        printf("            ");
+        }
+        putchar('\n');
+        free(text);
+        json_decref(spec);
+        return EXIT_DONE;
+}
+
+static int compare_records(const void *a, const void *b) {
+        const struct record *left = a, *right = b;
+        const struct kind *left_kind = kind_of(left->address), *right_kind = kind_of(right->address);
+
+        if (left_kind && right_kind && left_kind != right_kind)
+                return left_kind->id < right_kind->id ? -1 : 1;
+        return strcmp(left->address, right->address);
+}
+
+static int print_records(const struct options *options, struct record *records, size_t count, bool single) {
+        json_t *list = json_array();
+        int width = 0;
+
+        qsort(records, count, sizeof(*records), compare_records);
+        for (size_t i = 0; i < count; i++) {
+                int columns = (int)strlen(records[i].address);
+
+                width = columns > width ? columns : width;
+                json_array_append_new(list, record_json(&records[i]));
+        }
+        if (options->json) {
+                print_json(list);
+                return EXIT_DONE;
+        }
+        json_decref(list);
+        if (single && count == 1)
+                return print_one(&records[0]);
+        for (size_t i = 0; i < count; i++)
+                print_row(&records[i], width);
+        return EXIT_DONE;
+}
+
+int verb_get(const struct options *options, struct error *err) {
+        struct session session SESSION_CLEANUP;
+        struct filter filter;
+        struct record *records;
+        size_t count, kept = 0;
+
+        session_init(&session);
+        if (parse_filter(options, session.arena, &filter, err) < 0 ||
+            session_open_state(&session, options, STATE_READ, err) < 0 ||
+            state_load_records(session.state, session.arena, &records, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                if (!passes(&filter, &records[i]))
+                        continue;
+                if (record_decode(&records[i], session.arena, err) < 0)
+                        return -1;
+                records[kept++] = records[i];
+        }
+        if (filter.name && kept == 0)
+                return error_set(err, "the state has no %s; berth get lists what it has",
+                                 options->operands[0]);
+        if (kept == 0 && !options->json && !options->quiet)
+                fputs("Nothing was applied yet.\n", stderr);
+        return print_records(options, records, kept, filter.name != NULL);
+}

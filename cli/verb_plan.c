@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "controller/report.h"
+
+int verb_plan(const struct options *options, struct error *err) {
+        struct session session SESSION_CLEANUP;
+        struct report_style style = { .verbose = options->verbose, .quiet = options->quiet };
+        struct plan_args args;
+        struct plan plan;
+
+        session_init(&session);
+        interrupt_install();
+        if (session_load(&session, options, true, err) < 0 ||
+            session_open_provider(&session, options, err) < 0 ||
+            session_open_state(&session, options, STATE_CREATE, err) < 0)
+                return -1;
+        args = session_plan_args(&session, options, false);
+        if (session_plan(&session, &args, options, &plan, err) < 0)
+                return -1;
+        if (options->json)
+                print_json(report_plan_json(&plan));
+        else
+                report_plan_text(&plan, &style, stdout);
+        if (plan_has_refusals(&plan))
+                return EXIT_REFUSED;
+        return options->detailed_exitcode && plan_has_changes(&plan) ? EXIT_CHANGES : EXIT_DONE;
+}

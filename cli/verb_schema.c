@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/suggest.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "schema/reference.h"
+
+static int unknown_kind(const char *typed, struct error *err) {
+        const char *names[KIND_COUNT], *near;
+
+        for (int i = 0; i < KIND_COUNT; i++)
+                names[i] = kinds[i].name;
+        near = suggest_nearest(typed, names, KIND_COUNT);
+        if (near)
+                return error_set(err, "there is no kind \"%s\"; did you mean %s?", typed, near);
+        return error_set(err, "there is no kind \"%s\"; berth schema without a kind has them all", typed);
+}
+
+int verb_schema(const struct options *options, struct error *err) {
+        const struct kind *kind = NULL;
+
+        if (options->operand_count > 0) {
+                kind = kind_find_loosely(options->operands[0]);
+                if (!kind)
+                        return unknown_kind(options->operands[0], err);
+        }
+        print_json(schema_json(kind));
+        return EXIT_DONE;
+}
+
+int verb_explain(const struct options *options, struct error *err) {
+        json_t *json;
+
+        if (!options->json)
+                return explain(options->operands[0], stdout, err);
+        if (explain_json(options->operands[0], &json, err) < 0)
+                return -1;
+        print_json(json);
+        return EXIT_DONE;
+}

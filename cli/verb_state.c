@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state's own tools: state list|show|verify|backup, lock show|release. */
+#include "base/suggest.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct subverb {
+        const char *name;
+        bool takes_operand;
+        int (*run)(struct session *session, const struct options *options, struct error *err);
+};
+
+static int list_state(struct session *session, const struct options *options, struct error *err) {
+        struct record *records;
+        size_t count;
+
+        if (state_load_records(session->state, session->arena, &records, &count, err) < 0)
+                return -1;
+        if (options->json) {
+                json_t *list = json_array();
+
+                for (size_t i = 0; i < count; i++)
+                        json_array_append_new(list, json_string(records[i].address));
+                print_json(list);
+                return EXIT_DONE;
+        }
+        for (size_t i = 0; i < count; i++)
+                puts(records[i].address);
+        return EXIT_DONE;
+}
+
+static json_t *history_json(const struct history_entry *entry) {
+        char at[32];
+
+        clock_format(entry->at_ms, at, sizeof(at));
+        return json_pack("{s:I, s:s, s:s, s:s, s:s?, s:s, s:o}", "run", (json_int_t)entry->run, "at", at,
+                         "who", entry->who, "command", entry->command, "commit", entry->commit, "outcome",
+                         entry->outcome, "detail",
+                         entry->detail ? value_to_json(entry->detail, NULL) : json_null());
+}
+
+static json_t *journal_json(const struct journal_entry *entry) {
+        char at[32];
+
+        clock_format(entry->at_ms, at, sizeof(at));
+        return json_pack("{s:I, s:s, s:s, s:i, s:b, s:s}", "run", (json_int_t)entry->run, "address",
+                         entry->address, "action", entry->action, "stage", entry->stage, "answered",
+                         entry->answered, "at", at);
+}
+
+/* The state as a whole: identity, counts, what is unfinished, the last runs. */
+static int summarise_json(struct session *session, json_t **ret, struct error *err) {
+        struct arena *arena = session->arena;
+        struct record *records;
+        struct binding *bindings;
+        struct journal_entry *journal;
+        struct history_entry *history;
+        size_t record_count, binding_count, journal_count, history_count;
+        const char *stack, *account, *region;
+        uint64_t serial;
+        json_t *journal_list = json_array(), *history_list = json_array();
+
+        if (state_load_records(session->state, arena, &records, &record_count, err) < 0 ||
+            state_load_bindings(session->state, arena, &bindings, &binding_count, err) < 0 ||
+            state_load_journal(session->state, arena, &journal, &journal_count, err) < 0 ||
+            state_load_history(session->state, 10, arena, &history, &history_count, err) < 0 ||
+            state_load_meta(session->state, "stack", arena, &stack, err) < 0 ||
+            state_load_meta(session->state, "account", arena, &account, err) < 0 ||
+            state_load_meta(session->state, "region", arena, &region, err) < 0 ||
+            state_serial(session->state, &serial, err) < 0) {
+                json_decref(journal_list);
+                json_decref(history_list);
+                return -1;
+        }
+        for (size_t i = 0; i < journal_count; i++)
+                json_array_append_new(journal_list, journal_json(&journal[i]));
+        for (size_t i = 0; i < history_count; i++)
+                json_array_append_new(history_list, history_json(&history[i]));
+        *ret = json_pack("{s:s, s:s?, s:s?, s:s?, s:s, s:I, s:I, s:I, s:o, s:o}", "folder",
+                         state_folder(session->state), "stack", stack, "account", account, "region", region,
+                         "lineage", state_lineage(session->state), "serial", (json_int_t)serial, "resources",
+                         (json_int_t)record_count, "bindings", (json_int_t)binding_count, "journal",
+                         journal_list, "history", history_list);
+        return 0;
+}
+
+static const char *text_or(json_t *object, const char *name) {
+        const char *text = json_string_value(json_object_get(object, name));
+
+        return text ? text : "-";
+}
+
+static void print_state(json_t *summary) {
+        json_t *entry;
+        size_t i;
+
+        printf("folder     %s\nstack      %s\naccount    %s\nregion     %s\nlineage    %s\nserial     %" JSON_INTEGER_FORMAT
+               "\nresources  %" JSON_INTEGER_FORMAT "\n",
+               text_or(summary, "folder"), text_or(summary, "stack"), text_or(summary, "account"),
+               text_or(summary, "region"), text_or(summary, "lineage"),
+               json_integer_value(json_object_get(summary, "serial")),
+               json_integer_value(json_object_get(summary, "resources")));
+        if (json_array_size(json_object_get(summary, "journal")))
+                printf("\nunfinished (the next run will look at these first)\n");
+        json_array_foreach (json_object_get(summary, "journal"), i, entry) {
+                printf("  %s  %s\n", text_or(entry, "address"), text_or(entry, "action"));
+        }
+        if (json_array_size(json_object_get(summary, "history")))
+                printf("\nlast runs\n");
+        json_array_foreach (json_object_get(summary, "history"), i, entry) {
+                printf("  %4" JSON_INTEGER_FORMAT "  %s  %-8s %-12s %s\n",
+                       json_integer_value(json_object_get(entry, "run")), text_or(entry, "at"),
+                       text_or(entry, "command"), text_or(entry, "outcome"), text_or(entry, "who"));
+        }
+}
+
+static int show_address(struct session *session, const struct options *options, const char *address,
+                        struct error *err) {
+        struct record *records;
+        struct sighting *sightings;
+        size_t record_count, sighting_count;
+        json_t *object = json_object();
+        bool found = false;
+
+        if (state_load_records(session->state, session->arena, &records, &record_count, err) < 0 ||
+            state_load_sightings(session->state, session->arena, &sightings, &sighting_count, err) < 0)
+                goto failed;
+        for (size_t i = 0; i < record_count; i++) {
+                if (strcmp(records[i].address, address) != 0)
+                        continue;
+                if (record_decode(&records[i], session->arena, err) < 0)
+                        goto failed;
+                found = true;
+                json_object_set_new(object, "recorded",
+                                    json_pack("{s:s?, s:b, s:o}", "id", records[i].id, "incomplete",
+                                              records[i].incomplete, "spec",
+                                              value_to_json(records[i].spec, NULL)));
+        }
+        for (size_t i = 0; i < sighting_count; i++) {
+                if (strcmp(sightings[i].address, address) != 0)
+                        continue;
+                if (sighting_decode(&sightings[i], session->arena, err) < 0)
+                        goto failed;
+                found = true;
+                json_object_set_new(
+                        object, "observed",
+                        json_pack("{s:b, s:s?, s:s?, s:o}", "exists", sightings[i].exists, "id",
+                                  sightings[i].id, "fingerprint", sightings[i].fingerprint, "spec",
+                                  sightings[i].spec ? value_to_json(sightings[i].spec, NULL) : json_null()));
+        }
+        if (!found) {
+                error_set_kind(err, ERROR_NOT_FOUND,
+                               "the state has no %s; berth state list shows what it has", address);
+                goto failed;
+        }
+        (void)options;
+        print_json(object);
+        return EXIT_DONE;
+failed:
+        json_decref(object);
+        return -1;
+}
+
+static int show_state(struct session *session, const struct options *options, struct error *err) {
+        json_t *summary;
+
+        if (options->operand_count > 1)
+                return show_address(session, options, options->operands[1], err);
+        if (summarise_json(session, &summary, err) < 0)
+                return -1;
+        if (options->json) {
+                print_json(summary);
+        } else {
+                print_state(summary);
+                json_decref(summary);
+        }
+        return EXIT_DONE;
+}
+
+static int verify_state(struct session *session, const struct options *options, struct error *err) {
+        const char **problems;
+        size_t count;
+
+        if (state_verify(session->state, session->arena, &problems, &count, err) < 0)
+                return -1;
+        if (options->json) {
+                json_t *list = json_array();
+
+                for (size_t i = 0; i < count; i++)
+                        json_array_append_new(list, json_string(problems[i]));
+                print_json(json_pack("{s:b, s:o}", "valid", count == 0, "problems", list));
+        } else if (count == 0) {
+                printf("The state in %s is sound.\n", state_folder(session->state));
+        } else {
+                for (size_t i = 0; i < count; i++)
+                        puts(problems[i]);
+        }
+        if (count == 0)
+                return EXIT_DONE;
+        return error_set(err, "the state in %s has %zu %s: restore a copy made by berth state backup",
+                         state_folder(session->state), count, count == 1 ? "problem" : "problems");
+}
+
+static int back_up_state(struct session *session, const struct options *options, struct error *err) {
+        if (options->operand_count < 2)
+                return error_set(err, "berth state backup needs a path to write to");
+        if (state_backup(session->state, options->operands[1], err) < 0)
+                return -1;
+        if (options->json)
+                print_json(json_pack("{s:s}", "path", options->operands[1]));
+        else
+                printf("Copied to %s.\n", options->operands[1]);
+        return EXIT_DONE;
+}
+
+static int show_lock(struct session *session, const struct options *options, struct error *err) {
+        struct lease_holder *holder;
+        char since[32];
+
+        if (state_lease_show(session->state, session->arena, &holder, err) < 0)
+                return -1;
+        if (holder)
+                clock_format(holder->since_ms, since, sizeof(since));
+        if (options->json)
+                print_json(holder ? json_pack("{s:b, s:I, s:s?, s:s?, s:s, s:b}", "held", 1, "pid",
+                                              (json_int_t)holder->pid, "host", holder->host, "command",
+                                              holder->command, "since", since, "alive", holder->alive)
+                                  : json_pack("{s:b}", "held", 0));
+        else if (!holder)
+                puts("Nobody holds the lock.");
+        else
+                printf("Held by process %ld on %s (%s) since %s%s.\n", holder->pid,
+                       holder->host ? holder->host : "?", holder->command ? holder->command : "?", since,
+                       holder->alive ? "" : "; it is dead, and the next run takes the lock over");
+        return EXIT_DONE;
+}
+
+static int release_lock(struct session *session, const struct options *options, struct error *err) {
+        if (state_lease_break(session->state, options->force, err) < 0)
+                return -1;
+        if (!options->json)
+                puts("The lock is free.");
+        else
+                print_json(json_pack("{s:b}", "held", 0));
+        return EXIT_DONE;
+}
+
+static int run_subverb(const struct subverb *subverbs, size_t count, const char *verb,
+                       const struct options *options, struct error *err) {
+        struct session session SESSION_CLEANUP;
+        const char *names[8], *near;
+
+        session_init(&session);
+        for (size_t i = 0; i < count; i++) {
+                bool writes = subverbs[i].run == release_lock;
+
+                names[i] = subverbs[i].name;
+                if (strcmp(names[i], options->operands[0]) != 0)
+                        continue;
+                if (options->operand_count > 1 && !subverbs[i].takes_operand)
+                        return error_set(err, "berth %s %s takes nothing more, found \"%s\"", verb, names[i],
+                                         options->operands[1]);
+                if (session_open_state(&session, options, writes ? STATE_CREATE : STATE_READ, err) < 0)
+                        return -1;
+                return subverbs[i].run(&session, options, err);
+        }
+        near = suggest_nearest(options->operands[0], names, count);
+        return error_set(err, "there is no \"berth %s %s\"%s%s%s", verb, options->operands[0],
+                         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+int verb_state(const struct options *options, struct error *err) {
+        static const struct subverb subverbs[] = {
+                { "list", false, list_state },
+                { "show", true, show_state },
+                { "verify", false, verify_state },
+                { "backup", true, back_up_state },
+        };
+
+        return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "state", options, err);
+}
+
+int verb_lock(const struct options *options, struct error *err) {
+        static const struct subverb subverbs[] = {
+                { "show", false, show_lock },
+                { "release", false, release_lock },
+        };
+
+        return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "lock", options, err);
+}

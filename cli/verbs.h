@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs, one file each; see struct verb for what they return. */
+#ifndef BERTH_CLI_VERBS_H
+#define BERTH_CLI_VERBS_H
+
+#include "cli/options.h"
+
+int verb_validate(const struct options *options, struct error *err);
+int verb_plan(const struct options *options, struct error *err);
+int verb_apply(const struct options *options, struct error *err);
+int verb_destroy(const struct options *options, struct error *err);
+int verb_get(const struct options *options, struct error *err);
+int verb_schema(const struct options *options, struct error *err);
+int verb_explain(const struct options *options, struct error *err);
+int verb_state(const struct options *options, struct error *err);
+int verb_lock(const struct options *options, struct error *err);
+int verb_version(const struct options *options, struct error *err);
+
+#endif
