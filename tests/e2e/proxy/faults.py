@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong on purpose: rules that match calls, and AWS's quotas as token buckets.
+
+A rule is {"match": {...}, "action": {...}}. `match` takes service, operation, resource (a text that the
+request target or the parameters hold), method, nth (a number or list, counted among the calls that fit
+the rest) and times (the first so many). `action` is one of
+
+    {"kind": "error", "status": 503, "code": "...", "message": "...", "retry_after": 1}
+    {"kind": "delay", "seconds": 2}            then the call goes on
+    {"kind": "reset"}                          the connection is reset, AWS has seen nothing
+    {"kind": "lost"}                           AWS has done it, the answer is lost (reset)
+    {"kind": "reset_mid_body"}                 reset in the middle of the answer's body
+    {"kind": "truncate"}                       the connection ends in order, half of the body missing
+    {"kind": "wrong_length"}                   Content-Length is more than the bytes that come, then silence
+    {"kind": "redirect", "location": URL, "status": 307}
+    {"kind": "answer", "status": 200, "headers": {}, "body": "text"}   instead of AWS's answer
+"""
+
+import json
+import time
+
+KINDS = {"error", "delay", "reset", "lost", "reset_mid_body", "truncate", "wrong_length", "redirect", "answer"}
+MATCHES = {"service", "operation", "resource", "method", "nth", "times"}
+AFTER = {"lost", "reset_mid_body", "truncate", "wrong_length"}
+
+
+class Rule:
+    def __init__(self, spec):
+        self.match, self.action = spec["match"], spec["action"]
+        if self.action["kind"] not in KINDS or set(self.match) - MATCHES:
+            raise ValueError(f"no such rule: {json.dumps(spec)}")
+        nth = self.match.get("nth")
+        self.nth = nth if nth is None or isinstance(nth, list) else [nth]
+        self.seen = 0
+        self.hits = 0
+
+    def fits(self, call):
+        """Count the call, and say whether the rule strikes it."""
+        want = self.match
+        if want.get("service", call.target.service) != call.target.service:
+            return False
+        if want.get("operation", call.target.operation) != call.target.operation:
+            return False
+        if want.get("method", call.method) != call.method:
+            return False
+        resource = want.get("resource")
+        if resource and resource not in call.raw_target and resource not in json.dumps(call.params, default=str):
+            return False
+        self.seen += 1
+        if self.nth is not None and self.seen not in self.nth:
+            return False
+        if "times" in want and self.hits >= want["times"]:
+            return False
+        self.hits += 1
+        return True
+
+
+class Faults:
+    def __init__(self):
+        self.rules = []
+
+    def replace(self, specs):
+        self.rules = [Rule(spec) for spec in specs]
+
+    def strike(self, call):
+        """The actions for this call, in the order of the rules."""
+        return [rule.action for rule in self.rules if rule.fits(call)]
+
+    def report(self):
+        return [{"match": r.match, "action": r.action, "seen": r.seen, "hits": r.hits} for r in self.rules]
+
+
+class _Bucket:
+    def __init__(self):
+        self.level = None
+        self.at = 0.0
+
+    def take(self, rate, burst_s, now):
+        """True if a token was there; else the bucket is left as it is."""
+        capacity = max(1.0, rate * burst_s)
+        self.level = capacity if self.level is None else min(capacity, self.level + (now - self.at) * rate)
+        self.at = now
+        if self.level < 1.0:
+            return False
+        self.level -= 1.0
+        return True
+
+
+class Throttle:
+    """Lambda's control-plane quotas: GetFunction by itself, everything else together; tagging apart."""
+
+    DATA_PLANE = {"Invoke", "InvokeWithResponseStream", "InvokeAsync"}
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self._buckets = {}
+
+    def allows(self, call, limits):
+        name = self._bucket_of(call)
+        if name is None:
+            return True
+        bucket = self._buckets.setdefault(name, _Bucket())
+        return bucket.take(limits[name], limits["burst_s"], time.monotonic())
+
+    def _bucket_of(self, call):
+        if call.target.service == "resourcegroupstaggingapi":
+            return "tagging"
+        if call.target.service != "lambda" or call.target.operation in self.DATA_PLANE:
+            return None
+        return "get_function" if call.target.operation == "GetFunction" else "control"

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of one request: read, identify, spoil, judge, throttle, supply or forward, record, answer."""
+
+import asyncio
+import socket
+import struct
+import time
+
+from aiohttp import web
+
+from . import admin, decode, demands, functions, listing, registry, shapes, signature, storage
+from .errors import AwsError, render
+from .faults import AFTER, Faults, Throttle
+from .identify import Target, credential_scope, identify, is_mutating
+from .record import Record
+from .settings import TEST_ACCESS_KEY, TEST_SECRET, Settings
+from .signature import KnownCredentials, SignatureProblem
+from .upstream import Answer, Upstream
+
+OBSERVER_HEADER = "x-berth-observer"
+MAX_BODY = 256 * 1024 * 1024
+UNSIGNED = {"AssumeRoleWithWebIdentity", "AssumeRoleWithSAML"}
+
+
+class Call:
+    """One request. `observer`: a test looks on; it is neither judged nor recorded nor spoilt."""
+
+    def __init__(self, request, body, connection):
+        self.method = request.method
+        self.raw_target = request.raw_path
+        self.headers = {}
+        for key, value in request.headers.items():
+            key = key.lower()
+            self.headers[key] = f"{self.headers[key]},{value}" if key in self.headers else value
+        self.body = body
+        self.connection = connection
+        self.observer = self.headers.pop(OBSERVER_HEADER, None) is not None
+        self.target = identify(self.method, self.raw_target, self.headers, body)
+        self.params, self.problems = {}, []
+        if self.target.model:
+            decoded = decode.decode(self.target, self.raw_target, self.headers, body)
+            self.params, self.problems = decoded.params, decoded.problems
+        scope = credential_scope(self.headers)
+        self.access_key = scope[0] if scope else "test"
+        self.region = self.target.region or "us-east-1"
+        self.mutating = is_mutating(self.target.operation)
+        self.host = self.headers.get("host", "")
+
+
+class Proxy:
+    """All state of one proxy; admin.py is how tests reach it."""
+
+    def __init__(self, upstream_url, flavor):
+        self.flavor = flavor
+        self.upstream = Upstream(upstream_url)
+        self.settings, self.faults, self.throttle = Settings(), Faults(), Throttle()
+        self.record, self.credentials = Record(), KnownCredentials()
+        self.functions, self.storage = functions.Functions(), storage.Storage()
+        self.registry, self.pages = registry.Registry(), listing.Pages()
+        self.handlers = {**functions.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS}
+        self._connections = {}
+        self._next_connection = 0
+        self.reset()
+
+    def reset(self):
+        for part in (self.settings, self.throttle, self.record, self.functions, self.storage, self.registry, self.pages):
+            part.reset()
+        self.faults.replace([])
+        self.credentials.clear()
+        self.credentials.add(TEST_ACCESS_KEY, TEST_SECRET)
+
+    def now(self):
+        return time.time() + self.settings.clock_skew_s
+
+    def _connection_id(self, transport):
+        key = id(transport)
+        known = self._connections.get(key)
+        if known is None or known[0] is not transport:
+            self._next_connection += 1
+            self._connections[key] = known = (transport, self._next_connection)
+        return known[1]
+
+    async def handle(self, request):
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = await request.read()
+        path = request.raw_path
+        if path.startswith("/_proxy/"):
+            return await admin.handle(self, request, body)
+        if path.startswith(registry.LAYER_PATH):
+            return _response(await registry.layer(self, request), request.method)
+        if path.startswith("/v2/") and "authorization" in request.headers and "AWS4" not in request.headers["authorization"]:
+            headers = {k: v for k, v in request.headers.items() if k.lower() not in ("host", "content-length")}
+            return _response(await self.upstream.send(request.method, path, headers, body), request.method)
+        call = Call(request, body, self._connection_id(request.transport))
+        if call.observer:
+            return _response(await self._answer(call, None), call.method)
+        return await self._recorded(request, call)
+
+    async def _recorded(self, request, call):
+        started = time.monotonic()
+        entry = self.record.begin(call)
+        actions = self.faults.strike(call)
+        entry["faults"] = [action["kind"] for action in actions]
+        for action in actions:
+            if action["kind"] == "delay":
+                await asyncio.sleep(action["seconds"])
+            elif action["kind"] == "reset":
+                self.record.end(entry, started, None, "reset")
+                return _reset(request)
+        answer = _instead(actions, call) or await self._answer(call, entry)
+        answer.headers["Date"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.now()))
+        self.record.end(entry, started, answer.status, entry["error"])
+        for action in actions:
+            if action["kind"] in AFTER:
+                return await _spoil(request, action["kind"], answer)
+        return _response(answer, call.method)
+
+    async def _answer(self, call, entry):
+        try:
+            if entry is not None:
+                if self.settings.judge:
+                    self._judge(call)
+                self._check_quota(call)
+            elif call.target.model is None:
+                raise AwsError(400, "UnknownOperationException", call.target.problem or "unknown operation")
+            handler = self.handlers.get((call.target.service, call.target.operation))
+            answer = await (handler(self, call) if handler else self.upstream.forward(call))
+            self._learn(call, answer)
+        except AwsError as error:
+            if error.violation:
+                self.record.violation(call, f"{error.code}: {error.message}")
+            if entry is not None:
+                entry["error"] = error.code
+            target = call.target if call.target.service else Target(service="lambda")
+            answer = Answer(*render(target, error, call.method))
+        return answer
+
+    def _judge(self, call):
+        """Refuse what AWS would refuse, and remember that it was asked."""
+        if call.target.model is None:
+            raise AwsError(400, "UnknownOperationException", call.target.problem, violation=True)
+        if call.target.operation not in UNSIGNED:
+            try:
+                signature.check(
+                    call.method, call.raw_target, call.headers, call.body, call.target.service, self.credentials, self.now()
+                )
+            except SignatureProblem as problem:
+                skewed = problem.code == "RequestTimeTooSkewed" and self.settings.clock_skew_s
+                code = problem.code
+                if code == "RequestTimeTooSkewed" and call.target.service != "s3":
+                    code = "InvalidSignatureException" if call.target.protocol != "query" else "SignatureDoesNotMatch"
+                raise AwsError(403, code, str(problem), violation=not skewed) from None
+        problems = call.problems + shapes.check(call.target.model.input_shape, call.params)
+        if not problems:
+            problems = demands.check(call)
+        if problems:
+            raise AwsError(400, "ValidationException", "; ".join(problems[:10]), violation=True)
+
+    def _check_quota(self, call):
+        limits = self.settings.throttle
+        if limits["enabled"] and not self.throttle.allows(call, limits):
+            headers = {"Retry-After": str(limits["retry_after"])} if limits["retry_after"] is not None else {}
+            code = "TooManyRequestsException" if call.target.service == "lambda" else "ThrottledException"
+            raise AwsError(429 if call.target.service == "lambda" else 400, code, "Rate exceeded", headers=headers)
+
+    def _learn(self, call, answer):
+        """Credentials that STS hands out are known from then on."""
+        if call.target.service == "sts" and call.target.operation.startswith("AssumeRole") and answer.status == 200:
+            import re
+
+            text = answer.body.decode()
+            found = [re.search(rf"<{name}>([^<]+)</{name}>", text) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
+            if all(found):
+                self.credentials.add(*(item.group(1) for item in found))
+
+
+def _instead(actions, call):
+    """The answer that a fault gives in AWS's place, or None."""
+    for action in actions:
+        if action["kind"] == "error":
+            headers = {"Retry-After": str(action["retry_after"])} if "retry_after" in action else {}
+            error = AwsError(action["status"], action.get("code", "InternalError"), action.get("message", "injected"), headers=headers)
+            return Answer(*render(call.target, error, call.method))
+        if action["kind"] == "redirect":
+            return Answer(action.get("status", 307), {"Location": action["location"]})
+        if action["kind"] == "answer":
+            return Answer(action.get("status", 200), dict(action.get("headers", {})), action.get("body", "").encode())
+    return None
+
+
+def _response(answer, method):
+    headers = {k: v for k, v in answer.headers.items() if method == "HEAD" or k.lower() != "content-length"}
+    headers.setdefault("Content-Type", "application/octet-stream")
+    return web.Response(status=answer.status, headers=headers, body=None if method == "HEAD" else answer.body)
+
+
+def _reset(request):
+    """End the connection with a TCP reset; aiohttp notices and writes nothing more."""
+    sock = request.transport.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    request.transport.abort()
+    return web.Response(status=500)
+
+
+async def _spoil(request, kind, answer):
+    """Write a damaged answer by hand, below aiohttp."""
+    if kind == "lost":
+        return _reset(request)
+    body = answer.body or b" " * 64
+    stated = len(body) + (100 if kind == "wrong_length" else 0)
+    head = f"HTTP/1.1 {answer.status} OK\r\nContent-Length: {stated}\r\n"
+    for key, value in answer.headers.items():
+        if key.lower() not in ("content-length", "connection"):
+            head += f"{key}: {value}\r\n"
+    part = body if kind == "wrong_length" else body[: len(body) // 2]
+    request.transport.write(head.encode() + b"\r\n" + part)
+    await asyncio.sleep(0.05)  # let the bytes go out before the end comes
+    if kind == "reset_mid_body":
+        return _reset(request)
+    if kind == "wrong_length":
+        await asyncio.sleep(0.5)
+    request.transport.close()
+    return web.Response(status=500)
+
+
+async def serve(upstream_url, flavor, host, port, ready):
+    """Run until cancelled; `ready(url)` is told the address."""
+    proxy = Proxy(upstream_url, flavor)
+    await proxy.upstream.open()
+    server = web.Server(proxy.handle, access_log=None, client_max_size=MAX_BODY, keepalive_timeout=75)
+    runner = web.ServerRunner(server)
+    await runner.setup()
+    site = web.TCPSite(runner, host, port, backlog=512)
+    await site.start()
+    bound = site._server.sockets[0].getsockname()
+    ready(f"http://{bound[0]}:{bound[1]}")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()
+        await proxy.upstream.close()

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a test may turn: waits, quotas, limits and faults. One object, reset before each test."""
+
+import copy
+import uuid
+
+DEFAULTS = {
+    "pending_s": 0.1,  # a created function stays Pending this long
+    "pending_by_name": {},  # the same for one function
+    "updating_s": 0.1,  # an updated function stays InProgress this long
+    "fail_functions": {},  # name -> StateReason: the function ends Failed instead of Active
+    "fail_updates": {},  # name -> LastUpdateStatusReason: the next update ends Failed
+    "role_propagation_s": 0,  # Lambda refuses a role younger than this
+    "account_concurrency": 1000,
+    "unreserved_minimum": 100,
+    "tag_lag_s": 0,  # GetResources does not show functions younger than this
+    "short_pages": False,  # GetResources gives short pages, and an empty one
+    "clock_skew_s": 0,  # the server's clock is ahead by this much
+    "judge": True,
+    "throttle": {"enabled": False, "get_function": 100, "control": 15, "tagging": 15, "burst_s": 1.0, "retry_after": None},
+}
+TEST_ACCESS_KEY = "AKIABERTHTESTKEY0001"
+TEST_SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
+
+
+class Settings:
+    """Values by name, with unknown names refused: a misspelt setting would make a test prove nothing."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self._values = copy.deepcopy(DEFAULTS)
+
+    def update(self, changes):
+        for name, value in changes.items():
+            if name not in self._values:
+                raise KeyError(f"no setting '{name}'; there are {', '.join(sorted(self._values))}")
+            if name == "throttle":
+                unknown = set(value) - set(DEFAULTS["throttle"])
+                if unknown:
+                    raise KeyError(f"no throttle setting {sorted(unknown)}")
+                self._values[name].update(value)
+            else:
+                self._values[name] = value
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def new_revision():
+    return str(uuid.uuid4())

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""S3 configuration documents that the stand-ins lose or obey wrongly.
+
+moto ignores the Condition of a bucket policy, so that a TLS-only policy would lock everyone out: its
+policies are kept here and never reach it. It also drops parts of lifecycle filters: the document is kept
+here as it was sent. Both: rules come back in another order, because S3 promises none.
+"""
+
+import json
+from xml.etree import ElementTree
+
+from .errors import AwsError
+from .upstream import Answer
+
+NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+ElementTree.register_namespace("", NAMESPACE)
+
+
+class Storage:
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.policies = {}
+        self.lifecycles = {}
+
+    def forget(self, bucket):
+        self.policies.pop(bucket, None)
+        self.lifecycles.pop(bucket, None)
+
+
+async def _demand_bucket(proxy, call):
+    answer = await proxy.upstream.own(call, "s3", "HeadBucket", method="HEAD", path="/" + call.params["Bucket"])
+    if answer.status != 200:
+        proxy.storage.forget(call.params["Bucket"])
+        raise AwsError(404, "NoSuchBucket", "The specified bucket does not exist")
+
+
+async def put_policy(proxy, call):
+    if proxy.flavor != "moto":
+        return await proxy.upstream.forward(call)
+    await _demand_bucket(proxy, call)
+    proxy.storage.policies[call.params["Bucket"]] = json.dumps(json.loads(call.body))
+    return Answer(204)
+
+
+async def get_policy(proxy, call):
+    if proxy.flavor != "moto":
+        return await proxy.upstream.forward(call)
+    await _demand_bucket(proxy, call)
+    if call.params["Bucket"] not in proxy.storage.policies:
+        raise AwsError(404, "NoSuchBucketPolicy", "The bucket policy does not exist")
+    return Answer(200, {"Content-Type": "application/json"}, proxy.storage.policies[call.params["Bucket"]].encode())
+
+
+async def delete_policy(proxy, call):
+    if proxy.flavor != "moto":
+        return await proxy.upstream.forward(call)
+    await _demand_bucket(proxy, call)
+    proxy.storage.policies.pop(call.params["Bucket"], None)
+    return Answer(204)
+
+
+def _reordered(document):
+    """The same rules, last first, each with an ID, in S3's namespace."""
+    root = ElementTree.fromstring(document)
+    for element in root.iter():
+        element.tag = f"{{{NAMESPACE}}}{element.tag.rpartition('}')[2]}"
+    rules = list(root)
+    for index, rule in enumerate(rules):
+        root.remove(rule)
+        if rule.find(f"{{{NAMESPACE}}}ID") is None:
+            ElementTree.SubElement(rule, f"{{{NAMESPACE}}}ID").text = f"generated-{index}"
+    for rule in reversed(rules):
+        root.append(rule)
+    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root)
+
+
+async def put_lifecycle(proxy, call):
+    answer = await proxy.upstream.forward(call)
+    if answer.status in (200, 204):
+        proxy.storage.lifecycles[call.params["Bucket"]] = call.body
+    return answer
+
+
+async def get_lifecycle(proxy, call):
+    answer = await proxy.upstream.forward(call)
+    if answer.status != 200:
+        return answer
+    document = answer.body
+    if proxy.flavor == "moto":
+        document = proxy.storage.lifecycles.get(call.params["Bucket"], document)
+    headers = {"Content-Type": "application/xml", "x-amz-transition-default-minimum-object-size": "all_storage_classes_128K"}
+    return Answer(200, headers, _reordered(document))
+
+
+async def delete_lifecycle(proxy, call):
+    answer = await proxy.upstream.forward(call)
+    if answer.status in (200, 204):
+        proxy.storage.lifecycles.pop(call.params["Bucket"], None)
+    return answer
+
+
+async def delete_bucket(proxy, call):
+    answer = await proxy.upstream.forward(call)
+    if answer.status in (200, 204):
+        proxy.storage.forget(call.params["Bucket"])
+    return answer
+
+
+HANDLERS = {
+    ("s3", "PutBucketPolicy"): put_policy,
+    ("s3", "GetBucketPolicy"): get_policy,
+    ("s3", "DeleteBucketPolicy"): delete_policy,
+    ("s3", "PutBucketLifecycleConfiguration"): put_lifecycle,
+    ("s3", "GetBucketLifecycleConfiguration"): get_lifecycle,
+    ("s3", "DeleteBucketLifecycle"): delete_lifecycle,
+    ("s3", "DeleteBucket"): delete_bucket,
+}
