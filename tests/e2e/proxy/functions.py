@@ -113,9 +113,11 @@ def _show(function, config):
     out.setdefault("LoggingConfig", {})
     out["LoggingConfig"] = {"LogFormat": "Text", "LogGroup": f"/aws/lambda/{name}", **out["LoggingConfig"]}
     out["Architectures"] = function.architectures or out.get("Architectures") or ["x86_64"]
-    for field in ("ImageConfig", "ImageConfigResponse", "Layers", "VpcConfig", "DeadLetterConfig", "FileSystemConfigs"):
+    for field in ("ImageConfig", "Layers", "KMSKeyArn", "VpcConfig", "DeadLetterConfig", "FileSystemConfigs"):
         if not out.get(field):
             out.pop(field, None)
+    if not any((out.get("ImageConfigResponse") or {}).get("ImageConfig", {}).values()):
+        out.pop("ImageConfigResponse", None)
     if not (out.get("Environment") or {}).get("Variables"):
         out.pop("Environment", None)
     if function.digest:

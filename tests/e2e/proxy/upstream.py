@@ -28,7 +28,9 @@ class Answer:
         return json.loads(self.body or b"{}")
 
     def with_json(self, value):
-        headers = {k: v for k, v in self.headers.items() if k.lower() not in ("content-length", "content-encoding")}
+        dropped = ("content-length", "content-encoding", "content-type")
+        headers = {k: v for k, v in self.headers.items() if k.lower() not in dropped}
+        headers["Content-Type"] = "application/json"
         return Answer(self.status, headers, json.dumps(value).encode())
 
 

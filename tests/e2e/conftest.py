@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fixtures: `cloud` (a stand-in behind the proxy, empty), `berth` (the binary aimed at it), `offline`."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from binary import Berth, find_binary  # noqa: E402
+from cloud import Cloud  # noqa: E402
+from servers import ProxyServer, Standin  # noqa: E402
+
+FLAVORS = ("ministack", "moto")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--cloud", choices=FLAVORS, help="only this stand-in for AWS")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "only(flavor, reason): the test can only run on this stand-in, for the reason given")
+
+
+def pytest_generate_tests(metafunc):
+    if "cloud" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("only")
+        flavors = [only.args[0]] if only else FLAVORS
+        chosen = metafunc.config.getoption("--cloud")
+        metafunc.parametrize("cloud", [f for f in flavors if chosen in (None, f)], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def standins():
+    """flavor -> (stand-in, proxy), each started at its first use and ended with the session."""
+    running = {}
+
+    def get(flavor):
+        if flavor not in running:
+            standin = Standin(flavor)
+            running[flavor] = (standin, ProxyServer(standin))
+        return running[flavor]
+
+    yield get
+    for standin, proxy in running.values():
+        proxy.stop()
+        standin.stop()
+
+
+@pytest.fixture
+def cloud(request, standins, tmp_path):
+    standin, proxy = standins(request.param)
+    made = Cloud(standin, proxy, tmp_path / "pushes")
+    made.reset()
+    yield made
+    made.assert_no_violations()
+
+
+@pytest.fixture(scope="session")
+def binary():
+    found = find_binary()
+    if found is None:
+        pytest.fail("no berth binary: build one, or set BERTH_BIN")
+    return found
+
+
+@pytest.fixture
+def berth(binary, tmp_path, cloud):
+    """The binary, aimed at the cloud's proxy."""
+    return Berth(binary, tmp_path, cloud.url)
+
+
+@pytest.fixture
+def offline(binary, tmp_path):
+    """The binary with no way to any cloud: a request it makes goes to a port where nobody listens."""
+    return Berth(binary, tmp_path, "http://127.0.0.1:1")
