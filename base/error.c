@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void format_message(struct error *err, enum error_kind kind, const char *format, va_list arguments) {
+__attribute__((format(printf, 3, 0))) static void format_message(struct error *err, enum error_kind kind,
+                                                                 const char *format, va_list arguments) {
         /* Formatted aside first: the arguments may point into the message itself. */
         char message[sizeof(err->message)];
 

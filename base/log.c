@@ -15,7 +15,8 @@ enum log_level log_level(void) {
         return (enum log_level)atomic_load(&current);
 }
 
-static void write_line(enum log_level level, const char *prefix, const char *format, va_list arguments) {
+__attribute__((format(printf, 3, 0))) static void write_line(enum log_level level, const char *prefix,
+                                                             const char *format, va_list arguments) {
         char line[4096];
 
         if ((int)level > atomic_load(&current))
