@@ -6,13 +6,13 @@
 #include <openssl/rand.h>
 #include <stdlib.h>
 
-static void digest(const EVP_MD *type, const void *data, size_t length, uint8_t *result) {
+static void compute(const EVP_MD *type, const void *data, size_t length, uint8_t *result) {
         if (EVP_Digest(data, length, result, NULL, type, NULL) != 1)
                 abort();
 }
 
-void digest_sha256(const void *data, size_t length, uint8_t result[SHA256_SIZE]) {
-        digest(EVP_sha256(), data, length, result);
+void digest_sha256(const void *data, size_t length, uint8_t digest[SHA256_SIZE]) {
+        compute(EVP_sha256(), data, length, digest);
 }
 
 void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE]) {
@@ -22,12 +22,12 @@ void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE
         digest_hex(result, sizeof(result), hex);
 }
 
-void digest_sha1(const void *data, size_t length, uint8_t result[SHA1_SIZE]) {
-        digest(EVP_sha1(), data, length, result);
+void digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]) {
+        compute(EVP_sha1(), data, length, digest);
 }
 
-void digest_md5(const void *data, size_t length, uint8_t result[MD5_SIZE]) {
-        digest(EVP_md5(), data, length, result);
+void digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]) {
+        compute(EVP_md5(), data, length, digest);
 }
 
 void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,
