@@ -37,7 +37,17 @@ struct aws_client;
 /* Region, profile, endpoints, credentials' source: found as the SDKs do, overridden by the Stack's `aws` map. */
 int aws_client_open(const struct value *stack_aws, const struct clock *clock, struct aws_client **ret,
                     struct error *err) MUST_USE;
-void aws_client_close(struct aws_client *client);
+void aws_client_close(struct aws_client *client); /* NULL is fine; no call may be under way */
+
+/* The same with what only tests want to decide. */
+struct aws_client_options {
+        const struct value *stack_aws; /* may be NULL */
+        const struct clock *clock;
+        double rate_scale;      /* of all quota rates; 0 for 1 */
+        double (*random)(void); /* uniform in [0, 1), for retry delays; NULL: random_unit() */
+};
+int aws_client_open_with(const struct aws_client_options *options, struct aws_client **ret,
+                         struct error *err) MUST_USE;
 
 const char *aws_client_region(const struct aws_client *client);    /* "eu-west-1" */
 const char *aws_client_partition(const struct aws_client *client); /* "aws", "aws-cn", "aws-us-gov" */

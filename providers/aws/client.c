@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a call: quota -> credentials -> signature -> HTTP -> the answer's form -> once more, or not.
+ *
+ * attempt() makes one try and says what may follow; aws_call() and aws_step_call() differ only in how they wait.
+ */
+#include "providers/aws/client.h"
+
+#include "base/log.h"
+#include "providers/aws/answer.h"
+#include "providers/aws/credentials.h"
+#include "providers/aws/endpoint.h"
+#include "providers/aws/explain.h"
+#include "providers/aws/http.h"
+#include "providers/aws/profiles.h"
+#include "providers/aws/quota.h"
+#include "providers/aws/request.h"
+#include "providers/aws/retry.h"
+#include "providers/aws/services.h"
+#include "providers/aws/xml.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_LIMIT (16U * 1024U * 1024U)
+#define SKEW_WORTH_MENDING_MS (4 * 60 * 1000)
+
+struct aws_client {
+        struct credentials_caller caller; /* first: see assume_role() */
+        const struct clock *clock;
+        double (*random)(void);
+        struct profiles *profiles;
+        char *profile;
+        const char *profile_named_by; /* NULL where none was named */
+        char *region;
+        const struct partition *partition;
+        char *assume_role;
+        char *stack_url;
+        struct endpoint endpoints[AWS_SERVICE_COUNT];
+        struct http_pool *http;
+        struct credentials_chain *chain;
+        struct quota_bucket quotas[QUOTA_COUNT];
+        struct retry_quota retries;
+        unsigned max_attempts;
+        atomic_llong skew_ms; /* what AWS's clock is ahead of ours, once that has come up */
+        pthread_mutex_t account_lock;
+        char *account;
+        char *arn;
+};
+
+/* What one try came to. */
+struct outcome {
+        enum retry_reason reason;
+        int64_t asked_ms;
+};
+
+void aws_response_release(struct aws_response *response) {
+        strbuf_release(&response->body);
+        json_decref(response->json);
+        *response = (struct aws_response)AWS_RESPONSE_INIT;
+}
+
+bool aws_failed_with(const struct aws_response *response, const char *code) {
+        return strcmp(response->error_code, code) == 0;
+}
+
+static int64_t signing_time(struct aws_client *client) {
+        return client->clock->wall_ms(client->clock) + (int64_t)atomic_load(&client->skew_ms);
+}
+
+/* Takes over AWS's clock where ours is far off it. True where that changes anything. */
+static bool mend_clock(struct aws_client *client, const struct http_response *answer) {
+        char date[64];
+        int64_t theirs, skew, change;
+
+        if (!http_header(answer, "date", date, sizeof(date)) || (theirs = http_date_ms(date)) < 0)
+                return false;
+        skew = theirs - client->clock->wall_ms(client->clock);
+        change = skew - (int64_t)atomic_load(&client->skew_ms);
+        if (change < SKEW_WORTH_MENDING_MS && change > -SKEW_WORTH_MENDING_MS)
+                return false;
+        log_debug("aws: this machine's clock is %lld s off; signing by the server's",
+                  (long long)(skew / 1000));
+        atomic_store(&client->skew_ms, skew);
+        return true;
+}
+
+static enum retry_reason judge(struct aws_client *client, const struct aws_request *request,
+                               const struct http_response *answer, const struct aws_response *response,
+                               const struct credentials *credentials) {
+        enum retry_reason reason = retry_reason_of(HTTP_ANSWERED, response->status, response->error_code);
+
+        if (reason == RETRY_CLOCK && !mend_clock(client, answer))
+                return RETRY_NOT;
+        if (reason == RETRY_KEYS && !credentials_chain_expired(client->chain, credentials))
+                return RETRY_NOT;
+        if (reason == RETRY_THROTTLED)
+                quota_slow_down(&client->quotas[quota_kind_of(request->service, request->operation)],
+                                client->clock->monotonic_ms(client->clock));
+        return reason;
+}
+
+static int send_signed(struct aws_client *client, const struct aws_request *request,
+                       const struct endpoint *endpoint, const struct signed_request *ready,
+                       struct http_response *answer, enum http_failure *ret_failure, struct error *err) {
+        struct http_request http = {
+                .method = ready->method,
+                .url = strbuf_text(&ready->url),
+                .headers = ready->headers,
+                .header_count = ready->header_count,
+                .body = ready->body,
+                .body_length = ready->body_length,
+                .answer_limit = request->answer_limit ? request->answer_limit : ANSWER_LIMIT,
+                .allow_plain = endpoint->configured_by != NULL,
+        };
+
+        return http_send(client->http, &http, answer, ret_failure, err);
+}
+
+/* One try with the keys given. */
+static int attempt_with(struct aws_client *client, const struct aws_request *request,
+                        const struct credentials *credentials, struct aws_response *response,
+                        struct outcome *ret_outcome, struct error *err) {
+        const struct endpoint *endpoint = &client->endpoints[request->service];
+        struct sigv4_keys keys = credentials_keys(credentials);
+        struct signed_request ready SIGNED_REQUEST_CLEANUP = SIGNED_REQUEST_INIT;
+        struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+        struct circumstances circumstances = {
+                .request = request,
+                .endpoint = endpoint,
+                .credentials_origin = credentials_origin(credentials),
+                .wall_ms = signing_time(client),
+        };
+        enum http_failure failure;
+        int result;
+
+        *ret_outcome = (struct outcome){ .reason = RETRY_NOT };
+        if (request_sign(request, endpoint, &keys, circumstances.wall_ms, &ready, err) < 0)
+                return -1;
+        if (send_signed(client, request, endpoint, &ready, &answer, &failure, err) < 0) {
+                ret_outcome->reason = retry_reason_of(failure, 0, "");
+                log_debug("aws: %s %s: %s", aws_service_name(request->service), request->operation,
+                          err->message);
+                return explain_failure(&circumstances, failure, err);
+        }
+        result = answer_read(service_facts(request->service)->protocol, request->operation, &answer, response,
+                             err);
+        log_debug("aws: %s %s: %d %s%s%s", aws_service_name(request->service), request->operation,
+                  response->status, response->error_code, *response->request_id ? " request " : "",
+                  response->request_id);
+        if (result < 0) {
+                ret_outcome->reason = RETRY_TRANSIENT;
+                return error_context(err, "%s", aws_service_name(request->service));
+        }
+        if (response->status < 200 || response->status >= 300) {
+                ret_outcome->reason = judge(client, request, &answer, response, credentials);
+                ret_outcome->asked_ms = retry_asked_ms(&answer, client->clock->wall_ms(client->clock));
+                result = explain_answer(&circumstances, response, err);
+        }
+        response->body = answer.body; /* moved */
+        answer.body = (struct strbuf)STRBUF_INIT;
+        return result;
+}
+
+static int attempt(struct aws_client *client, const struct aws_request *request,
+                   struct aws_response *response, struct outcome *ret_outcome, struct error *err) {
+        struct credentials *credentials CREDENTIALS_CLEANUP = NULL;
+
+        aws_response_release(response);
+        if (credentials_chain_get(client->chain, &credentials, &ret_outcome->reason, &ret_outcome->asked_ms,
+                                  err) < 0)
+                return error_context(err, "%s %s", aws_service_name(request->service), request->operation);
+        return attempt_with(client, request, credentials, response, ret_outcome, err);
+}
+
+/* For roles: one try, with keys that are not the client's own. */
+static int assume_role(struct credentials_caller *caller, const struct credentials *signer, const char *form,
+                       struct strbuf *ret_answer, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
+                       struct error *err) {
+        struct aws_client *client = (struct aws_client *)caller;
+        struct aws_request request = {
+                .service = AWS_STS,
+                .operation = "AssumeRole",
+                .body = form,
+                .body_length = strlen(form),
+        };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct outcome outcome;
+        int result = attempt_with(client, &request, signer, &response, &outcome, err);
+
+        *ret_reason = outcome.reason;
+        *ret_asked_ms = outcome.asked_ms;
+        if (result == 0) {
+                *ret_answer = response.body;
+                response.body = (struct strbuf)STRBUF_INIT;
+        }
+        return result;
+}
+
+/* Whether to try again after `attempts` tries, and when. */
+static bool try_again(struct aws_client *client, const struct outcome *outcome, unsigned attempts,
+                      int64_t *ret_when_ms) {
+        *ret_when_ms = client->clock->monotonic_ms(client->clock);
+        if (!retry_allowed(outcome->reason, attempts, client->max_attempts) ||
+            !retry_quota_take(&client->retries, outcome->reason))
+                return false;
+        if (outcome->reason != RETRY_CLOCK && outcome->reason != RETRY_KEYS)
+                *ret_when_ms += retry_delay_ms(attempts, client->random(), outcome->asked_ms);
+        return true;
+}
+
+static struct quota_bucket *bucket_of(struct aws_client *client, const struct aws_request *request) {
+        return &client->quotas[quota_kind_of(request->service, request->operation)];
+}
+
+static int wait_until(struct aws_client *client, int64_t when_ms, const struct aws_request *request,
+                      struct error *err) {
+        const struct clock *clock = client->clock;
+
+        if (clock->monotonic_ms(clock) >= when_ms || clock->sleep_until(clock, when_ms) == 0)
+                return 0;
+        return error_set_kind(err, ERROR_INTERRUPTED, "%s %s: interrupted while waiting for another try",
+                              aws_service_name(request->service), request->operation);
+}
+
+int aws_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
+             struct error *err) {
+        struct error last = { 0 };
+
+        for (unsigned attempts = 1;; attempts++) {
+                struct outcome outcome = { 0 };
+                int64_t when_ms =
+                        quota_reserve(bucket_of(client, request), client->clock->monotonic_ms(client->clock));
+
+                if (wait_until(client, when_ms, request, err) < 0)
+                        return -1;
+                if (attempt(client, request, response, &outcome, &last) == 0) {
+                        retry_quota_refund(&client->retries, attempts);
+                        return 0;
+                }
+                if (!try_again(client, &outcome, attempts, &when_ms)) {
+                        if (attempts > 1 && outcome.reason != RETRY_NOT)
+                                error_context(&last, "after %u tries", attempts);
+                        *err = last;
+                        return -1;
+                }
+                if (wait_until(client, when_ms, request, err) < 0)
+                        return -1;
+        }
+}
+
+int aws_step_call(struct aws_client *client, const struct aws_request *request, struct progress *progress,
+                  struct aws_response *response, struct error *err) {
+        int64_t now_ms = client->clock->monotonic_ms(client->clock);
+        struct outcome outcome = { 0 };
+        struct error last = { 0 };
+
+        if (!progress->reserved) {
+                progress->not_before_ms = quota_reserve(bucket_of(client, request), now_ms);
+                progress->reserved = true;
+        }
+        if (progress->not_before_ms > now_ms)
+                return STEP_AGAIN;
+        progress->reserved = false;
+        progress->attempts++;
+        if (attempt(client, request, response, &outcome, &last) == 0) {
+                retry_quota_refund(&client->retries, progress->attempts);
+                progress->attempts = 0;
+                return STEP_DONE;
+        }
+        if (try_again(client, &outcome, progress->attempts, &progress->not_before_ms))
+                return STEP_AGAIN;
+        if (progress->attempts > 1 && outcome.reason != RETRY_NOT)
+                error_context(&last, "after %u tries", progress->attempts);
+        progress->attempts = 0;
+        *err = last;
+        return -1;
+}
+
+int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit, struct strbuf *ret,
+                        struct error *err) {
+        struct http_request http = { .method = "GET", .url = url, .answer_limit = limit };
+        struct aws_request request = { .service = AWS_ECR, .operation = "presigned URL" };
+        struct error last = { 0 };
+
+        for (unsigned attempts = 1;; attempts++) {
+                struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+                struct outcome outcome = { 0 };
+                enum http_failure failure;
+                int64_t when_ms;
+
+                if (http_send(client->http, &http, &answer, &failure, &last) < 0) {
+                        outcome.reason = retry_reason_of(failure, 0, "");
+                } else if (answer.status < 200 || answer.status >= 300) {
+                        outcome.reason = retry_reason_of(failure, answer.status, "");
+                        outcome.asked_ms = retry_asked_ms(&answer, client->clock->wall_ms(client->clock));
+                        /* Without the query: that is the signature. */
+                        error_set(&last, "%.*s answered %d", (int)strcspn(url, "?"), url, answer.status);
+                } else {
+                        strbuf_append_bytes(ret, strbuf_text(&answer.body), answer.body.length);
+                        retry_quota_refund(&client->retries, attempts);
+                        return 0;
+                }
+                if (!try_again(client, &outcome, attempts, &when_ms)) {
+                        *err = last;
+                        return -1;
+                }
+                if (wait_until(client, when_ms, &request, err) < 0)
+                        return -1;
+        }
+}
+
+/* With the account's lock held. */
+static int ask_account(struct aws_client *client, struct error *err) {
+        struct aws_request request = { .service = AWS_STS, .operation = "GetCallerIdentity" };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct xml_document *document XML_CLEANUP = NULL;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct xml_node *result;
+        const char *account, *arn;
+
+        if (aws_call(client, &request, &response, err) < 0)
+                return -1;
+        if (xml_parse(strbuf_text(&response.body), response.body.length,
+                      "the answer to sts GetCallerIdentity", &document, err) < 0)
+                return -1;
+        result = xml_child(xml_root(document), "GetCallerIdentityResult");
+        account = xml_text(result, "Account", arena);
+        arn = xml_text(result, "Arn", arena);
+        if (!account || !arn)
+                return error_set(err, "the answer to sts GetCallerIdentity names no account");
+        client->account = strdup(account);
+        client->arn = strdup(arn);
+        if (!client->account || !client->arn)
+                abort();
+        return 0;
+}
+
+int aws_client_account(struct aws_client *client, const char **ret_account, const char **ret_arn,
+                       struct error *err) {
+        int result = 0;
+
+        pthread_mutex_lock(&client->account_lock);
+        if (!client->account)
+                result = ask_account(client, err);
+        if (result == 0) {
+                *ret_account = client->account;
+                *ret_arn = client->arn;
+        }
+        pthread_mutex_unlock(&client->account_lock);
+        return result;
+}
+
+const char *aws_client_region(const struct aws_client *client) {
+        return client->region;
+}
+
+const char *aws_client_partition(const struct aws_client *client) {
+        return client->partition->name;
+}
+
+const struct clock *aws_client_clock(const struct aws_client *client) {
+        return client->clock;
+}
+
+static const char *environment(const char *name) {
+        const char *value = getenv(name);
+
+        return value && *value ? value : NULL;
+}
+
+static char *copy(const char *text) {
+        char *result = text ? strdup(text) : NULL;
+
+        if (text && !result)
+                abort();
+        return result;
+}
+
+static const char *stack_text(const struct value *stack_aws, const char *name) {
+        const char *text = value_get_text(stack_aws, name);
+
+        return text && *text ? text : NULL;
+}
+
+static void choose_profile(struct aws_client *client, const struct value *stack_aws) {
+        static const char *const variables[] = { "AWS_PROFILE", "AWS_DEFAULT_PROFILE" };
+        const char *name = stack_text(stack_aws, "profile");
+
+        if (name)
+                client->profile_named_by = "the Stack's aws.profile";
+        for (size_t i = 0; !name && i < sizeof(variables) / sizeof(variables[0]); i++) {
+                if ((name = environment(variables[i])))
+                        client->profile_named_by = variables[i];
+        }
+        client->profile = copy(name ? name : "default");
+}
+
+static int choose_region(struct aws_client *client, const struct value *stack_aws, struct error *err) {
+        const char *region = stack_text(stack_aws, "region");
+
+        if (!region)
+                region = environment("AWS_REGION");
+        if (!region)
+                region = environment("AWS_DEFAULT_REGION");
+        if (!region)
+                region = profiles_get(client->profiles, client->profile, "region");
+        if (!region || !*region)
+                return error_set(
+                        err,
+                        "no AWS region: set the Stack's aws.region, AWS_REGION, or region in the profile "
+                        "%s of %s",
+                        client->profile, profiles_config_path(client->profiles));
+        client->region = copy(region);
+        return endpoint_partition(region, &client->partition, err);
+}
+
+static int choose_endpoints(struct aws_client *client, struct error *err) {
+        struct endpoint_settings settings = {
+                .region = client->region,
+                .stack_url = client->stack_url,
+                .profiles = client->profiles,
+                .profile = client->profile,
+        };
+
+        for (int service = 0; service < AWS_SERVICE_COUNT; service++) {
+                if (endpoint_resolve(&settings, (enum aws_service)service, &client->endpoints[service], err) <
+                    0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int choose_attempts(struct aws_client *client, struct error *err) {
+        const char *text = environment("AWS_MAX_ATTEMPTS");
+        char *end;
+        long value;
+
+        if (!text)
+                text = profiles_get(client->profiles, client->profile, "max_attempts");
+        client->max_attempts = RETRY_ATTEMPTS_DEFAULT;
+        if (!text)
+                return 0;
+        value = strtol(text, &end, 10);
+        if (end == text || *end || value < 1 || value > 100)
+                return error_set(
+                        err,
+                        "AWS_MAX_ATTEMPTS (or max_attempts of the profile %s) is \"%.40s\": it must be 1 "
+                        "to 100",
+                        client->profile, text);
+        client->max_attempts = (unsigned)value;
+        return 0;
+}
+
+static void open_http(struct aws_client *client) {
+        const char *bundle = environment("AWS_CA_BUNDLE");
+
+        if (!bundle)
+                bundle = profiles_get(client->profiles, client->profile, "ca_bundle");
+        client->http = http_pool_new(bundle);
+}
+
+static void open_credentials(struct aws_client *client) {
+        struct credentials_settings settings = {
+                .profiles = client->profiles,
+                .profile = client->profile,
+                .profile_named = client->profile_named_by != NULL,
+                .profile_named_by = client->profile_named_by,
+                .assume_role = client->assume_role,
+                .clock = client->clock,
+                .caller = &client->caller,
+        };
+
+        client->caller.assume_role = assume_role;
+        client->chain = credentials_chain_new(&settings);
+}
+
+int aws_client_open_with(const struct aws_client_options *options, struct aws_client **ret,
+                         struct error *err) {
+        struct aws_client *client = calloc(1, sizeof(*client));
+        double scale = options->rate_scale > 0 ? options->rate_scale : 1.0;
+
+        if (!client || pthread_mutex_init(&client->account_lock, NULL) != 0)
+                abort();
+        client->clock = options->clock;
+        client->random = options->random ? options->random : random_unit;
+        client->assume_role = copy(stack_text(options->stack_aws, "assumeRole"));
+        client->stack_url = copy(stack_text(options->stack_aws, "endpointUrl"));
+        atomic_init(&client->skew_ms, 0);
+        for (int kind = 0; kind < QUOTA_COUNT; kind++)
+                quota_init(&client->quotas[kind], quota_default_rate((enum quota_kind)kind) * scale);
+        retry_quota_init(&client->retries);
+        if (profiles_load(&client->profiles, err) < 0)
+                goto failed;
+        choose_profile(client, options->stack_aws);
+        if (choose_region(client, options->stack_aws, err) < 0 || choose_endpoints(client, err) < 0 ||
+            choose_attempts(client, err) < 0)
+                goto failed;
+        open_http(client);
+        open_credentials(client);
+        *ret = client;
+        return 0;
+failed:
+        aws_client_close(client);
+        return -1;
+}
+
+int aws_client_open(const struct value *stack_aws, const struct clock *clock, struct aws_client **ret,
+                    struct error *err) {
+        struct aws_client_options options = { .stack_aws = stack_aws, .clock = clock };
+
+        return aws_client_open_with(&options, ret, err);
+}
+
+void aws_client_close(struct aws_client *client) {
+        if (!client)
+                return;
+        credentials_chain_free(client->chain);
+        http_pool_free(client->http);
+        for (int service = 0; service < AWS_SERVICE_COUNT; service++)
+                endpoint_release(&client->endpoints[service]);
+        for (int kind = 0; kind < QUOTA_COUNT; kind++)
+                quota_destroy(&client->quotas[kind]);
+        retry_quota_destroy(&client->retries);
+        profiles_free(client->profiles);
+        pthread_mutex_destroy(&client->account_lock);
+        free(client->profile);
+        free(client->region);
+        free(client->assume_role);
+        free(client->stack_url);
+        free(client->account);
+        free(client->arn);
+        free(client);
+}

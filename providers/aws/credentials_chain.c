@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order of sources, and the keys in use with their refreshing. */
+#include "providers/aws/credentials.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADVISORY_MS (15 * 60 * 1000)
+#define MANDATORY_MS (10 * 60 * 1000)
+
+struct credentials_chain {
+        struct credentials_settings settings;
+        pthread_mutex_t fetching;          /* held while a source is asked; taken before `lock` */
+        pthread_mutex_t lock;              /* of `current` and `failed_ms` */
+        struct credentials_source *source; /* found at the first need; under `fetching` */
+        struct credentials *current;
+        int64_t failed_ms; /* monotonic: an advisory refresh failed, so that not every call tries */
+};
+
+typedef int source_constructor(const struct credentials_settings *settings, struct credentials_source **ret,
+                               struct strbuf *tried, struct error *err);
+
+/* In order. What a later source needs is one more file and one more row. */
+static const struct {
+        source_constructor *construct;
+        bool with_named_profile; /* still looked at where a profile was named */
+} sources[] = {
+        { credentials_environment, false },
+        { credentials_profile, true },
+};
+
+struct credentials_chain *credentials_chain_new(const struct credentials_settings *settings) {
+        struct credentials_chain *chain = calloc(1, sizeof(*chain));
+
+        if (!chain || pthread_mutex_init(&chain->lock, NULL) != 0 ||
+            pthread_mutex_init(&chain->fetching, NULL) != 0)
+                abort();
+        chain->settings = *settings;
+        return chain;
+}
+
+void credentials_chain_free(struct credentials_chain *chain) {
+        if (!chain)
+                return;
+        credentials_source_free(chain->source);
+        credentials_unref(chain->current);
+        pthread_mutex_destroy(&chain->lock);
+        pthread_mutex_destroy(&chain->fetching);
+        free(chain);
+}
+
+static int find_source(const struct credentials_settings *settings, struct credentials_source **ret,
+                       struct error *err) {
+        struct strbuf tried STRBUF_CLEANUP = STRBUF_INIT;
+
+        for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+                int found;
+
+                if (settings->profile_named && !sources[i].with_named_profile)
+                        continue;
+                if (tried.length)
+                        strbuf_append(&tried, "; ");
+                found = sources[i].construct(settings, ret, &tried, err);
+                if (found < 0)
+                        return -1;
+                if (found > 0)
+                        return 0;
+        }
+        return error_set(err,
+                         "no AWS credentials found. Looked at: %s. Set AWS_ACCESS_KEY_ID and "
+                         "AWS_SECRET_ACCESS_KEY, or name a profile by AWS_PROFILE or the Stack's aws.profile",
+                         strbuf_text(&tried));
+}
+
+static int open_source(struct credentials_chain *chain, struct error *err) {
+        const struct credentials_settings *settings = &chain->settings;
+        struct credentials_source *source;
+
+        if (chain->source)
+                return 0;
+        if (find_source(settings, &source, err) < 0)
+                return -1;
+        if (settings->assume_role && *settings->assume_role) {
+                struct role role = { .arn = settings->assume_role };
+
+                source = credentials_assume_role(settings, &role, source);
+        }
+        chain->source = source;
+        return 0;
+}
+
+enum freshness { FRESH, STALE_SOON, STALE };
+
+static enum freshness look_at(const struct credentials_chain *chain, const struct credentials *credentials) {
+        const struct clock *clock = chain->settings.clock;
+        int64_t expires_ms, left_ms;
+
+        if (!credentials)
+                return STALE;
+        expires_ms = credentials_expire_ms(credentials);
+        if (expires_ms == 0)
+                return FRESH;
+        left_ms = expires_ms - clock->wall_ms(clock);
+        if (left_ms <= MANDATORY_MS)
+                return STALE;
+        return left_ms <= ADVISORY_MS ? STALE_SOON : FRESH;
+}
+
+/* The current keys, if they will do. */
+static struct credentials *take_current(struct credentials_chain *chain, enum freshness *ret_freshness,
+                                        bool *ret_failed_lately) {
+        const struct clock *clock = chain->settings.clock;
+        struct credentials *result = NULL;
+
+        pthread_mutex_lock(&chain->lock);
+        *ret_freshness = look_at(chain, chain->current);
+        *ret_failed_lately = chain->failed_ms && clock->monotonic_ms(clock) - chain->failed_ms < 60 * 1000;
+        if (*ret_freshness != STALE)
+                result = credentials_ref(chain->current);
+        pthread_mutex_unlock(&chain->lock);
+        return result;
+}
+
+/* With `fetching` held. */
+static int fetch(struct credentials_chain *chain, struct credentials **ret, enum retry_reason *ret_reason,
+                 int64_t *ret_asked_ms, struct error *err) {
+        const struct clock *clock = chain->settings.clock;
+        struct credentials *fetched = NULL, *old;
+
+        if (open_source(chain, err) < 0)
+                return -1;
+        if (chain->source->ops->fetch(chain->source, &fetched, ret_reason, ret_asked_ms, err) < 0) {
+                pthread_mutex_lock(&chain->lock);
+                chain->failed_ms = clock->monotonic_ms(clock);
+                pthread_mutex_unlock(&chain->lock);
+                return -1;
+        }
+        pthread_mutex_lock(&chain->lock);
+        old = chain->current;
+        chain->current = credentials_ref(fetched);
+        chain->failed_ms = 0;
+        pthread_mutex_unlock(&chain->lock);
+        credentials_unref(old);
+        *ret = fetched;
+        return 0;
+}
+
+int credentials_chain_get(struct credentials_chain *chain, struct credentials **ret,
+                          enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
+        struct credentials *current;
+        struct error ignored;
+        enum freshness freshness;
+        bool failed_lately;
+        int result;
+
+        *ret_reason = RETRY_NOT;
+        *ret_asked_ms = 0;
+        current = take_current(chain, &freshness, &failed_lately);
+        if (freshness == FRESH || (freshness == STALE_SOON && failed_lately)) {
+                *ret = current;
+                return 0;
+        }
+        if (freshness == STALE_SOON) {
+                /* Somebody is at it already, or it fails: the old ones are good for minutes. */
+                if (pthread_mutex_trylock(&chain->fetching) == 0) {
+                        struct credentials *fetched;
+
+                        if (fetch(chain, &fetched, ret_reason, ret_asked_ms, &ignored) == 0) {
+                                credentials_unref(current);
+                                current = fetched;
+                        }
+                        pthread_mutex_unlock(&chain->fetching);
+                        *ret_reason = RETRY_NOT;
+                }
+                *ret = current;
+                return 0;
+        }
+        pthread_mutex_lock(&chain->fetching);
+        current = take_current(chain, &freshness,
+                               &failed_lately); /* whoever held the lock may have brought some */
+        if (current) {
+                *ret = current;
+                result = 0;
+        } else {
+                result = fetch(chain, ret, ret_reason, ret_asked_ms, err);
+        }
+        pthread_mutex_unlock(&chain->fetching);
+        return result;
+}
+
+bool credentials_chain_expired(struct credentials_chain *chain, const struct credentials *refused) {
+        struct credentials *dropped = NULL;
+        bool others;
+
+        if (credentials_expire_ms(refused) == 0)
+                return false; /* the same would come back */
+        pthread_mutex_lock(&chain->lock);
+        if (chain->current == refused) {
+                dropped = chain->current;
+                chain->current = NULL;
+        }
+        others = true;
+        pthread_mutex_unlock(&chain->lock);
+        credentials_unref(dropped);
+        return others;
+}
