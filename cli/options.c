@@ -16,6 +16,7 @@ enum option_id {
         OPTION_QUIET = 'q',
         OPTION_HELP = 'h',
         OPTION_YES = 'y',
+        OPTION_OUTPUT = 'o',
         OPTION_STATE = 256,
         OPTION_PROVIDER,
         OPTION_JSON,
@@ -153,6 +154,9 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
         case OPTION_NO_COLOR:
                 terminal_disable_colour();
                 break;
+        case OPTION_OUTPUT:
+                options->output = argument;
+                break;
         case OPTION_VERBOSE:
                 options->verbose = true;
                 break;
@@ -267,7 +271,7 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                 options.state = NULL;
         fill_long_options(longs);
         opterr = 0;
-        while ((id = getopt_long(argc, argv, ":f:vqhy", longs, NULL)) != -1) {
+        while ((id = getopt_long(argc, argv, ":f:o:vqhy", longs, NULL)) != -1) {
                 const struct option_row *row = row_of(id);
 
                 if (id == ':')

@@ -6,6 +6,7 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/report.h"
+#include "controller/saved_plan.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -111,43 +112,116 @@ static int carry_out(struct session *session, const struct options *options, con
         return plan_has_refusals(plan) ? EXIT_REFUSED : EXIT_DONE;
 }
 
-static int open_all(struct session *session, const struct options *options, bool destroy, struct error *err) {
-        if (session_load(session, options, true, err) < 0 ||
-            session_open_provider(session, options, err) < 0 ||
-            session_open_state(session, options, STATE_CREATE, err) < 0)
-                return -1;
-        if (state_lease_acquire(session->state, destroy ? "destroy" : "apply", err) < 0)
+static int take_lease(struct session *session, const struct options *options, bool destroy,
+                      struct error *err) {
+        if (session_open_state(session, options, STATE_CREATE, err) < 0 ||
+            state_lease_acquire(session->state, destroy ? "destroy" : "apply", err) < 0)
                 return -1;
         session->leased = true;
         return 0;
 }
 
-static int run(const struct options *options, bool destroy, struct error *err) {
-        struct session session SESSION_CLEANUP;
-        struct report_style style = { .verbose = options->verbose, .quiet = options->quiet };
-        struct plan_args planning;
-        struct plan plan;
+static int open_manifests(struct session *session, const struct options *options, bool destroy,
+                          struct error *err) {
+        if (session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
+                return -1;
+        return take_lease(session, options, destroy, err);
+}
 
-        session_init(&session);
-        interrupt_install();
-        if (open_all(&session, options, destroy, err) < 0)
+/* What a saved plan lets through, and what this command line does besides. */
+static void join_allowances(struct plan_args *planning, const struct saved_plan *saved, struct arena *arena) {
+        size_t count = planning->allowance_count + saved->allowance_count;
+        struct allowance *joined = arena_array(arena, count + 1, sizeof(*joined));
+
+        if (planning->allowance_count)
+                memcpy(joined, planning->allowances, planning->allowance_count * sizeof(*joined));
+        if (saved->allowance_count)
+                memcpy(joined + planning->allowance_count, saved->allowances,
+                       saved->allowance_count * sizeof(*joined));
+        planning->allowances = joined;
+        planning->allowance_count = count;
+}
+
+static int open_saved(struct session *session, const struct options *options, struct saved_plan *saved,
+                      struct error *err) {
+        if (options->target_count || options->exclude_count)
+                return error_set(err,
+                                 "a saved plan is applied whole: --target and --exclude go with berth plan");
+        if (take_lease(session, options, false, err) < 0 ||
+            saved_plan_read(options->operands[0], session->state, session->arena, saved, err) < 0)
                 return -1;
-        planning = session_plan_args(&session, options, destroy);
-        if (session_plan(&session, &planning, options, &plan, err) < 0)
+        if (saved->needs_secrets) {
+                if (session_load(session, options, true, err) < 0)
+                        return error_context(err,
+                                             "sensitive values are not in %s and are read from the manifests",
+                                             options->operands[0]);
+                if (saved_plan_restore_secrets(saved, &session->manifests, session->state, session->arena,
+                                               err) < 0)
+                        return -1;
+        }
+        session->manifests = saved->manifests;
+        return session_open_provider(session, options, err);
+}
+
+static int plan_saved(struct session *session, const struct options *options, struct saved_plan *saved,
+                      struct plan_args *planning, struct plan *ret, struct error *err) {
+        if (open_saved(session, options, saved, err) < 0)
                 return -1;
+        *planning = session_plan_args(session, options, saved->destroy);
+        planning->targets = saved->targets;
+        planning->target_count = saved->target_count;
+        planning->excludes = saved->excludes;
+        planning->exclude_count = saved->exclude_count;
+        join_allowances(planning, saved, session->arena);
+        if (session_plan(session, planning, options, ret, err) < 0)
+                return -1;
+        return saved_plan_compare(saved, ret, session->arena, err);
+}
+
+static int plan_now(struct session *session, const struct options *options, bool destroy,
+                    struct plan_args *planning, struct plan *ret, struct error *err) {
+        if (open_manifests(session, options, destroy, err) < 0)
+                return -1;
+        *planning = session_plan_args(session, options, destroy);
+        return session_plan(session, planning, options, ret, err);
+}
+
+static int decide(struct session *session, const struct options *options, struct plan_args *planning,
+                  struct plan *plan, struct error *err) {
+        struct report_style style = { .verbose = options->verbose, .quiet = options->quiet };
+
         /* A refusal of the whole plan is not to be skipped; of single changes it is, where that was asked for. */
-        if (plan.refusal_count > 0 || (plan_has_refusals(&plan) && !options->skip_refused))
-                return report_refused(options, &plan);
+        if (plan->refusal_count > 0 || (plan_has_refusals(plan) && !options->skip_refused))
+                return report_refused(options, plan);
         if (!options->json)
-                report_plan_text(&plan, &style, stdout);
+                report_plan_text(plan, &style, stdout);
         fflush(stdout);
-        if (plan_has_changes(&plan)) {
-                if (confirm(options, &plan, destroy, err) < 0)
+        if (plan_has_changes(plan)) {
+                if (confirm(options, plan, planning->destroy, err) < 0)
                         return -1;
                 if (!options->json)
                         fputc('\n', stdout);
         }
-        return carry_out(&session, options, &planning, &plan, err);
+        return carry_out(session, options, planning, plan, err);
+}
+
+static int run(const struct options *options, bool destroy, struct error *err) {
+        struct session session SESSION_CLEANUP;
+        struct saved_plan saved = { 0 };
+        struct plan_args planning;
+        struct plan plan;
+        int result;
+
+        session_init(&session);
+        interrupt_install();
+        if (options->operand_count > 0)
+                result = plan_saved(&session, options, &saved, &planning, &plan, err);
+        else
+                result = plan_now(&session, options, destroy, &planning, &plan, err);
+        if (result == 0)
+                result = decide(&session, options, &planning, &plan, err);
+        saved_plan_release(&saved);
+        return result;
 }
 
 int verb_apply(const struct options *options, struct error *err) {

@@ -3,6 +3,7 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/report.h"
+#include "controller/saved_plan.h"
 
 int verb_plan(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
@@ -19,10 +20,14 @@ int verb_plan(const struct options *options, struct error *err) {
         args = session_plan_args(&session, options, false);
         if (session_plan(&session, &args, options, &plan, err) < 0)
                 return -1;
+        if (options->output && saved_plan_write(options->output, &args, &plan, err) < 0)
+                return -1;
         if (options->json)
                 print_json(report_plan_json(&plan));
         else
                 report_plan_text(&plan, &style, stdout);
+        if (options->output && !options->json && !options->quiet)
+                printf("Saved: berth apply %s\n", options->output);
         if (plan_has_refusals(&plan))
                 return EXIT_REFUSED;
         return options->detailed_exitcode && plan_has_changes(&plan) ? EXIT_CHANGES : EXIT_DONE;
