@@ -7,6 +7,7 @@
 # ends.
 
 DEMO=build/demo
+DEMO_LOGS=$PWD/$DEMO/logs
 DEMO_PIDS=()
 
 stop_demo() {
@@ -48,23 +49,26 @@ answers() { (: <"/dev/tcp/127.0.0.1/$1"); }
 
 # Starts the stand-in and the proxy, and points AWS's own variables at them.
 start_aws() {
-    local aws_port proxy_port
-    aws_port=$(free_port)
-    GATEWAY_PORT=$aws_port BIND_HOST=127.0.0.1 "$VENV/bin/ministack" >"$DEMO_LOGS/ministack.log" 2>&1 </dev/null &
+    local port
+    port=$(free_port)
+    GATEWAY_PORT=$port BIND_HOST=127.0.0.1 "$VENV/bin/ministack" >"$DEMO_LOGS/ministack.log" 2>&1 </dev/null &
     DEMO_PIDS+=($!)
-    wait_for MiniStack $! answers "$aws_port"
+    wait_for MiniStack $! answers "$port"
 
-    proxy_port=$(free_port)
-    PYTHONPATH=tests/e2e "$VENV/bin/python" -m proxy --upstream "http://127.0.0.1:$aws_port" --flavor ministack \
-        --port "$proxy_port" >"$DEMO_LOGS/proxy.log" 2>&1 </dev/null &
+    PYTHONPATH=tests/e2e "$VENV/bin/python" -m proxy --upstream "http://127.0.0.1:$port" --flavor ministack --port 0 \
+        >"$DEMO_LOGS/proxy.url" 2>"$DEMO_LOGS/proxy.log" </dev/null &
     DEMO_PIDS+=($!)
-    wait_for "the proxy" $! answers "$proxy_port"
+    wait_for "the proxy" $! grep -q . "$DEMO_LOGS/proxy.url"
 
+    # The proxy checks signatures, and these are the keys it knows: inventions of the tests.
     unset AWS_PROFILE AWS_SESSION_TOKEN
-    export AWS_ENDPOINT_URL=http://127.0.0.1:$proxy_port AWS_REGION=eu-central-1 AWS_DEFAULT_REGION=eu-central-1
-    export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_EC2_METADATA_DISABLED=true
+    export AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+    AWS_ENDPOINT_URL=$(head -n 1 "$DEMO_LOGS/proxy.url")
+    read -r AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY < <(PYTHONPATH=tests/e2e "$VENV/bin/python" -c \
+        'from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET; print(TEST_ACCESS_KEY, TEST_SECRET)')
+    export AWS_REGION=eu-central-1 AWS_DEFAULT_REGION=eu-central-1 AWS_EC2_METADATA_DISABLED=true
     say "pushing the images that the example stack runs"
-    "$VENV/bin/python" examples/push-images --create "127.0.0.1:$aws_port" >"$DEMO_LOGS/images.log"
+    "$VENV/bin/python" examples/push-images --create "127.0.0.1:$port" >"$DEMO_LOGS/images.log"
 }
 
 run_demo() {
@@ -76,7 +80,6 @@ run_demo() {
     need_tests
     build release berth
     rm -rf "$DEMO"
-    DEMO_LOGS=$PWD/$DEMO/logs
     mkdir -p "$DEMO_LOGS"
     cp -R examples/manifests "$DEMO/northlight"
     trap stop_demo EXIT
