@@ -6,6 +6,7 @@ The whole list is fetched from the stand-in once, at the first page, and the lat
 
 import base64
 import json
+import re
 import time
 import uuid
 from urllib.parse import quote
@@ -125,7 +126,14 @@ async def get_resources(proxy, call):
     return Answer(200, dict(_RPC), json.dumps(value).encode())
 
 
+async def list_objects(proxy, call):
+    """S3 gives 1,000 keys a page, whatever max-keys asks for; the stand-ins obey it."""
+    target = re.sub(r"(?<=[?&]max-keys=)\d+", lambda m: str(min(int(m.group()), 1000)), call.raw_target)
+    return await proxy.upstream.forward(call, raw_target=target)
+
+
 HANDLERS = {
+    ("s3", "ListObjectsV2"): list_objects,
     ("lambda", "ListFunctions"): list_functions,
     ("resourcegroupstaggingapi", "GetResources"): get_resources,
 }

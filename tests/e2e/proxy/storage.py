@@ -2,8 +2,8 @@
 """S3 configuration documents that the stand-ins lose or obey wrongly.
 
 moto ignores the Condition of a bucket policy, so that a TLS-only policy would lock everyone out: its
-policies are kept here and never reach it. It also drops parts of lifecycle filters: the document is kept
-here as it was sent. Both: rules come back in another order, because S3 promises none.
+policies are kept here and never reach it. moto drops parts of lifecycle filters and MiniStack adds some:
+the document is kept here as it was sent. Rules come back in another order, because S3 promises none.
 """
 
 import json
@@ -87,9 +87,7 @@ async def get_lifecycle(proxy, call):
     answer = await proxy.upstream.forward(call)
     if answer.status != 200:
         return answer
-    document = answer.body
-    if proxy.flavor == "moto":
-        document = proxy.storage.lifecycles.get(call.params["Bucket"], document)
+    document = proxy.storage.lifecycles.get(call.params["Bucket"], answer.body)
     headers = {"Content-Type": "application/xml", "x-amz-transition-default-minimum-object-size": "all_storage_classes_128K"}
     return Answer(200, headers, _reordered(document))
 
