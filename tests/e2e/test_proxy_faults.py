@@ -93,7 +93,7 @@ def test_redirect_and_free_answer(cloud):
     with pytest.raises(ClientError) as caught:
         cloud.client("lambda").list_functions()
     assert caught.value.response["ResponseMetadata"]["HTTPHeaders"]["location"].endswith("/elsewhere")
-    with pytest.raises(ResponseParserError):
+    with pytest.raises((ResponseParserError, *BROKEN)):
         cloud.client("s3").list_buckets()
 
 
