@@ -52,7 +52,7 @@ static const struct option_row rows[] = {
         { OPTION_QUIET, "quiet", NULL, NULL, "less: errors, refusals and the last line" },
         { OPTION_HELP, "help", NULL, NULL, "this" },
         { OPTION_FORMAT, "format", "FORMAT", " plan ", "text or json" },
-        { OPTION_REFRESH, "refresh", "HOW", " plan apply destroy ",
+        { OPTION_REFRESH, "refresh", "HOW", " plan apply destroy drift ",
           "sweep (lists; default), full (each one), none (trust the state)" },
         { OPTION_TARGET, "target", "ADDR", " plan apply ",
           "only this resource and what it needs; may repeat, may have *" },

@@ -9,6 +9,8 @@ int verb_validate(const struct options *options, struct error *err);
 int verb_plan(const struct options *options, struct error *err);
 int verb_apply(const struct options *options, struct error *err);
 int verb_destroy(const struct options *options, struct error *err);
+int verb_drift(const struct options *options, struct error *err);
+int verb_refresh(const struct options *options, struct error *err);
 int verb_get(const struct options *options, struct error *err);
 int verb_schema(const struct options *options, struct error *err);
 int verb_explain(const struct options *options, struct error *err);

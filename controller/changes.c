@@ -135,10 +135,12 @@ static void note_drift(struct planning *planning, struct subject *subject) {
                 .key = state_secret_key(planning->args->state),
         };
 
-        if (!subject->observed.exists || subject->unfinished)
+        if (subject->unfinished)
                 return;
-        diff_fields(&args, planning->arena, &drift.fields, &drift.field_count);
-        if (drift.field_count == 0)
+        drift.gone = !subject->observed.exists;
+        if (!drift.gone)
+                diff_fields(&args, planning->arena, &drift.fields, &drift.field_count);
+        if (drift.field_count == 0 && !drift.gone)
                 return;
         /* Shown as what happened: from what was applied to what is there now. */
         for (size_t i = 0; i < drift.field_count; i++) {

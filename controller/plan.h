@@ -33,8 +33,10 @@ struct subject {
         bool settled;                     /* what is there is what shall be there */
 };
 
+/* What somebody else changed of what was applied: `before` was applied, `after` is there now. */
 struct drift {
         const char *address;
+        bool gone; /* it exists no more; no fields then */
         struct field_change *fields;
         size_t field_count;
 };

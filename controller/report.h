@@ -12,6 +12,8 @@
 /* formatVersion "1", the stable form of docs/json.md; a new reference. */
 json_t *report_plan_json(const struct plan *plan);
 json_t *report_result_json(const struct plan *plan, const struct apply_result *result);
+/* {stack, provider, drift [{address, gone, fields}]}. */
+json_t *report_drift_json(const struct plan *plan);
 /* Wall time as "2026-01-31T12:00:00Z". */
 json_t *report_time_json(int64_t wall_ms);
 
@@ -21,6 +23,7 @@ struct report_style {
 };
 
 void report_plan_text(const struct plan *plan, const struct report_style *style, FILE *stream);
+void report_drift_text(const struct plan *plan, FILE *stream);
 void report_refusals_text(const struct plan *plan, FILE *stream);
 /* One line as a change ends. */
 void report_ended_text(const struct change *change, const struct change_result *result, FILE *stream);

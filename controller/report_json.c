@@ -91,19 +91,35 @@ static json_t *summary_json(const struct plan_summary *summary) {
         return object;
 }
 
-json_t *report_plan_json(const struct plan *plan) {
-        json_t *object = json_object(), *changes = json_array(), *drift = json_array(),
-               *calls = json_object();
+static json_t *drifts_json(const struct plan *plan) {
+        json_t *list = json_array();
 
-        for (size_t i = 0; i < plan->change_count; i++)
-                append(changes, change_json(plan->changes[i]));
         for (size_t i = 0; i < plan->drift_count; i++) {
                 json_t *entry = json_object();
 
                 set(entry, "address", json_string(plan->drifts[i].address));
+                set(entry, "gone", json_boolean(plan->drifts[i].gone));
                 set(entry, "fields", fields_json(plan->drifts[i].fields, plan->drifts[i].field_count));
-                append(drift, entry);
+                append(list, entry);
         }
+        return list;
+}
+
+json_t *report_drift_json(const struct plan *plan) {
+        json_t *object = json_object();
+
+        set(object, "formatVersion", json_string("1"));
+        set(object, "stack", json_string(plan->stack_name));
+        set(object, "provider", json_string(plan->provider_name));
+        set(object, "drift", drifts_json(plan));
+        return object;
+}
+
+json_t *report_plan_json(const struct plan *plan) {
+        json_t *object = json_object(), *changes = json_array(), *calls = json_object();
+
+        for (size_t i = 0; i < plan->change_count; i++)
+                append(changes, change_json(plan->changes[i]));
         for (size_t i = 0; i < plan->cost.count; i++)
                 set(calls, plan->cost.calls[i].service, json_integer(plan->cost.calls[i].count));
         set(object, "formatVersion", json_string("1"));
@@ -114,7 +130,7 @@ json_t *report_plan_json(const struct plan *plan) {
         set(object, "summary", summary_json(&plan->summary));
         set(object, "refusals", refusals_json(plan->refusals, plan->refusal_count));
         set(object, "changes", changes);
-        set(object, "drift", drift);
+        set(object, "drift", drifts_json(plan));
         set(object, "calls", calls);
         set(object, "warnings", texts_json(plan->warnings, plan->warning_count));
         return object;

@@ -112,16 +112,16 @@ static void print_field(const struct field_change *field, int path_width, bool c
         fputc('\n', stream);
 }
 
-static void print_fields(const struct change *change, bool creating, FILE *stream) {
+static void print_fields(const struct field_change *fields, size_t count, bool creating, FILE *stream) {
         int width = 0;
 
-        for (size_t i = 0; i < change->field_count; i++) {
-                int columns = text_columns(change->fields[i].path, strlen(change->fields[i].path));
+        for (size_t i = 0; i < count; i++) {
+                int columns = text_columns(fields[i].path, strlen(fields[i].path));
 
                 width = columns > width ? columns : width;
         }
-        for (size_t i = 0; i < change->field_count; i++)
-                print_field(&change->fields[i], width > 32 ? 32 : width, creating, stream);
+        for (size_t i = 0; i < count; i++)
+                print_field(&fields[i], width > 32 ? 32 : width, creating, stream);
 }
 
 static void summarise_environment(const struct value *spec, struct strbuf *out) {
@@ -204,7 +204,7 @@ static void print_change(const struct change *change, int width, const struct re
         terminal_print_safe(stream, strbuf_text(&note));
         fputc('\n', stream);
         if (change->action != ACTION_DELETE && (!creating || style->verbose))
-                print_fields(change, creating, stream);
+                print_fields(change->fields, change->field_count, creating, stream);
         for (size_t i = 0; i < change->refusal_count; i++)
                 print_refusal(&change->refusals[i], stream);
 }
@@ -256,6 +256,24 @@ static void print_cost(const struct plan *plan, FILE *stream) {
                 fprintf(stream, ", at least %s by quota",
                         report_duration(plan->floor_ms, duration, sizeof(duration)));
         fputs(".\n", stream);
+}
+
+void report_drift_text(const struct plan *plan, FILE *stream) {
+        if (plan->drift_count == 0) {
+                fputs("No drift: what was applied is what is there.\n", stream);
+                return;
+        }
+        print_header(plan, stream);
+        for (size_t i = 0; i < plan->drift_count; i++) {
+                const struct drift *drift = &plan->drifts[i];
+
+                fprintf(stream, "  %s%s%s %s%s\n", terminal_style(stream, STYLE_YELLOW),
+                        drift->gone ? "-" : "~", terminal_style(stream, STYLE_PLAIN), drift->address,
+                        drift->gone ? "  is gone" : "");
+                print_fields(drift->fields, drift->field_count, false, stream);
+        }
+        fprintf(stream, "\nDrift: %zu %s changed by somebody else. berth apply puts back what was applied.\n",
+                plan->drift_count, plan->drift_count == 1 ? "resource was" : "resources were");
 }
 
 void report_refusals_text(const struct plan *plan, FILE *stream) {
