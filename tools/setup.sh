@@ -75,15 +75,21 @@ need_tests() {
 
 need_lint() { need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}"; }
 
-# build PRESET [TARGET ...]: quiet about configuring unless that fails.
-build() {
-    local preset=$1 log=build/configure-$1.log target arguments=()
-    shift
+# configure PRESET: says something only where that fails.
+configure() {
+    local log=build/configure-$1.log
     mkdir -p build
-    if ! cmake --preset "$preset" >"$log" 2>&1; then
+    if ! cmake --preset "$1" >"$log" 2>&1; then
         cat "$log" >&2
-        die "cmake could not configure the preset $preset"
+        die "cmake could not configure the preset $1"
     fi
+}
+
+# build PRESET [TARGET ...]
+build() {
+    local preset=$1 target arguments=()
+    shift
+    configure "$preset"
     for target in "$@"; do
         arguments+=(--target "$target")
     done
