@@ -5,6 +5,7 @@ import asyncio
 import socket
 import struct
 import time
+import traceback
 
 from aiohttp import web
 
@@ -81,6 +82,17 @@ class Proxy:
         return known[1]
 
     async def handle(self, request):
+        """Answer anything; a fault of the proxy's own is shown to the test as a violation, not hidden in a 500."""
+        try:
+            return await self._handle(request)
+        except (ConnectionResetError, asyncio.CancelledError):
+            raise
+        except Exception:
+            text = "the proxy itself failed:\n" + traceback.format_exc()
+            self.record.violations.append({"service": "proxy", "operation": None, "url": request.raw_path, "text": text})
+            return web.Response(status=500, text=text)
+
+    async def _handle(self, request):
         if request.headers.get("Expect", "").lower() == "100-continue":
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = await request.read()
