@@ -10,6 +10,7 @@
 
 #define FIRST_BLOCK (8U * 1024U)
 #define LARGEST_BLOCK (1024U * 1024U)
+#define KEPT_BLOCK (64U * 1024U) /* by arena_clear(): what costs little to wipe */
 
 struct block {
         struct block *next;
@@ -59,6 +60,26 @@ void arena_free(struct arena *arena) {
                 free(block);
         }
         free(arena);
+}
+
+void arena_clear(struct arena *arena) {
+        struct block *kept = NULL, *next;
+
+        for (struct block *block = arena->head; block; block = next) {
+                next = block->next;
+                if (!kept && block->size <= KEPT_BLOCK) {
+                        kept = block;
+                        continue;
+                }
+                arena->total -= block->size;
+                free(block);
+        }
+        if (kept) {
+                memset(kept->data, 0, kept->used);
+                kept->used = 0;
+                kept->next = NULL;
+        }
+        arena->head = kept;
 }
 
 void arena_freep(struct arena **arena) {

@@ -14,6 +14,8 @@ struct arena;
 
 struct arena *arena_new(void);
 void arena_free(struct arena *arena); /* NULL is fine */
+/* Forgets everything allocated so far, and keeps a little of the memory for what comes next. */
+void arena_clear(struct arena *arena);
 
 /* Zeroed, aligned for any type, never NULL. */
 void *arena_alloc(struct arena *arena, size_t size);

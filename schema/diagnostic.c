@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/diagnostic.h"
+
+#include "base/strbuf.h"
+#include "base/terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a long line only so many characters around the place are shown. */
+#define WINDOW 100U
+#define WINDOW_BEFORE 60U
+
+void diagnostics_init(struct diagnostics *diagnostics, struct arena *arena) {
+        *diagnostics = (struct diagnostics){ .arena = arena };
+}
+
+void diagnostics_add(struct diagnostics *diagnostics, struct diagnostic diagnostic) {
+        if (diagnostics->count == diagnostics->capacity) {
+                size_t capacity = diagnostics->capacity ? diagnostics->capacity * 2 : 16;
+                struct diagnostic *items = arena_array(diagnostics->arena, capacity, sizeof(*items));
+
+                if (diagnostics->count > 0)
+                        memcpy(items, diagnostics->items, diagnostics->count * sizeof(*items));
+                diagnostics->items = items;
+                diagnostics->capacity = capacity;
+        }
+        diagnostics->items[diagnostics->count++] = diagnostic;
+        diagnostics->errors += diagnostic.severity == SEVERITY_ERROR;
+}
+
+static int compare_texts(const char *a, const char *b) {
+        if (!a || !b)
+                return (a != NULL) - (b != NULL);
+        return strcmp(a, b);
+}
+
+static int compare_diagnostics(const void *a, const void *b) {
+        const struct diagnostic *left = a, *right = b;
+        int order = compare_texts(left->file, right->file);
+
+        if (order != 0)
+                return order;
+        if (left->line != right->line)
+                return left->line < right->line ? -1 : 1;
+        if (left->column != right->column)
+                return left->column < right->column ? -1 : 1;
+        return compare_texts(left->message, right->message);
+}
+
+void diagnostics_sort(struct diagnostics *diagnostics) {
+        if (diagnostics->count > 1)
+                qsort(diagnostics->items, diagnostics->count, sizeof(*diagnostics->items),
+                      compare_diagnostics);
+}
+
+/* The next character of UTF-8: its bytes. */
+static size_t character_size(const char *text) {
+        size_t size = 1;
+
+        while (((unsigned char)text[size] & 0xC0) == 0x80)
+                size++;
+        return size;
+}
+
+/* What the terminal shows for a character: control characters become a space each, so that columns stay true. */
+static void put_character(struct strbuf *line, const char *character, size_t size) {
+        unsigned char first = (unsigned char)character[0];
+        bool c1 = size == 2 && first == 0xC2 && (unsigned char)character[1] < 0xA0;
+
+        if (first < 0x20 || first == 0x7F || c1)
+                strbuf_append_char(line, ' ');
+        else
+                strbuf_append_bytes(line, character, size);
+}
+
+/* The part of the source line that is shown, and how many columns of it stand before and under the place. */
+struct excerpt {
+        struct strbuf text;
+        int before, under;
+};
+
+static void make_excerpt(const struct diagnostic *diagnostic, struct excerpt *ret) {
+        uint32_t column = diagnostic->column > 0 ? diagnostic->column : 1;
+        uint32_t first = column > WINDOW_BEFORE ? column - WINDOW_BEFORE : 1;
+        uint32_t position = 1;
+        size_t start = 0, end = 0;
+
+        if (first > 1)
+                strbuf_append(&ret->text, "...");
+        for (const char *at = diagnostic->source_line; *at;) {
+                size_t size = character_size(at);
+
+                if (position == column)
+                        start = ret->text.length;
+                if (position == column + diagnostic->span)
+                        end = ret->text.length;
+                if (position >= first + WINDOW) {
+                        strbuf_append(&ret->text, "...");
+                        break;
+                }
+                if (position >= first)
+                        put_character(&ret->text, at, size);
+                at += size;
+                position++;
+        }
+        if (position <= column)
+                start = ret->text.length;
+        if (end < start || position <= column)
+                end = ret->text.length;
+        ret->before = text_columns(strbuf_text(&ret->text), start);
+        ret->under = text_columns(strbuf_text(&ret->text) + start, end - start);
+}
+
+static void print_source_line(const struct diagnostic *diagnostic, FILE *stream) {
+        const char *mark =
+                terminal_style(stream, diagnostic->severity == SEVERITY_ERROR ? STYLE_RED : STYLE_YELLOW);
+        const char *dim = terminal_style(stream, STYLE_DIM), *plain = terminal_style(stream, STYLE_PLAIN);
+        struct excerpt excerpt = { 0 };
+
+        make_excerpt(diagnostic, &excerpt);
+        fprintf(stream, "%s%7u |%s %s\n", dim, diagnostic->line, plain, strbuf_text(&excerpt.text));
+        fprintf(stream, "%s        |%s %*s%s^", dim, plain, excerpt.before, "", mark);
+        for (int i = 1; i < excerpt.under; i++)
+                fputc('~', stream);
+        fprintf(stream, "%s\n", plain);
+        strbuf_release(&excerpt.text);
+}
+
+static void print_diagnostic(const struct diagnostic *diagnostic, FILE *stream) {
+        bool is_error = diagnostic->severity == SEVERITY_ERROR;
+
+        fputs(terminal_style(stream, STYLE_BOLD), stream);
+        if (diagnostic->file) {
+                terminal_print_safe(stream, diagnostic->file);
+                if (diagnostic->line > 0)
+                        fprintf(stream, ":%u:%u", diagnostic->line, diagnostic->column);
+                fputs(": ", stream);
+        }
+        fprintf(stream, "%s%s%s: ", terminal_style(stream, is_error ? STYLE_RED : STYLE_YELLOW),
+                is_error ? "error" : "warning", terminal_style(stream, STYLE_PLAIN));
+        terminal_print_safe(stream, diagnostic->message);
+        fputc('\n', stream);
+        if (diagnostic->source_line)
+                print_source_line(diagnostic, stream);
+        if (diagnostic->hint) {
+                fprintf(stream, "%s        =%s ", terminal_style(stream, STYLE_DIM),
+                        terminal_style(stream, STYLE_PLAIN));
+                terminal_print_safe(stream, diagnostic->hint);
+                fputc('\n', stream);
+        }
+}
+
+void diagnostics_print(const struct diagnostics *diagnostics, FILE *stream) {
+        for (size_t i = 0; i < diagnostics->count; i++)
+                print_diagnostic(&diagnostics->items[i], stream);
+}
+
+static json_t *text_or_null(const char *text) {
+        return text ? json_string(text) : json_null();
+}
+
+static json_t *number_or_null(uint32_t number) {
+        return number > 0 ? json_integer(number) : json_null();
+}
+
+json_t *diagnostics_to_json(const struct diagnostics *diagnostics) {
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < diagnostics->count; i++) {
+                const struct diagnostic *diagnostic = &diagnostics->items[i];
+                json_t *item = json_pack(
+                        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "severity",
+                        diagnostic->severity == SEVERITY_ERROR ? "error" : "warning", "file",
+                        text_or_null(diagnostic->file), "line", number_or_null(diagnostic->line), "column",
+                        number_or_null(diagnostic->column), "message", text_or_null(diagnostic->message),
+                        "hint", text_or_null(diagnostic->hint), "address", text_or_null(diagnostic->address));
+
+                if (!item || json_array_append_new(list, item) != 0)
+                        abort();
+        }
+        return list;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the steps of one manifests_load() share. The steps, in order, each in its file:
+ *
+ *     source.c    which files there are, their bytes, whether they are text
+ *     document.c  YAML: bytes to trees of nodes, one document at a time (the only one that knows libyaml)
+ *     decode.c    nodes to typed values, as the field tables say
+ *     checks.c    what a kind asks beyond its fields
+ *     resolve.c   all resources together: duplicates, references
+ *     ranges.c    ResourceRanges applied to environments
+ *
+ * Every step reports what is wrong with problem_*() and goes on: a user sees all errors in one run.
+ */
+#ifndef BERTH_SCHEMA_LOADING_H
+#define BERTH_SCHEMA_LOADING_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "schema/diagnostic.h"
+#include "schema/kind.h"
+#include "schema/manifest.h"
+#include "schema/value.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FILE_SIZE_MAX ((size_t)16 * 1024 * 1024)
+#define FILE_COUNT_MAX 65535 /* struct value counts files in 16 bits */
+
+/* A place in a file; line 0 is the file as a whole. */
+struct place {
+        uint16_t file;
+        uint32_t line, column;
+};
+
+struct source {
+        const char *path;      /* as shown to the user */
+        struct strbuf bytes;   /* without a byte order mark */
+        uint32_t *line_starts; /* offsets, made when first needed; free() */
+        size_t line_count;
+        size_t documents; /* found, also such as could not be read */
+};
+
+/* A resource on its way: what checks need to point at its name. */
+struct draft {
+        struct resource resource;
+        struct place name;
+};
+
+/* Lines that hold a secret are never quoted in diagnostics. */
+struct secret_lines {
+        uint16_t file;
+        uint32_t first, last;
+};
+
+struct loading {
+        struct arena *arena;   /* of the result */
+        struct arena *scratch; /* of one document; cleared after each */
+        struct diagnostics *diagnostics;
+        const struct load_options *options;
+        struct source *sources;
+        size_t source_count, source_capacity;
+        struct draft *drafts; /* malloc */
+        size_t draft_count, draft_capacity;
+        struct secret_lines *secrets; /* malloc */
+        size_t secret_count, secret_capacity;
+        const char *address;         /* of the resource being looked at, for diagnostics; or NULL */
+        unsigned suggestions;        /* made so far against long lists: each costs */
+        struct manifests *manifests; /* the result, from resolve on */
+};
+
+/* problem.c. Formats in the result's arena; quotes the line. */
+void problem_error(struct loading *loading, struct place place, const char *hint, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+void problem_warning(struct loading *loading, struct place place, const char *hint, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+/* The same, not yet added to the diagnostics. */
+struct diagnostic problem_make(struct loading *loading, struct place place, const char *hint,
+                               const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* "did you mean NAME?", or NULL. */
+const char *problem_suggest(struct loading *loading, const char *typed, const char *const *names,
+                            size_t count);
+/* "FILE:LINE:COLUMN" in the arena. */
+const char *problem_place_text(struct loading *loading, struct place place);
+/* Takes the quoted line from every diagnostic that would show a secret. */
+void problem_hide_secrets(struct loading *loading);
+void problem_add_secret(struct loading *loading, uint16_t file, uint32_t first, uint32_t last);
+
+static inline struct place place_of(const struct value *value) {
+        return (struct place){ .file = value->file, .line = value->line, .column = value->column };
+}
+
+static inline struct place place_of_key(const struct member *member) {
+        return (struct place){ .file = member->value.file, .line = member->line, .column = member->column };
+}
+
+/* pattern.c */
+struct patterns *patterns_new(struct arena *arena);
+void patterns_release(struct patterns *patterns); /* NULL is fine */
+/* Whether the whole text matches. `text` must live as long as the patterns: what matched is remembered. */
+bool patterns_match(struct patterns *patterns, const char *pattern, const char *text);
+
+/* source.c */
+/* Finds the files and reads them. -1 only where `path` itself is of no use. */
+int source_gather(struct loading *loading, const char *path, struct error *err) MUST_USE;
+void source_release(struct source *source);
+/* The text of a line (1-based) without its break; *ret_length bytes. NULL where there is no such line. */
+const char *source_line(struct source *source, uint32_t line, size_t *ret_length);
+/* Line and column (1-based, in characters) of a byte. */
+void source_locate(struct source *source, size_t offset, uint32_t *ret_line, uint32_t *ret_column);
+/* Whether the bytes are text that YAML can be; reports where they are not. */
+bool source_check_text(struct loading *loading, uint16_t file);
+
+/* decode.c */
+struct node;
+/* One document's tree: reports its errors, adds a draft where kind and name are known. */
+void decode_document(struct loading *loading, uint16_t file, const struct node *root);
+
+/* checks.c */
+void check_draft(struct loading *loading, const struct draft *draft);
+
+/* resolve.c */
+/* Sorts the drafts into `manifests`, and makes every resource complete. */
+void resolve_all(struct loading *loading);
+
+/* ranges.c */
+void ranges_apply(struct loading *loading);
+
+/* Whether the labels have every member of `wanted`. Both may be NULL. */
+bool labels_match(const struct value *labels, const struct value *wanted);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Texts against the patterns of the field tables.
+ *
+ * The C library's matcher takes microseconds, a plan has a hundred thousand texts: the pattern of names is matched by
+ * hand, and what matched lately (variables and tags repeat from one resource to the next) is not matched again.
+ */
+#include "schema/fields.h"
+#include "schema/loading.h"
+
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATTERNS_MAX 32U
+#define REMEMBERED 512U
+
+struct compiled {
+        const char *pattern;
+        bool is_name;
+        regex_t regex;
+};
+
+struct patterns {
+        struct compiled compiled[PATTERNS_MAX];
+        size_t count;
+        struct {
+                const char *pattern, *text;
+        } remembered[REMEMBERED];
+};
+
+struct patterns *patterns_new(struct arena *arena) {
+        return arena_alloc(arena, sizeof(struct patterns));
+}
+
+void patterns_release(struct patterns *patterns) {
+        for (size_t i = 0; patterns && i < patterns->count; i++) {
+                if (!patterns->compiled[i].is_name)
+                        regfree(&patterns->compiled[i].regex);
+        }
+        if (patterns)
+                patterns->count = 0;
+}
+
+static const struct compiled *compile(struct patterns *patterns, const char *pattern) {
+        struct compiled *compiled;
+        char whole[512];
+
+        for (size_t i = 0; i < patterns->count; i++) {
+                if (patterns->compiled[i].pattern == pattern)
+                        return &patterns->compiled[i];
+        }
+        if (patterns->count == PATTERNS_MAX || strlen(pattern) + 5 > sizeof(whole))
+                abort(); /* the tables' patterns are known */
+        compiled = &patterns->compiled[patterns->count++];
+        compiled->pattern = pattern;
+        compiled->is_name = strcmp(pattern, NAME_PATTERN) == 0;
+        snprintf(whole, sizeof(whole), "^(%s)$", pattern);
+        if (!compiled->is_name && regcomp(&compiled->regex, whole, REG_EXTENDED | REG_NOSUB) != 0)
+                abort();
+        return compiled;
+}
+
+static bool is_name_character(char character) {
+        return (character >= 'a' && character <= 'z') || (character >= '0' && character <= '9');
+}
+
+/* NAME_PATTERN. */
+static bool is_name(const char *text) {
+        size_t length = strlen(text);
+
+        if (length == 0 || !is_name_character(text[0]) || !is_name_character(text[length - 1]))
+                return false;
+        for (size_t i = 0; i < length; i++) {
+                if (!is_name_character(text[i]) && text[i] != '-')
+                        return false;
+        }
+        return true;
+}
+
+static unsigned hash_text(const char *pattern, const char *text) {
+        unsigned hash = (unsigned)((uintptr_t)pattern >> 4) * 2654435761U;
+
+        for (; *text; text++)
+                hash = (hash ^ (unsigned char)*text) * 16777619U;
+        return (hash ^ hash >> 15) % REMEMBERED;
+}
+
+bool patterns_match(struct patterns *patterns, const char *pattern, const char *text) {
+        const struct compiled *compiled = compile(patterns, pattern);
+        unsigned slot;
+
+        if (compiled->is_name)
+                return is_name(text);
+        slot = hash_text(pattern, text);
+        if (patterns->remembered[slot].pattern == pattern && strcmp(patterns->remembered[slot].text, text) == 0)
+                return true;
+        if (regexec(&compiled->regex, text, 0, NULL, 0) != 0)
+                return false;
+        patterns->remembered[slot].pattern = pattern;
+        patterns->remembered[slot].text = text;
+        return true;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Diagnostics with the line they are about. */
+#include "base/suggest.h"
+#include "schema/loading.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUOTE_MAX 4096U /* a longer line is not quoted */
+#define ERRORS_MAX 10000U /* more are counted, not kept */
+/* Nearest names cost time in proportion to how many there are: not for the thousandth error of a kind. */
+#define SUGGESTIONS_MAX 200U
+#define LONG_LIST 64U
+
+/* The byte at which a column (1-based) begins, `length` where the line is shorter. */
+static size_t byte_of_column(const char *line, size_t length, uint32_t column) {
+        size_t at = 0;
+
+        for (uint32_t i = 1; i < column && at < length; i++) {
+                at++;
+                while (at < length && ((unsigned char)line[at] & 0xC0) == 0x80)
+                        at++;
+        }
+        return at;
+}
+
+static uint32_t count_characters(const char *text, size_t length) {
+        uint32_t count = 0;
+
+        for (size_t i = 0; i < length; i++)
+                count += ((unsigned char)text[i] & 0xC0) != 0x80;
+        return count;
+}
+
+/* The bytes of the scalar that begins the text: what to underline. */
+static size_t scalar_length(const char *text, size_t length) {
+        size_t end = 0;
+
+        if (length == 0 || strchr("{}[]|>,", text[0]))
+                return 1;
+        if (text[0] == '"' || text[0] == '\'') {
+                for (end = 1; end < length && text[end] != text[0]; end++)
+                        end += text[end] == '\\' && text[0] == '"';
+                return end < length ? end + 1 : length;
+        }
+        while (end < length && !strchr(",[]{}\t", text[end])) {
+                bool separated = end + 1 >= length || text[end + 1] == ' ';
+
+                if ((text[end] == ':' && separated) ||
+                    (text[end] == ' ' && end + 1 < length && text[end + 1] == '#'))
+                        break;
+                end++;
+        }
+        while (end > 1 && text[end - 1] == ' ')
+                end--;
+        return end > 0 ? end : 1;
+}
+
+static void quote_line(struct loading *loading, struct diagnostic *diagnostic, struct place place) {
+        size_t length, at;
+        const char *line = source_line(&loading->sources[place.file], place.line, &length);
+
+        diagnostic->span = 1;
+        if (!line || length > QUOTE_MAX)
+                return;
+        at = byte_of_column(line, length, place.column);
+        diagnostic->span =
+                count_characters(line + at, at < length ? scalar_length(line + at, length - at) : 0);
+        if (diagnostic->span == 0)
+                diagnostic->span = 1;
+        diagnostic->source_line = arena_strndup(loading->arena, line, length);
+}
+
+static struct diagnostic make(struct loading *loading, struct place place, const char *hint,
+                              const char *format, va_list arguments) {
+        struct diagnostic diagnostic = {
+                .severity = SEVERITY_ERROR,
+                .file = loading->sources[place.file].path,
+                .line = place.line,
+                .column = place.column,
+                .hint = hint,
+                .address = loading->address,
+        };
+        char text[2048];
+
+        vsnprintf(text, sizeof(text), format, arguments);
+        diagnostic.message = arena_strdup(loading->arena, text);
+        if (place.line > 0)
+                quote_line(loading, &diagnostic, place);
+        return diagnostic;
+}
+
+struct diagnostic problem_make(struct loading *loading, struct place place, const char *hint,
+                               const char *format, ...) {
+        struct diagnostic diagnostic;
+        va_list arguments;
+
+        va_start(arguments, format);
+        diagnostic = make(loading, place, hint, format, arguments);
+        va_end(arguments);
+        return diagnostic;
+}
+
+void problem_error(struct loading *loading, struct place place, const char *hint, const char *format, ...) {
+        va_list arguments;
+
+        if (loading->diagnostics->errors >= ERRORS_MAX) {
+                loading->errors_hidden++;
+                return;
+        }
+        va_start(arguments, format);
+        diagnostics_add(loading->diagnostics, make(loading, place, hint, format, arguments));
+        va_end(arguments);
+}
+
+void problem_warning(struct loading *loading, struct place place, const char *hint, const char *format, ...) {
+        struct diagnostic diagnostic;
+        va_list arguments;
+
+        va_start(arguments, format);
+        diagnostic = make(loading, place, hint, format, arguments);
+        va_end(arguments);
+        diagnostic.severity = SEVERITY_WARNING;
+        diagnostics_add(loading->diagnostics, diagnostic);
+}
+
+const char *problem_suggest(struct loading *loading, const char *typed, const char *const *names,
+                            size_t count) {
+        const char *nearest;
+
+        if (count > LONG_LIST && loading->suggestions++ >= SUGGESTIONS_MAX)
+                return NULL;
+        nearest = suggest_nearest(typed, names, count);
+        return nearest ? arena_printf(loading->arena, "did you mean %s?", nearest) : NULL;
+}
+
+const char *problem_place_text(struct loading *loading, struct place place) {
+        return arena_printf(loading->arena, "%s:%u:%u", loading->sources[place.file].path, place.line,
+                            place.column);
+}
+
+void problem_add_secret(struct loading *loading, uint16_t file, uint32_t first, uint32_t last) {
+        if (loading->secret_count == loading->secret_capacity) {
+                loading->secret_capacity = loading->secret_capacity ? loading->secret_capacity * 2 : 64;
+                loading->secrets =
+                        reallocarray(loading->secrets, loading->secret_capacity, sizeof(*loading->secrets));
+                if (!loading->secrets)
+                        abort();
+        }
+        loading->secrets[loading->secret_count++] =
+                (struct secret_lines){ .file = file, .first = first, .last = last };
+}
+
+static int compare_secrets(const void *a, const void *b) {
+        const struct secret_lines *left = a, *right = b;
+
+        if (left->file != right->file)
+                return left->file < right->file ? -1 : 1;
+        return left->last < right->last ? -1 : left->last > right->last;
+}
+
+/* Scalars do not overlap: of the sorted ranges the first that ends at or after the line is the only one to ask. */
+static bool is_secret(const struct loading *loading, const char *path, uint32_t line) {
+        size_t low = 0, high = loading->secret_count;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                const struct secret_lines *lines = &loading->secrets[middle];
+                int order = strcmp(loading->sources[lines->file].path, path);
+
+                if (order < 0 || (order == 0 && lines->last < line))
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low < loading->secret_count && loading->secrets[low].first <= line &&
+               strcmp(loading->sources[loading->secrets[low].file].path, path) == 0;
+}
+
+void problem_hide_secrets(struct loading *loading) {
+        struct diagnostics *diagnostics = loading->diagnostics;
+
+        if (loading->secret_count == 0)
+                return;
+        qsort(loading->secrets, loading->secret_count, sizeof(*loading->secrets), compare_secrets);
+        for (size_t i = 0; i < diagnostics->count; i++) {
+                struct diagnostic *diagnostic = &diagnostics->items[i];
+
+                if (diagnostic->source_line && is_secret(loading, diagnostic->file, diagnostic->line))
+                        diagnostic->source_line = NULL;
+        }
+}

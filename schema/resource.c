@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A document as a resource: apiVersion, kind, metadata, and the spec that the kind's fields describe. */
+#include "schema/decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PART_API_VERSION, PART_KIND, PART_METADATA, PART_SPEC, PART_COUNT };
+
+static const char *const part_names[PART_COUNT + 1] = { "apiVersion", "kind", "metadata", "spec", NULL };
+
+/* The keys of a document's parts; NULL for what is missing. */
+struct parts {
+        const struct node *keys[PART_COUNT];
+};
+
+static const struct node *part_value(const struct parts *parts, size_t part) {
+        return parts->keys[part] ? parts->keys[part]->next : NULL;
+}
+
+static const char *scalar_text(const struct node *node) {
+        if (!node || node_target(node)->type != NODE_SCALAR || scalar_type_of(node_target(node)) == SCALAR_NULL)
+                return NULL;
+        return node_target(node)->text;
+}
+
+static void unknown_part(const struct decoder *decoder, const struct kind *kind, const struct node *key) {
+        const char *text = node_target(key)->text;
+        const char *hint = problem_suggest(decoder->loading, text, part_names, PART_COUNT);
+
+        if (kind && field_find(kind->fields, text))
+                hint = arena_printf(decoder->loading->arena, "%s belongs under spec", text);
+        else if (field_find(metadata_fields, text))
+                hint = arena_printf(decoder->loading->arena, "%s belongs under metadata", text);
+        else if (!hint)
+                hint = "a manifest has apiVersion, kind, metadata and spec";
+        problem_error(decoder->loading, decode_place(decoder, key), hint, "unknown field \"%.100s\"", text);
+}
+
+static const struct node *find_key(const struct node *map, const char *name) {
+        for (const struct node *key = map->first; key; key = key->next->next) {
+                if (node_target(key)->type == NODE_SCALAR && strcmp(node_target(key)->text, name) == 0)
+                        return key;
+        }
+        return NULL;
+}
+
+static void check_keys(const struct decoder *decoder, const struct node *root, const struct kind *kind,
+                       const struct parts *parts) {
+        for (const struct node *key = root->first; key; key = key->next->next) {
+                const struct node *target = node_target(key);
+                size_t part = 0;
+
+                if (target->type == NODE_BROKEN)
+                        continue;
+                if (target->type != NODE_SCALAR) {
+                        problem_error(decoder->loading, decode_place(decoder, key), NULL,
+                                      "a key must be a text, found %s", node_phrase(decoder->loading, key));
+                        continue;
+                }
+                while (part < PART_COUNT && strcmp(part_names[part], target->text) != 0)
+                        part++;
+                if (part == PART_COUNT)
+                        unknown_part(decoder, kind, key);
+                else if (parts->keys[part] != key)
+                        problem_error(decoder->loading, decode_place(decoder, key), NULL,
+                                      "%s is given twice, first on line %u", part_names[part],
+                                      parts->keys[part]->line);
+        }
+}
+
+static void missing_part(const struct decoder *decoder, const struct node *root, const struct parts *parts,
+                         size_t part, const char *hint) {
+        const struct node *at = parts->keys[part] ? parts->keys[part] : root;
+
+        problem_error(decoder->loading, decode_place(decoder, at), hint, "%s is required", part_names[part]);
+}
+
+static void wrong_part(const struct decoder *decoder, const struct node *node, size_t part, const char *type) {
+        problem_error(decoder->loading, decode_place(decoder, node), NULL, "%s must be %s, found %s",
+                      part_names[part], type, node_phrase(decoder->loading, node));
+}
+
+/* false where the document is not Berth's at all: then nothing more is said about it. */
+static bool check_api_version(const struct decoder *decoder, const struct node *root, const struct parts *parts) {
+        const struct node *node = part_value(parts, PART_API_VERSION);
+        const char *text = scalar_text(node);
+
+        if (node && node_target(node)->type == NODE_BROKEN)
+                return true;
+        if (!text) {
+                if (node && node_target(node)->type != NODE_SCALAR)
+                        wrong_part(decoder, node, PART_API_VERSION, "the text " API_VERSION);
+                else
+                        missing_part(decoder, root, parts, PART_API_VERSION, "write apiVersion: " API_VERSION);
+                return true;
+        }
+        if (strcmp(text, API_VERSION) == 0)
+                return true;
+        problem_error(decoder->loading, decode_place(decoder, node), NULL, "apiVersion must be %s, found %s",
+                      API_VERSION, node_phrase(decoder->loading, node));
+        return strncmp(text, "berth", 5) == 0 || kind_find(scalar_text(part_value(parts, PART_KIND)) ?: "") != NULL;
+}
+
+static const struct kind *read_kind(const struct decoder *decoder, const struct node *root,
+                                    const struct parts *parts) {
+        const struct node *node = part_value(parts, PART_KIND);
+        const char *text = scalar_text(node), *names[KIND_COUNT];
+        const struct kind *kind;
+        const char *hint;
+
+        if (node && node_target(node)->type == NODE_BROKEN)
+                return NULL;
+        if (!text) {
+                if (node && node_target(node)->type != NODE_SCALAR)
+                        wrong_part(decoder, node, PART_KIND, "a text");
+                else
+                        missing_part(decoder, root, parts, PART_KIND, NULL);
+                return NULL;
+        }
+        kind = kind_find(text);
+        if (kind)
+                return kind;
+        for (size_t i = 0; i < KIND_COUNT; i++)
+                names[i] = kinds[i].name;
+        hint = problem_suggest(decoder->loading, text, names, KIND_COUNT);
+        if (!hint && kind_find_loosely(text))
+                hint = arena_printf(decoder->loading->arena, "did you mean %s?", kind_find_loosely(text)->name);
+        if (!hint)
+                hint = "there are Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and Swarm";
+        problem_error(decoder->loading, decode_place(decoder, node), hint, "unknown kind \"%.100s\"", text);
+        return NULL;
+}
+
+static struct draft *new_draft(struct loading *loading) {
+        if (loading->draft_count == loading->draft_capacity) {
+                loading->draft_capacity = loading->draft_capacity ? loading->draft_capacity * 2 : 256;
+                loading->drafts = reallocarray(loading->drafts, loading->draft_capacity, sizeof(*loading->drafts));
+                if (!loading->drafts)
+                        abort();
+        }
+        loading->drafts[loading->draft_count] = (struct draft){ 0 };
+        return &loading->drafts[loading->draft_count];
+}
+
+/* Name and address as far as they can be told, so that the errors of this document carry them. */
+static const struct node *find_name(const struct parts *parts) {
+        const struct node *metadata = part_value(parts, PART_METADATA);
+        const struct node *key;
+
+        if (!metadata || node_target(metadata)->type != NODE_MAP)
+                return NULL;
+        key = find_key(node_target(metadata), "name");
+        return key && scalar_text(key->next) ? key->next : NULL;
+}
+
+static const struct value *keep(struct arena *arena, const struct value *value) {
+        struct value *kept;
+
+        if (!value)
+                return NULL;
+        kept = arena_alloc(arena, sizeof(*kept));
+        *kept = *value;
+        return kept;
+}
+
+static void read_metadata(const struct decoder *decoder, const struct node *root, const struct parts *parts,
+                          struct resource *resource) {
+        const struct node *node = part_value(parts, PART_METADATA);
+        struct frame frame = { .name = "metadata", .key = parts->keys[PART_METADATA] };
+        struct value metadata = { 0 };
+
+        if (!node || (node_target(node)->type == NODE_SCALAR && !scalar_text(node))) {
+                missing_part(decoder, root, parts, PART_METADATA, "metadata: {name: NAME}");
+                return;
+        }
+        if (node_target(node)->type == NODE_BROKEN)
+                return;
+        if (node_target(node)->type != NODE_MAP) {
+                wrong_part(decoder, node, PART_METADATA, "a map");
+                return;
+        }
+        decode_object(decoder, metadata_fields, NULL, node, &frame, &metadata);
+        resource->labels = keep(decoder->loading->arena, value_get(&metadata, "labels"));
+        resource->annotations = keep(decoder->loading->arena, value_get(&metadata, "annotations"));
+}
+
+static void read_spec(const struct decoder *decoder, const struct node *root, const struct parts *parts,
+                      struct resource *resource) {
+        static const struct node empty = { .type = NODE_MAP };
+        const struct node *node = part_value(parts, PART_SPEC);
+        const struct field *required = resource->kind->fields;
+        struct value *spec = value_new_map(decoder->loading->arena);
+        struct node nothing = empty;
+        struct frame frame = { .key = parts->keys[PART_SPEC] };
+
+        resource->spec = spec;
+        while (required->name && !required->required)
+                required++;
+        if (node && node_target(node)->type == NODE_BROKEN)
+                return;
+        if (!node || (node_target(node)->type == NODE_SCALAR && !scalar_text(node))) {
+                if (required->name) {
+                        missing_part(decoder, root, parts, PART_SPEC, NULL);
+                        return;
+                }
+                nothing.line = root->line;
+                nothing.column = root->column;
+                node = &nothing;
+        }
+        if (node_target(node)->type != NODE_MAP) {
+                wrong_part(decoder, node, PART_SPEC, "a map");
+                return;
+        }
+        decode_object(decoder, resource->kind->fields, resource->kind->groups, node, &frame, spec);
+}
+
+void decode_document(struct loading *loading, uint16_t file, const struct node *root) {
+        struct decoder decoder = { .loading = loading, .file = file };
+        const struct node *name;
+        const struct kind *kind;
+        struct parts parts = { 0 };
+        struct draft *draft;
+
+        loading->address = NULL;
+        if (root->type != NODE_MAP) {
+                problem_error(loading, decode_place(&decoder, root), "a manifest has apiVersion, kind, metadata and spec",
+                              "a manifest must be a map, found %s", node_phrase(loading, root));
+                return;
+        }
+        for (size_t i = 0; i < PART_COUNT; i++)
+                parts.keys[i] = find_key(root, part_names[i]);
+        if (!check_api_version(&decoder, root, &parts))
+                return;
+        kind = read_kind(&decoder, root, &parts);
+        name = find_name(&parts);
+        draft = new_draft(loading);
+        draft->resource = (struct resource){ .kind = kind, .file = file, .line = root->line, .column = root->column };
+        if (name && kind) {
+                draft->resource.address = arena_printf(loading->arena, "%s/%s", kind->name, node_target(name)->text);
+                draft->resource.name = draft->resource.address + strlen(kind->name) + 1;
+                draft->name = decode_place(&decoder, name);
+                loading->address = draft->resource.address;
+        }
+        check_keys(&decoder, root, kind, &parts);
+        read_metadata(&decoder, root, &parts, &draft->resource);
+        if (kind)
+                read_spec(&decoder, root, &parts, &draft->resource);
+        if (draft->resource.name) {
+                check_draft(loading, draft);
+                loading->draft_count++;
+        } else if (kind) {
+                /* Without a name nothing can refer to it, yet what it says is checked like any other. */
+                draft->name = (struct place){ .file = file, .line = root->line, .column = root->column };
+                check_draft(loading, draft);
+        }
+        loading->address = NULL;
+}

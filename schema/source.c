@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/loading.h"
+
+#include "base/files.h"
+#include "base/terminal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHUNK (256U * 1024U)
+
+static uint16_t add_source(struct loading *loading, const char *path) {
+        if (loading->source_count == loading->source_capacity) {
+                loading->source_capacity = loading->source_capacity ? loading->source_capacity * 2 : 16;
+                loading->sources =
+                        reallocarray(loading->sources, loading->source_capacity, sizeof(*loading->sources));
+                if (!loading->sources)
+                        abort();
+        }
+        loading->sources[loading->source_count] =
+                (struct source){ .path = arena_strdup(loading->arena, path) };
+        return (uint16_t)loading->source_count++;
+}
+
+void source_release(struct source *source) {
+        strbuf_release(&source->bytes);
+        free(source->line_starts);
+}
+
+static void whole_file_error(struct loading *loading, const char *path, const char *hint,
+                             const char *message) {
+        diagnostics_add(loading->diagnostics, (struct diagnostic){
+                                                      .severity = SEVERITY_ERROR,
+                                                      .file = arena_strdup(loading->arena, path),
+                                                      .message = message,
+                                                      .hint = hint,
+                                                      .span = 1,
+                                              });
+}
+
+static bool has_suffix(const char *name, const char *suffix) {
+        size_t length = strlen(name), suffix_length = strlen(suffix);
+
+        return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
+}
+
+static bool is_manifest_name(const char *name) {
+        return has_suffix(name, ".yaml") || has_suffix(name, ".yml");
+}
+
+static void search_folder(struct loading *loading, const char *folder);
+
+/* Dot-files are left alone as well: editors and desktops keep locks and metadata in them, under names like ours. */
+static void consider_entry(struct loading *loading, const char *folder, const struct dirent *entry) {
+        struct stat status;
+        char *path TEXT_CLEANUP = NULL;
+
+        if (entry->d_name[0] == '.')
+                return;
+        if (entry->d_type == DT_REG && !is_manifest_name(entry->d_name))
+                return;
+        path = path_join(folder, entry->d_name);
+        if (lstat(path, &status) < 0)
+                return; /* gone since */
+        if (S_ISDIR(status.st_mode)) {
+                search_folder(loading, path);
+                return;
+        }
+        if (!is_manifest_name(entry->d_name) || loading->source_count > FILE_COUNT_MAX)
+                return;
+        /* A link that leads nowhere, or round in circles, stays in the list: reading it says so. */
+        if (S_ISLNK(status.st_mode) && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+                return;
+        add_source(loading, path);
+}
+
+static void search_folder(struct loading *loading, const char *folder) {
+        DIR *directory = opendir(folder[0] ? folder : ".");
+        const struct dirent *entry;
+
+        if (!directory) {
+                whole_file_error(
+                        loading, folder, NULL,
+                        arena_printf(loading->arena, "the folder cannot be read: %s", strerror(errno)));
+                return;
+        }
+        while ((entry = readdir(directory)))
+                consider_entry(loading, folder, entry);
+        closedir(directory);
+}
+
+static int compare_sources(const void *a, const void *b) {
+        return strcmp(((const struct source *)a)->path, ((const struct source *)b)->path);
+}
+
+static int read_all(int descriptor, struct strbuf *bytes) {
+        char *chunk TEXT_CLEANUP = malloc(CHUNK);
+
+        if (!chunk)
+                abort();
+        for (;;) {
+                ssize_t got = read(descriptor, chunk, CHUNK);
+
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0)
+                        return (int)got;
+                strbuf_append_bytes(bytes, chunk, (size_t)got);
+                if (bytes->overflow)
+                        return 0;
+        }
+}
+
+/* A pipe or device named like a manifest would make Berth wait for ever: only regular files, unless asked by name. */
+static bool is_readable_kind(int descriptor, bool named) {
+        struct stat status;
+
+        return fstat(descriptor, &status) == 0 &&
+               (S_ISREG(status.st_mode) || (named && !S_ISDIR(status.st_mode)));
+}
+
+static int open_source(const struct source *source, bool named) {
+        if (named && strcmp(source->path, "<stdin>") == 0)
+                return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+        return open(source->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (named ? 0 : O_NONBLOCK));
+}
+
+/* `named`: the user gave this very path. */
+static void read_source(struct loading *loading, struct source *source, bool named) {
+        int descriptor DESCRIPTOR_CLEANUP = open_source(source, named);
+
+        source->bytes.limit = FILE_SIZE_MAX;
+        if (descriptor < 0 ||
+            (is_readable_kind(descriptor, named) && read_all(descriptor, &source->bytes) < 0)) {
+                whole_file_error(
+                        loading, source->path, NULL,
+                        arena_printf(loading->arena, "the file cannot be read: %s", strerror(errno)));
+                strbuf_release(&source->bytes);
+                source->documents = 1;
+                return;
+        }
+        if (!is_readable_kind(descriptor, named)) {
+                whole_file_error(loading, source->path, NULL, "this is no regular file");
+                source->documents = 1;
+        } else if (source->bytes.overflow) {
+                whole_file_error(loading, source->path, "split it: a folder may hold many files",
+                                 "the file is larger than 16 MiB");
+                strbuf_release(&source->bytes);
+                source->documents = 1;
+        } else if (source->bytes.length >= 3 && memcmp(source->bytes.data, "\xEF\xBB\xBF", 3) == 0) {
+                memmove(source->bytes.data, source->bytes.data + 3, source->bytes.length - 2);
+                source->bytes.length -= 3;
+        }
+}
+
+int source_gather(struct loading *loading, const char *path, struct error *err) {
+        struct stat status;
+        bool folder;
+
+        if (strcmp(path, "-") == 0) {
+                add_source(loading, "<stdin>");
+                read_source(loading, &loading->sources[0], true);
+                return 0;
+        }
+        if (stat(path, &status) < 0)
+                return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
+                                      "cannot read manifests from %s: %s", path, strerror(errno));
+        folder = S_ISDIR(status.st_mode);
+        if (!folder) {
+                add_source(loading, path);
+                read_source(loading, &loading->sources[0], true);
+                return 0;
+        }
+        search_folder(loading, path);
+        if (loading->source_count > FILE_COUNT_MAX)
+                return error_set(err, "%s holds more than %d manifest files", path, FILE_COUNT_MAX);
+        if (loading->source_count > 1)
+                qsort(loading->sources, loading->source_count, sizeof(*loading->sources), compare_sources);
+        for (size_t i = 0; i < loading->source_count; i++)
+                read_source(loading, &loading->sources[i], false);
+        return 0;
+}
+
+/* The length of the line break at the text's begin, by libyaml's rules (YAML 1.1 has more breaks than 1.2); or 0. */
+static size_t break_size(const char *text, size_t length) {
+        const unsigned char *bytes = (const unsigned char *)text;
+
+        if (bytes[0] == '\n')
+                return 1;
+        if (bytes[0] == '\r')
+                return length > 1 && bytes[1] == '\n' ? 2 : 1;
+        if (length > 1 && bytes[0] == 0xC2 && bytes[1] == 0x85)
+                return 2;
+        if (length > 2 && bytes[0] == 0xE2 && bytes[1] == 0x80 && (bytes[2] == 0xA8 || bytes[2] == 0xA9))
+                return 3;
+        return 0;
+}
+
+static void index_lines(struct source *source) {
+        const char *text = strbuf_text(&source->bytes);
+        size_t capacity = 64;
+
+        source->line_starts = malloc(capacity * sizeof(*source->line_starts));
+        if (!source->line_starts)
+                abort();
+        source->line_starts[source->line_count++] = 0;
+        for (size_t at = 0; at < source->bytes.length;) {
+                size_t size = break_size(text + at, source->bytes.length - at);
+
+                at += size ? size : 1;
+                if (size == 0)
+                        continue;
+                if (source->line_count == capacity) {
+                        capacity *= 2;
+                        source->line_starts =
+                                reallocarray(source->line_starts, capacity, sizeof(*source->line_starts));
+                        if (!source->line_starts)
+                                abort();
+                }
+                source->line_starts[source->line_count++] = (uint32_t)at;
+        }
+}
+
+const char *source_line(struct source *source, uint32_t line, size_t *ret_length) {
+        const char *text = strbuf_text(&source->bytes);
+        size_t start, end;
+
+        if (!source->line_starts)
+                index_lines(source);
+        if (line == 0 || line > source->line_count)
+                return NULL;
+        start = source->line_starts[line - 1];
+        end = line < source->line_count ? source->line_starts[line] : source->bytes.length;
+        if (line < source->line_count) {
+                size_t next = end;
+
+                do
+                        end--;
+                while (break_size(text + end, next - end) == 0);
+                /* Back from the second byte of a CRLF to its first. */
+                if (text[end] == '\n' && end > start && text[end - 1] == '\r')
+                        end--;
+        }
+        *ret_length = end - start;
+        return text + start;
+}
+
+void source_locate(struct source *source, size_t offset, uint32_t *ret_line, uint32_t *ret_column) {
+        const char *text = strbuf_text(&source->bytes);
+        size_t low = 0, high;
+
+        if (!source->line_starts)
+                index_lines(source);
+        high = source->line_count;
+        while (high - low > 1) {
+                size_t middle = low + (high - low) / 2;
+
+                if (source->line_starts[middle] <= offset)
+                        low = middle;
+                else
+                        high = middle;
+        }
+        *ret_line = (uint32_t)low + 1;
+        *ret_column = 1;
+        for (size_t at = source->line_starts[low]; at < offset; at++)
+                *ret_column += ((unsigned char)text[at] & 0xC0) != 0x80;
+}
+
+/* Finds the first byte that no text holds. A mebibyte takes about a millisecond. */
+static bool find_control(const struct strbuf *bytes, size_t *ret_offset, bool *ret_high) {
+        const unsigned char *data = (const unsigned char *)bytes->data;
+
+        *ret_high = false;
+        for (size_t i = 0; i < bytes->length; i++) {
+                unsigned char byte = data[i];
+
+                if (byte >= 0x20 && byte < 0x7F)
+                        continue;
+                if (byte >= 0x80) {
+                        *ret_high = true;
+                } else if (byte != '\n' && byte != '\r' && byte != '\t') {
+                        *ret_offset = i;
+                        return true;
+                }
+        }
+        return false;
+}
+
+static struct place place_of_offset(struct loading *loading, uint16_t file, size_t offset) {
+        struct place place = { .file = file };
+
+        source_locate(&loading->sources[file], offset, &place.line, &place.column);
+        return place;
+}
+
+bool source_check_text(struct loading *loading, uint16_t file) {
+        const struct strbuf *bytes = &loading->sources[file].bytes;
+        size_t offset = 0;
+        bool high;
+
+        if (bytes->length >= 2 &&
+            (memcmp(bytes->data, "\xFF\xFE", 2) == 0 || memcmp(bytes->data, "\xFE\xFF", 2) == 0)) {
+                problem_error(loading, (struct place){ .file = file }, "save it as UTF-8",
+                              "this file is UTF-16");
+                return false;
+        }
+        if (find_control(bytes, &offset, &high)) {
+                problem_error(loading, place_of_offset(loading, file, offset), NULL,
+                              "a control character (byte 0x%02X) cannot stand in a manifest",
+                              (unsigned char)bytes->data[offset]);
+                return false;
+        }
+        if (high && !text_is_utf8(bytes->data, bytes->length, &offset)) {
+                problem_error(loading, place_of_offset(loading, file, offset), "save the file as UTF-8",
+                              "invalid UTF-8 (byte 0x%02X)", (unsigned char)bytes->data[offset]);
+                return false;
+        }
+        return true;
+}
