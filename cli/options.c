@@ -51,7 +51,8 @@ static const struct option_row rows[] = {
         { OPTION_VERBOSE, "verbose", NULL, NULL, "more: every field, every call" },
         { OPTION_QUIET, "quiet", NULL, NULL, "less: errors, refusals and the last line" },
         { OPTION_HELP, "help", NULL, NULL, "this" },
-        { OPTION_FORMAT, "format", "FORMAT", " plan ", "text or json" },
+        { OPTION_FORMAT, "format", "FORMAT", " plan map ",
+          "plan: text or json; map: text, json, dot or mermaid" },
         { OPTION_REFRESH, "refresh", "HOW", " plan apply destroy drift ",
           "sweep (lists; default), full (each one), none (trust the state)" },
         { OPTION_TARGET, "target", "ADDR", " plan apply ",
@@ -129,13 +130,6 @@ static int set_parallel(struct options *options, const char *text, struct error 
         return 0;
 }
 
-static int set_format(struct options *options, const char *text, struct error *err) {
-        if (strcmp(text, "text") != 0 && strcmp(text, "json") != 0)
-                return error_set(err, "--format takes text or json, not \"%s\"", text);
-        options->json |= strcmp(text, "json") == 0;
-        return 0;
-}
-
 static int set_option(struct arena *arena, struct options *options, int id, const char *argument,
                       struct error *err) {
         switch ((enum option_id)id) {
@@ -170,7 +164,9 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 options->yes = true;
                 break;
         case OPTION_FORMAT:
-                return set_format(options, argument, err);
+                options->format = argument;
+                options->json |= strcmp(argument, "json") == 0;
+                break;
         case OPTION_REFRESH:
                 return set_refresh(options, argument, err);
         case OPTION_PARALLEL:

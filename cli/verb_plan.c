@@ -5,12 +5,16 @@
 #include "controller/report.h"
 #include "controller/saved_plan.h"
 
+#include <string.h>
+
 int verb_plan(const struct options *options, struct error *err) {
-        struct session session SESSION_CLEANUP;
+        struct session session SESSION_CLEANUP = { 0 };
         struct report_style style = { .verbose = options->verbose, .quiet = options->quiet };
         struct plan_args args;
         struct plan plan;
 
+        if (options->format && strcmp(options->format, "text") != 0 && strcmp(options->format, "json") != 0)
+                return error_set(err, "berth plan: --format takes text or json, not \"%s\"", options->format);
         session_init(&session);
         interrupt_install();
         if (session_load(&session, options, true, err) < 0 ||
