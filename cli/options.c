@@ -62,7 +62,7 @@ static const struct option_row rows[] = {
           "exit with 2 where there are changes" },
         { OPTION_YES, "yes", NULL, " apply destroy ", "do not ask" },
         { OPTION_PARALLEL, "parallel", "N", " apply destroy ", "calls at once, 1 to 256 (default 16)" },
-        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy ",
+        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import ",
           "let this refusal through; may repeat" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
           "apply what is not refused, and exit with 3" },

@@ -22,7 +22,7 @@ void record_writer_init(struct record_writer *writer, const char *provider, int6
 }
 
 static void put_record(struct record_writer *writer, const struct subject *subject, const char *id,
-                       const struct value *spec, bool incomplete) {
+                       const struct value *spec, const uint8_t fingerprint[SHA256_SIZE], bool incomplete) {
         writer->record = (struct record){
                 .address = subject->address,
                 .provider = writer->provider,
@@ -31,11 +31,7 @@ static void put_record(struct record_writer *writer, const struct subject *subje
                 .applied_ms = writer->wall_ms,
                 .incomplete = incomplete,
         };
-        if (spec == subject->wish)
-                memcpy(writer->record.fingerprint, subject->fingerprint, sizeof(subject->fingerprint));
-        else
-                memcpy(writer->record.fingerprint, subject->record->fingerprint,
-                       sizeof(subject->fingerprint));
+        memcpy(writer->record.fingerprint, fingerprint, SHA256_SIZE);
         add(writer, (struct state_op){ .type = STATE_PUT_RECORD, .record = &writer->record });
 }
 
@@ -62,11 +58,19 @@ static void put_binding(struct record_writer *writer, const struct subject *subj
 
 void record_applied(struct record_writer *writer, const struct subject *subject,
                     const struct observation *observed) {
-        put_record(writer, subject, observed->id, subject->wish, false);
+        put_record(writer, subject, observed->id, subject->wish, subject->fingerprint, false);
         sight_from(observed, subject->address, writer->wall_ms, &writer->sighting);
         add(writer, (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = &writer->sighting });
         put_binding(writer, subject);
         add_address(writer, STATE_JOURNAL_END, subject);
+}
+
+void record_adopted(struct record_writer *writer, const struct subject *subject,
+                    const struct value *nothing) {
+        static const uint8_t none[SHA256_SIZE];
+
+        put_record(writer, subject, subject->observed.id, nothing, none, false);
+        put_binding(writer, subject);
 }
 
 void record_forget(struct record_writer *writer, const struct subject *subject) {
@@ -81,9 +85,10 @@ void record_forget(struct record_writer *writer, const struct subject *subject) 
 void record_failed(struct record_writer *writer, const struct subject *subject, bool begun) {
         if (begun && subject->record)
                 /* The old record stays: fields that it has and the manifest has no longer must still be undone. */
-                put_record(writer, subject, subject->record->id, subject->record->spec, true);
+                put_record(writer, subject, subject->record->id, subject->record->spec,
+                           subject->record->fingerprint, true);
         else if (begun && subject->desired && subject->change->action == ACTION_CREATE)
-                put_record(writer, subject, NULL, subject->wish, true);
+                put_record(writer, subject, NULL, subject->wish, subject->fingerprint, true);
         if (begun)
                 add_address(writer, STATE_DELETE_SIGHTING, subject);
         add_address(writer, STATE_JOURNAL_END, subject);

@@ -22,6 +22,8 @@ void record_writer_init(struct record_writer *writer, const char *provider, int6
 /* The subject is now as it shall be, and `observed` is what is there. */
 void record_applied(struct record_writer *writer, const struct subject *subject,
                     const struct observation *observed);
+/* The subject exists and is ours from now on; of its fields none was set by us yet (`nothing`: an empty map). */
+void record_adopted(struct record_writer *writer, const struct subject *subject, const struct value *nothing);
 /* The subject exists no more. */
 void record_forget(struct record_writer *writer, const struct subject *subject);
 /* A change failed; `begun` where something may have been changed by then. */
