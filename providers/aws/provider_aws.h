@@ -10,6 +10,7 @@
 #include "providers/provider.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct provider {
         struct arena *arena;         /* for the provider's life; only identify and observe may allocate in it */
@@ -24,8 +25,12 @@ struct provider {
         const char *execution_role;  /* ARN: the Stack's executionRole, or the managed role's; NULL before identify */
         bool manages_role;
         bool manages_bucket;         /* createBucket */
-        pthread_mutex_t lifecycle_lock; /* one writer of the bucket's lifecycle document in this process */
+        pthread_mutex_t lifecycle_lock; /* guards the next one; held for moments only */
+        const struct change *lifecycle_holder; /* the change that is writing the bucket's lifecycle document, or NULL */
+        bool bucket_in_use;          /* ask() for the Stack's deletion found what is not Berth's; owned by stack_delete.c */
         struct binding_listing *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */
+        /* How long functions lately took to become ready once created, and once updated (ms, 0: not known yet). */
+        atomic_llong usual_wait_ms[2];
 };
 
 extern const struct kind_ops aws_stack_ops;            /* stack.c */

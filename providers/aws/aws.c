@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The AWS provider's table: opened from the Stack's spec, identified by one call. */
+#include "providers/aws/aws.h"
+
+#include "providers/aws/provider_aws.h"
+
+#include <string.h>
+
+static int open_provider(const struct provider_config *config, struct provider **ret, struct error *err) {
+        const struct value *aws = value_get(config->stack, "aws");
+        const char *prefix = value_get_text(aws, "namePrefix");
+        struct arena *arena = arena_new();
+        struct provider *provider = arena_alloc(arena, sizeof(*provider));
+
+        *provider = (struct provider){
+                .arena = arena,
+                .stack = config->stack,
+                .stack_name = config->stack_name,
+                .prefix = prefix ? prefix : "alphaagent",
+                .manages_role = !value_get_text(aws, "executionRole"),
+                .manages_bucket = value_get_boolean(aws, "createBucket", true),
+        };
+        if (aws_client_open(aws, config->clock, &provider->client, err) < 0) {
+                arena_free(arena);
+                return -1;
+        }
+        provider->region = aws_client_region(provider->client);
+        provider->partition = aws_client_partition(provider->client);
+        pthread_mutex_init(&provider->lifecycle_lock, NULL);
+        *ret = provider;
+        return 0;
+}
+
+static void close_provider(struct provider *provider) {
+        if (!provider)
+                return;
+        aws_client_close(provider->client);
+        pthread_mutex_destroy(&provider->lifecycle_lock);
+        arena_free(provider->arena);
+}
+
+static int identify(struct provider *provider, struct arena *arena, struct identity *ret, struct error *err) {
+        const char *role = value_get_text(value_get(provider->stack, "aws"), "executionRole");
+        const char *account, *principal;
+
+        if (aws_client_account(provider->client, &account, &principal, err) < 0)
+                return -1;
+        provider->account = account;
+        provider->bucket = arena_printf(provider->arena, "%s-workspaces-%s-%s", provider->prefix, account,
+                                        provider->region);
+        provider->execution_role =
+                role ? role
+                     : arena_printf(provider->arena, "arn:%s:iam::%s:role/%s-execution-%s",
+                                    provider->partition, account, provider->prefix, provider->region);
+        *ret = (struct identity){
+                .account = arena_strdup(arena, account),
+                .region = arena_strdup(arena, provider->region),
+                .principal = arena_strdup(arena, principal),
+        };
+        return 0;
+}
+
+/* AWS's quotas, in calls a second; services not named here have none that a plan comes near. */
+static const struct {
+        const char *service;
+        int64_t per_second;
+} quotas[] = {
+        { "lambda", 15 },
+        { "lambda GetFunction", 100 },
+        { "logs", 10 },
+};
+
+static int64_t floor_ms(const struct cost *cost) {
+        int64_t longest = 0;
+
+        for (size_t i = 0; i < cost->count; i++) {
+                for (size_t k = 0; k < sizeof(quotas) / sizeof(*quotas); k++) {
+                        int64_t ms = (int64_t)cost->calls[i].count * 1000 / quotas[k].per_second;
+
+                        if (strcmp(cost->calls[i].service, quotas[k].service) == 0 && ms > longest)
+                                longest = ms;
+                }
+        }
+        return longest;
+}
+
+static const struct kind_ops *ops(const struct provider *provider, enum kind_id kind) {
+        static const struct kind_ops *const kinds_here[KIND_COUNT] = {
+                [KIND_STACK] = &aws_stack_ops,
+                [KIND_IMAGE] = &aws_image_ops,
+                [KIND_ENVIRONMENT] = &aws_environment_ops,
+                [KIND_WORKSPACE_POLICY] = &aws_workspace_policy_ops,
+                [KIND_AGENT] = &aws_agent_ops,
+                [KIND_SWARM] = &aws_swarm_ops,
+        };
+
+        (void)provider;
+        return kinds_here[kind];
+}
+
+const struct provider_ops aws_provider_ops = {
+        .name = "aws",
+        .open = open_provider,
+        .close = close_provider,
+        .identify = identify,
+        .floor_ms = floor_ms,
+        .ops = ops,
+};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/body.h"
+
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void aws_request_body(struct aws_request *request, json_t *body, struct arena *arena) {
+        char *text = json_compact(body);
+
+        request->body = arena_strdup(arena, text);
+        request->body_length = strlen(text);
+        /* It may hold variables that are secrets. */
+        explicit_bzero(text, request->body_length);
+        free(text);
+        json_decref(body);
+}
+
+struct aws_request aws_json_request(enum aws_service service, const char *operation, json_t *body,
+                                    struct arena *arena) {
+        struct aws_request request = { .service = service, .operation = operation, .method = "POST" };
+
+        aws_request_body(&request, body, arena);
+        return request;
+}
+
+json_t *aws_json_map(const struct value *texts) {
+        json_t *object = json_object();
+
+        for (uint32_t i = 0; texts && texts->type == VALUE_MAP && i < texts->count; i++)
+                json_set_text(object, texts->members[i].name, value_text_of(&texts->members[i].value));
+        return object;
+}
+
+json_t *aws_json_tag_list(const struct value *tags) {
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; tags && tags->type == VALUE_MAP && i < tags->count; i++) {
+                const char *text = value_text_of(&tags->members[i].value);
+
+                if (text)
+                        json_array_append_new(
+                                list, json_pack("{s:s, s:s}", "Key", tags->members[i].name, "Value", text));
+        }
+        return list;
+}
+
+json_t *aws_json_keys(const struct value *map) {
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; map && map->type == VALUE_MAP && i < map->count; i++)
+                json_array_append_new(list, json_string(map->members[i].name));
+        return list;
+}
+
+struct value *aws_tags_from_json(const json_t *tags, struct arena *arena) {
+        struct value *map = value_new_map(arena);
+        const char *name;
+        json_t *item;
+        size_t i;
+
+        if (json_is_object(tags)) {
+                json_object_foreach ((json_t *)tags, name, item)
+                        value_set_text(arena, map, name, json_string_value(item));
+                return map;
+        }
+        json_array_foreach (tags, i, item) {
+                if (json_text(item, "Key"))
+                        value_set_text(arena, map, json_text(item, "Key"), json_text(item, "Value"));
+        }
+        return map;
+}

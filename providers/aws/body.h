@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the JSON services share in making a request: lambda.c, ecr.c, logs.c, tagging.c.
+ *
+ * Those files hold one function a call. Each returns a request that may be given to aws_call() or aws_step_call();
+ * its texts live in the arena, or are borrowed from the caller for as long as the request is used.
+ */
+#ifndef BERTH_PROVIDERS_AWS_BODY_H
+#define BERTH_PROVIDERS_AWS_BODY_H
+
+#include "base/arena.h"
+#include "providers/aws/client.h"
+#include "schema/value.h"
+
+#include <jansson.h>
+
+/* Writes `body` (whose reference is taken) as the request's body. */
+void aws_request_body(struct aws_request *request, json_t *body, struct arena *arena);
+
+/* A request of a JSON 1.1 service: everything is in the body. */
+struct aws_request aws_json_request(enum aws_service service, const char *operation, json_t *body,
+                                    struct arena *arena);
+
+/* A map of texts as {KEY: TEXT}; other values are left out. NULL gives {}. A new reference. */
+json_t *aws_json_map(const struct value *texts);
+/* As [{"Key": KEY, "Value": TEXT}]. A new reference. */
+json_t *aws_json_tag_list(const struct value *tags);
+/* The names of a map's members as ["KEY"]. A new reference. */
+json_t *aws_json_keys(const struct value *map);
+
+/* From {KEY: TEXT}, or from [{"Key": KEY, "Value": TEXT}]: a map of texts, empty where `tags` is neither. */
+struct value *aws_tags_from_json(const json_t *tags, struct arena *arena);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/ecr.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+const char *ecr_registry(const struct provider *provider, struct arena *arena) {
+        const char *domain =
+                strcmp(provider->partition, "aws-cn") == 0 ? "amazonaws.com.cn" : "amazonaws.com";
+
+        return arena_printf(arena, "%s.dkr.ecr.%s.%s", provider->account ? provider->account : "ACCOUNT",
+                            provider->region, domain);
+}
+
+const char *ecr_repository_arn(const struct provider *provider, const char *repository, struct arena *arena) {
+        return arena_printf(arena, "arn:%s:ecr:%s:%s:repository/%s", provider->partition, provider->region,
+                            provider->account ? provider->account : "", repository);
+}
+
+static bool is_digest(const char *text) {
+        return strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 &&
+               strspn(text + 7, "0123456789abcdef") == 64;
+}
+
+bool ecr_uri_parse(const struct provider *provider, const char *uri, struct arena *arena,
+                   struct ecr_uri *ret) {
+        const char *registry = ecr_registry(provider, arena), *slash = strchr(uri, '/');
+        const char *start = uri, *at = strchr(uri, '@'), *end, *colon = NULL;
+        size_t length = strlen(registry);
+
+        if (!slash || slash == uri)
+                return false;
+        if ((size_t)(slash - uri) == length && strncmp(uri, registry, length) == 0)
+                start = slash + 1;
+        end = at ? at : uri + strlen(uri);
+        /* A colon before the slash is the registry's port. */
+        for (const char *p = slash; p < end; p++) {
+                if (*p == ':')
+                        colon = p;
+        }
+        ret->repository = arena_strndup(arena, start, (size_t)((colon ? colon : end) - start));
+        ret->tag = colon ? arena_strndup(arena, colon + 1, (size_t)(end - colon - 1)) : NULL;
+        ret->digest = at && is_digest(at + 1) ? arena_strdup(arena, at + 1) : NULL;
+        return true;
+}
+
+static struct aws_request on_repository(const char *operation, const char *repository, json_t *more,
+                                        struct arena *arena) {
+        json_t *body = json_pack("{s:s}", "repositoryName", repository);
+
+        if (more) {
+                json_object_update(body, more);
+                json_decref(more);
+        }
+        return aws_json_request(AWS_ECR, operation, body, arena);
+}
+
+struct aws_request ecr_describe_repositories(const char *token, struct arena *arena) {
+        json_t *body = json_pack("{s:i}", "maxResults", 1000);
+
+        json_set_text(body, "nextToken", token);
+        return aws_json_request(AWS_ECR, "DescribeRepositories", body, arena);
+}
+
+struct aws_request ecr_describe_repository(const char *repository, struct arena *arena) {
+        return aws_json_request(AWS_ECR, "DescribeRepositories",
+                                json_pack("{s:[s]}", "repositoryNames", repository), arena);
+}
+
+static const char *mutability(bool immutable) {
+        return immutable ? "IMMUTABLE" : "MUTABLE";
+}
+
+struct aws_request ecr_create_repository(const char *repository, const struct value *tags,
+                                         const struct value *scan_on_push, const struct value *immutable_tags,
+                                         struct arena *arena) {
+        json_t *body = json_pack("{s:s, s:o}", "repositoryName", repository, "tags", aws_json_tag_list(tags));
+
+        if (scan_on_push)
+                json_object_set_new(body, "imageScanningConfiguration",
+                                    json_pack("{s:b}", "scanOnPush", scan_on_push->boolean));
+        if (immutable_tags)
+                json_set_text(body, "imageTagMutability", mutability(immutable_tags->boolean));
+        return aws_json_request(AWS_ECR, "CreateRepository", body, arena);
+}
+
+struct aws_request ecr_delete_repository(const char *repository, struct arena *arena) {
+        return on_repository("DeleteRepository", repository, NULL, arena);
+}
+
+struct aws_request ecr_put_scanning(const char *repository, bool scan_on_push, struct arena *arena) {
+        return on_repository("PutImageScanningConfiguration", repository,
+                             json_pack("{s:{s:b}}", "imageScanningConfiguration", "scanOnPush", scan_on_push),
+                             arena);
+}
+
+struct aws_request ecr_put_mutability(const char *repository, bool immutable, struct arena *arena) {
+        return on_repository("PutImageTagMutability", repository,
+                             json_pack("{s:s}", "imageTagMutability", mutability(immutable)), arena);
+}
+
+struct aws_request ecr_get_lifecycle_policy(const char *repository, struct arena *arena) {
+        return on_repository("GetLifecyclePolicy", repository, NULL, arena);
+}
+
+struct aws_request ecr_put_lifecycle_policy(const char *repository, const char *policy, struct arena *arena) {
+        return on_repository("PutLifecyclePolicy", repository,
+                             json_pack("{s:s}", "lifecyclePolicyText", policy), arena);
+}
+
+struct aws_request ecr_delete_lifecycle_policy(const char *repository, struct arena *arena) {
+        return on_repository("DeleteLifecyclePolicy", repository, NULL, arena);
+}
+
+struct aws_request ecr_list_tags(const char *arn, struct arena *arena) {
+        return aws_json_request(AWS_ECR, "ListTagsForResource", json_pack("{s:s}", "resourceArn", arn),
+                                arena);
+}
+
+struct aws_request ecr_tag(const char *arn, const struct value *tags, struct arena *arena) {
+        return aws_json_request(AWS_ECR, "TagResource",
+                                json_pack("{s:s, s:o}", "resourceArn", arn, "tags", aws_json_tag_list(tags)),
+                                arena);
+}
+
+struct aws_request ecr_untag(const char *arn, const struct value *keys, struct arena *arena) {
+        return aws_json_request(AWS_ECR, "UntagResource",
+                                json_pack("{s:s, s:o}", "resourceArn", arn, "tagKeys", aws_json_keys(keys)),
+                                arena);
+}
+
+struct aws_request ecr_list_one_image(const char *repository, struct arena *arena) {
+        return on_repository("ListImages", repository, json_pack("{s:i}", "maxResults", 1), arena);
+}
