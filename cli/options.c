@@ -33,15 +33,7 @@ enum option_id {
         OPTION_VERSION,
 };
 
-struct option_row {
-        int id;
-        const char *name;
-        const char *argument; /* for help, NULL for a flag */
-        const char *verbs;    /* " plan apply ": the verbs that take it; NULL: all */
-        const char *doc;
-};
-
-static const struct option_row rows[] = {
+const struct option_row options_rows[] = {
         { OPTION_FILE, "file", "PATH", NULL, "manifests: a file, a folder, or - (default .)" },
         { OPTION_STATE, "state", "DIR", NULL,
           "the state's folder (BERTH_STATE; default .berth beside the manifests)" },
@@ -73,13 +65,13 @@ static const struct option_row rows[] = {
 
 static const struct option_row *row_of(int id) {
         for (size_t i = 0; i < ROW_COUNT; i++) {
-                if (rows[i].id == id)
-                        return &rows[i];
+                if (options_rows[i].id == id)
+                        return &options_rows[i];
         }
         return NULL;
 }
 
-static bool row_takes(const struct option_row *row, const struct verb *verb) {
+bool options_row_takes(const struct option_row *row, const struct verb *verb) {
         const char *at = row->verbs ? strstr(row->verbs, verb->name) : NULL;
 
         return !row->verbs || (at && at[-1] == ' ' && at[strlen(verb->name)] == ' ');
@@ -200,7 +192,7 @@ static int unknown_option(const char *typed, struct error *err) {
         const char *names[ROW_COUNT], *near;
 
         for (size_t i = 0; i < ROW_COUNT; i++)
-                names[i] = rows[i].name;
+                names[i] = options_rows[i].name;
         near = strncmp(typed, "--", 2) == 0 ? suggest_nearest(typed + 2, names, ROW_COUNT) : NULL;
         if (near)
                 return error_set(err, "there is no option %s; did you mean --%s?", typed, near);
@@ -228,8 +220,8 @@ static int find_verb(const char *name, const struct verb **ret, struct error *er
 static int check_use(const struct options *options, const struct verb *verb, const bool *used,
                      struct error *err) {
         for (size_t i = 0; i < ROW_COUNT; i++) {
-                if (used[i] && !row_takes(&rows[i], verb))
-                        return error_set(err, "berth %s takes no --%s", verb->name, rows[i].name);
+                if (used[i] && !options_row_takes(&options_rows[i], verb))
+                        return error_set(err, "berth %s takes no --%s", verb->name, options_rows[i].name);
         }
         if (options->help)
                 return 0;
@@ -246,9 +238,9 @@ static int check_use(const struct options *options, const struct verb *verb, con
 static void fill_long_options(struct option *longs) {
         for (size_t i = 0; i < ROW_COUNT; i++) {
                 longs[i] = (struct option){
-                        .name = rows[i].name,
-                        .has_arg = rows[i].argument ? required_argument : no_argument,
-                        .val = rows[i].id,
+                        .name = options_rows[i].name,
+                        .has_arg = options_rows[i].argument ? required_argument : no_argument,
+                        .val = options_rows[i].id,
                 };
         }
 }
@@ -279,7 +271,7 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                                 return -1;
                         break;
                 }
-                used[row - rows] = true;
+                used[row - options_rows] = true;
                 if (set_option(arena, &options, id, optarg, err) < 0)
                         return -1;
         }
@@ -296,10 +288,10 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
 
 static void print_options(const struct verb *verb, bool own, FILE *stream) {
         for (size_t i = 0; i < ROW_COUNT; i++) {
-                const struct option_row *row = &rows[i];
+                const struct option_row *row = &options_rows[i];
                 struct strbuf left STRBUF_CLEANUP = STRBUF_INIT;
 
-                if (own != (row->verbs != NULL) || (verb && !row_takes(row, verb)))
+                if (own != (row->verbs != NULL) || (verb && !options_row_takes(row, verb)))
                         continue;
                 strbuf_printf(&left, "%c%c%s--%s%s%s", row->id < 256 ? '-' : ' ',
                               row->id < 256 ? row->id : ' ', row->id < 256 ? ", " : "  ", row->name,

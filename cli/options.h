@@ -41,6 +41,17 @@ struct verb {
 
 extern const struct verb verbs[]; /* ended by a NULL name */
 
+struct option_row {
+        int id;
+        const char *name;
+        const char *argument; /* for help, NULL for a flag */
+        const char *verbs;    /* " plan apply ": the verbs that take it; NULL: all */
+        const char *doc;
+};
+
+extern const struct option_row options_rows[]; /* ended by a NULL name */
+bool options_row_takes(const struct option_row *row, const struct verb *verb);
+
 enum exit_code { EXIT_DONE = 0, EXIT_ERROR = 1, EXIT_CHANGES = 2, EXIT_REFUSED = 3, EXIT_LOCKED = 4 };
 
 /*

@@ -13,6 +13,8 @@ int verb_drift(const struct options *options, struct error *err);
 int verb_refresh(const struct options *options, struct error *err);
 int verb_map(const struct options *options, struct error *err);
 int verb_import(const struct options *options, struct error *err);
+int verb_init(const struct options *options, struct error *err);
+int verb_completion(const struct options *options, struct error *err);
 int verb_get(const struct options *options, struct error *err);
 int verb_schema(const struct options *options, struct error *err);
 int verb_explain(const struct options *options, struct error *err);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion scripts, made from the tables of verbs and options. */
+#include "cli/options.h"
+#include "cli/verbs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void list_verbs(const char *separator) {
+        for (const struct verb *verb = verbs; verb->name; verb++)
+                printf("%s%s", verb == verbs ? "" : separator, verb->name);
+}
+
+static void list_options(const struct verb *verb) {
+        for (const struct option_row *row = options_rows; row->name; row++) {
+                if (options_row_takes(row, verb))
+                        printf(" --%s", row->name);
+        }
+}
+
+static void print_bash(void) {
+        fputs("# berth completion for bash: source <(berth completion bash)\n"
+              "_berth() {\n"
+              "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} verb= i\n"
+              "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
+              "        case ${COMP_WORDS[i]} in\n"
+              "        -*) ;;\n"
+              "        ",
+              stdout);
+        list_verbs("|");
+        fputs(") verb=${COMP_WORDS[i]}; break ;;\n"
+              "        esac\n"
+              "    done\n"
+              "    case $previous in\n"
+              "    -f|--file|-o|--output) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
+              "    --state) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n"
+              "    esac\n"
+              "    case $verb in\n"
+              "    '') COMPREPLY=($(compgen -W \"",
+              stdout);
+        list_verbs(" ");
+        fputs("\" -- \"$word\")) ;;\n", stdout);
+        for (const struct verb *verb = verbs; verb->name; verb++) {
+                printf("    %s) COMPREPLY=($(compgen -W \"", verb->name);
+                list_options(verb);
+                fputs("\" -- \"$word\")) ;;\n", stdout);
+        }
+        fputs("    esac\n}\ncomplete -o default -F _berth berth\n", stdout);
+}
+
+/* In single quotes for zsh and fish: no text of the tables has a single quote or a colon that matters, but brackets do. */
+static void print_quoted(const char *text, const char *escaped) {
+        for (; *text; text++) {
+                if (*text == '\'') {
+                        fputs("'\\''", stdout);
+                        continue;
+                }
+                if (strchr(escaped, *text))
+                        putchar('\\');
+                putchar(*text);
+        }
+}
+
+static void print_zsh(void) {
+        fputs("#compdef berth\n"
+              "# berth completion for zsh: berth completion zsh > \"${fpath[1]}/_berth\"\n"
+              "_berth() {\n"
+              "    local -a verbs\n"
+              "    verbs=(\n",
+              stdout);
+        for (const struct verb *verb = verbs; verb->name; verb++) {
+                printf("        '%s:", verb->name);
+                print_quoted(verb->doc, ":");
+                fputs("'\n", stdout);
+        }
+        fputs("    )\n"
+              "    if (( CURRENT == 2 )); then\n"
+              "        _describe 'verb' verbs\n"
+              "        return\n"
+              "    fi\n"
+              "    case $words[2] in\n",
+              stdout);
+        for (const struct verb *verb = verbs; verb->name; verb++) {
+                printf("    %s) _arguments", verb->name);
+                for (const struct option_row *row = options_rows; row->name; row++) {
+                        if (!options_row_takes(row, verb))
+                                continue;
+                        printf(" '--%s[", row->name);
+                        print_quoted(row->doc, "[]:");
+                        printf("]%s%s%s'", row->argument ? ":" : "", row->argument ? row->name : "",
+                               row->argument ? ":_files" : "");
+                }
+                fputs(" '*:file:_files' ;;\n", stdout);
+        }
+        fputs("    esac\n}\n_berth \"$@\"\n", stdout);
+}
+
+static void print_fish(void) {
+        fputs("# berth completion for fish: berth completion fish > ~/.config/fish/completions/berth.fish\n",
+              stdout);
+        for (const struct verb *verb = verbs; verb->name; verb++) {
+                printf("complete -c berth -n __fish_use_subcommand -f -a %s -d '", verb->name);
+                print_quoted(verb->doc, "");
+                fputs("'\n", stdout);
+                for (const struct option_row *row = options_rows; row->name; row++) {
+                        if (!options_row_takes(row, verb))
+                                continue;
+                        printf("complete -c berth -n '__fish_seen_subcommand_from %s' -l %s%s -d '",
+                               verb->name, row->name, row->argument ? " -r" : "");
+                        print_quoted(row->doc, "");
+                        fputs("'\n", stdout);
+                }
+        }
+}
+
+int verb_completion(const struct options *options, struct error *err) {
+        static const struct {
+                const char *name;
+                void (*print)(void);
+        } shells[] = { { "bash", print_bash }, { "zsh", print_zsh }, { "fish", print_fish } };
+
+        for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+                if (strcmp(options->operands[0], shells[i].name) == 0) {
+                        shells[i].print();
+                        return EXIT_DONE;
+                }
+        }
+        return error_set(err, "berth completion takes bash, zsh or fish, not \"%s\"", options->operands[0]);
+}
