@@ -60,8 +60,9 @@ const struct option_row options_rows[] = {
           "apply what is not refused, and exit with 3" },
         { OPTION_FORCE, "force", NULL, " lock ", "release the lock of a run that seems to be alive" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
+        { 0, NULL, NULL, NULL, NULL },
 };
-#define ROW_COUNT (sizeof(rows) / sizeof(rows[0]))
+#define ROW_COUNT (sizeof(options_rows) / sizeof(options_rows[0]) - 1)
 
 static const struct option_row *row_of(int id) {
         for (size_t i = 0; i < ROW_COUNT; i++) {
