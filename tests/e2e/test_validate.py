@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`validate` on bad input: every error of every file in one run, each at the value that is wrong.
+
+In the cases, § stands where the error must be reported, and is taken out before Berth reads the file.
+"""
+
+import os
+import re
+
+import pytest
+
+PREBUILT = "  image: {prebuilt: python}\n"
+
+
+def environment(name="x", spec=""):
+    return f"apiVersion: berth/v1\nkind: Environment\nmetadata:\n  name: {name}\nspec:\n{PREBUILT}{spec}"
+
+
+def agent(spec, name="a"):
+    return f"apiVersion: berth/v1\nkind: Agent\nmetadata: {{name: {name}}}\nspec:\n{spec}"
+
+
+def policy(spec):
+    return f"apiVersion: berth/v1\nkind: WorkspacePolicy\nmetadata: {{name: p}}\nspec:\n{spec}"
+
+
+def marked(source):
+    """(text, [(line, column)]): the marks taken out, and where they stood."""
+    places, lines = [], []
+    for number, line in enumerate(source.split("\n"), 1):
+        while "§" in line:
+            places.append((number, line.index("§") + 1))
+            line = line.replace("§", "", 1)
+        lines.append(line)
+    return "\n".join(lines), places
+
+
+# name: (source, what the messages must hold in the order of the marks)
+CASES = {
+    "memory too small": (environment(spec="  memoryMB: §1768\n"), ["1769"]),
+    "memory too large": (environment(spec="  memoryMB: §10241\n"), ["10240"]),
+    "memory a fraction": (environment(spec="  memoryMB: §2048.5\n"), ["integer"]),
+    "memory in quotes": (environment(spec='  memoryMB: §"2048"\n'), ["integer"]),
+    "memory no": (environment(spec="  memoryMB: §no\n"), ["integer"]),
+    "memory of 20 digits": (environment(spec="  memoryMB: §99999999999999999999\n"), ["10240"]),
+    "memory negative": (environment(spec="  memoryMB: §-1\n"), ["1769"]),
+    "memory a list": (environment(spec="  memoryMB: §[2048]\n"), ["integer"]),
+    "memory a map": (environment(spec="  memoryMB: §{a: 1}\n"), ["integer"]),
+    "memory null": (environment(spec="  memoryMB: §null\n"), [""]),
+    "storage too small": (environment(spec="  workspaceStorageMB: §511\n"), ["512"]),
+    "another timeout": (environment(spec="  timeoutSeconds: §899\n"), ["900"]),
+    "retention of no kind": (environment(spec="  logRetentionDays: §31\n"), ["30"]),
+    "boolean as text": (environment(spec='  protect: §"true"\n'), ["boolean"]),
+    "boolean as yes": (environment(spec="  protect: §yes\n"), ["boolean"]),
+    "unknown field": (environment(spec="  §memoryMb: 2048\n"), ["memoryMB"]),
+    "unknown field deep": (environment().replace("{prebuilt: python}", "{§prebuild: python}"), ["prebuilt"]),
+    "duplicate key": (environment(spec="  memoryMB: 2048\n  §memoryMB: 2048\n"), ["memoryMB"]),
+    "unknown kind": (environment().replace("Environment", "§Enviroment"), ["Environment"]),
+    "another api": (environment().replace("berth/v1", "§berth/v2"), ["berth/v1"]),
+    "name too long": (environment(name="§" + "n" * 49), ["48"]),
+    "name with capitals": (environment(name="§Name"), [""]),
+    "name with a dash at its end": (environment(name="§name-"), [""]),
+    "variable of one letter": (environment(spec="  variables:\n    §A: x\n"), [""]),
+    "reserved variable": (environment(spec="  variables:\n    §AWS_REGION: x\n"), ["AWS_REGION"]),
+    "variable that is a map": (environment(spec="  variables:\n    AB: {value: x, §secret: true}\n"), ["sensitive"]),
+    "image with tag and digest": (
+        environment().replace("{prebuilt: python}", "§{repository: team/x, tag: a, digest: 'sha256:" + "a" * 64 + "'}"), [""],
+    ),
+    "image with a bad digest": (environment().replace("{prebuilt: python}", "{repository: team/x, digest: §'sha256:abc'}"), ["sha256"]),
+    "unknown image": (environment().replace("{prebuilt: python}", "§absent"), ["absent"]),
+    "missing environment": (agent("  type: general\n  environment: §absent\n"), ["absent"]),
+    "nearest environment": (environment("scratch") + "---\n" + agent("  type: general\n  environment: §scrtch\n"), ["scratch"]),
+    "active specialist without environment": (agent("  type: §specialist\n  active: true\n"), ["specialist"]),
+    "unknown type of agent": (agent("  type: §expert\n"), ["specialist"]),
+    "swarm of a missing agent": (
+        "apiVersion: berth/v1\nkind: Swarm\nmetadata: {name: s}\nspec:\n  agents: [§absent]\n", ["absent"],
+    ),
+    "early IA transition": (
+        policy("  selector: {all: true}\n  transitions:\n    - {afterDays: §5, storageClass: STANDARD_IA}\n"), ["30"],
+    ),
+    "expiry before the transition": (
+        policy("  selector: {all: true}\n  transitions:\n    - {afterDays: 60, storageClass: GLACIER}\n  expireAfterDays: §60\n"), ["60"],
+    ),
+    "abort with a selector of some": (
+        environment() + "---\n" + policy("  selector: {environments: [x]}\n  expireAfterDays: 5\n  abortIncompleteUploadDays: §3\n"), ["all"],
+    ),
+    "policy for a missing environment": (policy("  selector: {environments: [§absent]}\n  expireAfterDays: 5\n"), ["absent"]),
+    "unknown storage class": (
+        policy("  selector: {all: true}\n  transitions:\n    - {afterDays: 60, storageClass: §COLD}\n"), ["GLACIER"],
+    ),
+    "a range of nothing": (
+        "apiVersion: berth/v1\nkind: ResourceRange\nmetadata: {name: r}\nspec:\n  selector: {matchLabels: {a: b}}\n"
+        "  memoryMB: §{min: 4000, max: 3000}\n", [""],
+    ),
+    "name too long for AWS": (
+        "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\nspec: {provider: aws, aws: {namePrefix: " + "p" * 20 + "}}\n---\n"
+        + environment(name="§" + "n" * 48), ["64"],
+    ),
+    "unicode before the value": (environment(spec="  variables: {NÄME: x, §Ü: y}\n").replace("NÄME", "NAME"), [""]),
+    "tabs for indentation": (environment() + "\t§x: 1\n", [""]),
+    "alias to itself": (environment(spec="  variables: &a\n    NAME: §*a\n"), [""]),
+    "many errors": (
+        environment(spec="  memoryMB: §1\n  workspaceStorageMB: §1\n  §colour: red\n") + "---\n" + agent("  type: §x\n"),
+        ["1769", "512", "colour", "specialist"],
+    ),
+}  # fmt: skip
+
+
+# Those which a text's structure alone does not show: no schema can refuse them.
+NOT_IN_SCHEMA = {
+    "duplicate key", "unknown image", "missing environment", "nearest environment", "swarm of a missing agent",
+    "early IA transition", "expiry before the transition", "policy for a missing environment", "a range of nothing",
+    "name too long for AWS", "tabs for indentation", "alias to itself",
+}  # fmt: skip
+
+
+def diagnostics(berth, *args, code=1):
+    found = berth("validate", "--json", *args).expect(code).json()
+    return found["diagnostics"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error_at_its_value(offline, name):
+    source, words = CASES[name]
+    source, places = marked(source)
+    offline.write("m.yaml", source)
+    found = diagnostics(offline)
+    errors = [d for d in found if d["severity"] == "error"]
+    where = [(d["line"], d["column"]) for d in errors]
+    assert where == places, errors
+    for error, word in zip(errors, words):
+        assert word in error["message"] + " " + (error["hint"] or ""), error
+        assert error["file"].endswith("m.yaml")
+    result = offline("validate").expect(1)
+    for line, column in places:
+        assert re.search(rf"m\.yaml:{line}:{column}: error: ", result.err), result.err
+    assert result.err.count("^") >= 1
+    assert result.out == ""
+
+
+def test_caret_stands_under_the_value(offline):
+    offline.write("m.yaml", environment(spec="  memoryMB: 1768\n"))
+    lines = offline("validate").expect(1).err.splitlines()
+    at = next(i for i, line in enumerate(lines) if "memoryMB: 1768" in line and "error" not in line)
+    assert lines[at].index("1768") == lines[at + 1].index("^")
+
+
+def test_all_errors_of_all_files(offline):
+    for name in ("a.yaml", "b.yml", "deep/er/c.yaml"):
+        offline.write(name, environment(name="e-" + name[0], spec="  memoryMB: 1\n"))
+    offline.write(".hidden/d.yaml", "memoryMB: [")
+    offline.write("notes.txt", "memoryMB: [")
+    assert [os.path.basename(d["file"]) for d in diagnostics(offline)] == ["a.yaml", "b.yml", "c.yaml"]
+
+
+def test_good_input(offline):
+    offline.write("a.yaml", "\ufeff---\n---\n" + environment(spec="  memoryMB: 0x800\n  workspaceStorageMB: 0o4000\n").replace("\n", "\r\n"))
+    offline.write("b.yml", agent("  type: general\n  environment: x\n  active: false\n"))
+    anchored = "  variables: {FIRST: &v value, SECOND: *v, NO: no, VERSION: 1.10, ACCOUNT: 012345678901}\n"
+    offline.write("c.yaml", environment("y", anchored))
+    assert diagnostics(offline, code=0) == []
+
+
+@pytest.mark.parametrize("source", ["", "# only comments\n", "---\n---\n", "\ufeff"])
+def test_a_file_without_documents_is_a_warning(offline, source):
+    offline.write("empty.yaml", source)
+    offline.write("m.yaml", environment())
+    found = diagnostics(offline, code=0)
+    assert [(d["severity"], os.path.basename(d["file"])) for d in found] == [("warning", "empty.yaml")]
+
+
+def test_duplicates_over_files(offline):
+    offline.write("a.yaml", environment() + "---\n" + agent("  type: general\n", "twin"))
+    offline.write("b.yaml", environment() + "---\n" + agent("  type: general\n", "twin"))
+    errors = diagnostics(offline)
+    assert [(os.path.basename(d["file"]), d["line"]) for d in errors] == [("b.yaml", 4), ("b.yaml", 9)]
+    for error in errors:
+        assert "a.yaml" in error["message"] + (error["hint"] or ""), "the first one's place is named"
+
+
+def test_nothing_to_read(offline):
+    assert offline("validate").expect(1).err
+    result = offline("validate", "-f", "absent").expect(1)
+    assert "absent" in result.err
+
+
+def test_standard_input(offline):
+    offline("validate", "-f", "-", stdin=environment()).expect(0)
+    result = offline("validate", "-f", "-", stdin=environment(spec="  memoryMB: 1\n")).expect(1)
+    assert re.search(r":7:13: error: ", result.err)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        environment().encode() + b"  description: \xff\xfe\n",
+        environment(spec='  description: "a\\0b"\n').encode(),
+        environment().encode() + b"  description: a\x00b\n",
+        environment(spec="  description: {" * 70).encode(),
+        b"[" * 100000,
+        environment(spec='  description: "open\n').encode(),
+        environment().encode() + b"  description: *absent\n",
+        b"- a\n- b\n",
+        b"text\n",
+        b"%YAML 3.0\n---\na: b\n",
+    ],
+    ids=["invalid UTF-8", "escaped NUL", "NUL", "70 deep", "100,000 deep", "open quote", "unknown alias", "a list", "a text", "YAML 3"],
+)
+def test_broken_texts(offline, source):
+    offline.write("m.yaml", source)
+    errors = [d for d in diagnostics(offline) if d["severity"] == "error"]
+    assert errors and all(d["file"].endswith("m.yaml") for d in errors)
+    assert errors[0]["line"], errors
+
+
+def test_64_deep_is_read_and_65_is_not(offline):
+    def nested(depth):
+        return "x: " + "[" * (depth - 1) + "]" * (depth - 1) + "\n"
+
+    for depth, says_deep in ((64, False), (66, True)):
+        offline.write("m.yaml", nested(depth))
+        messages = " ".join(d["message"] for d in diagnostics(offline))
+        assert bool(re.search(r"nest|deep", messages)) == says_deep, messages
+
+
+def test_alias_bomb(offline):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [" + ", ".join([f"*a{n - 1}"] * 10) + "]" for n in range(1, 12)]
+    offline.write("m.yaml", "\n".join(lines) + "\n")
+    assert re.search("alias", " ".join(d["message"] for d in diagnostics(offline)))
+
+
+def test_16_mebibytes(offline):
+    head = environment()
+    limit = 16 * 1024 * 1024
+    offline.write("m.yaml", head + "#" * (limit - len(head) - 1) + "\n")
+    assert diagnostics(offline, code=0) == []
+    offline.write("m.yaml", head + "#" * (limit - len(head)) + "\n")
+    assert "16" in diagnostics(offline)[0]["message"]
+
+
+def test_folders_that_go_in_circles_and_files_that_cannot_be_read(offline):
+    offline.write("sub/m.yaml", environment())
+    (offline.stack / "sub" / "loop").symlink_to(offline.stack)
+    assert diagnostics(offline, code=0) == []
+    (offline.stack / "self.yaml").symlink_to(offline.stack / "self.yaml")
+    errors = diagnostics(offline)
+    assert [os.path.basename(d["file"]) for d in errors] == ["self.yaml"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_unreadable_file(offline):
+    offline.write("m.yaml", environment()).chmod(0)
+    assert diagnostics(offline)[0]["file"].endswith("m.yaml")
+
+
+def test_a_folder_named_like_a_manifest(offline):
+    offline.write("folder.yaml/m.yaml", environment())
+    assert diagnostics(offline, code=0) == []
+
+
+def test_explain(offline):
+    text = offline("explain", "Environment.memoryMB").expect(0).out
+    for part in ("integer", "MB", "1769", "10240", "2048"):
+        assert part in text, text
+    assert "memoryMB" in offline("explain", "Environment").expect(0).out
+    assert "memoryMB" in offline("explain", "Environment.memoryMb").expect(1).err
