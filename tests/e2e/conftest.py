@@ -75,3 +75,9 @@ def berth(binary, tmp_path, cloud):
 def offline(binary, tmp_path):
     """The binary with no way to any cloud: a request it makes goes to a port where nobody listens."""
     return Berth(binary, tmp_path, "http://127.0.0.1:1")
+
+
+@pytest.fixture
+def prebuilt(cloud):
+    """The image that most stacks of the tests run: {prebuilt: python}. Its digest."""
+    return cloud.pushes.amd64("alphaagent/prebuilt/python")
