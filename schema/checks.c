@@ -59,8 +59,14 @@ static size_t json_size(const char *text) {
         return size;
 }
 
+const struct value *typed_member(const struct value *map, const char *name, enum value_type type) {
+        const struct value *value = value_get(map, name);
+
+        return value && value->type == type ? value : NULL;
+}
+
 static void check_environment(struct loading *loading, const struct draft *draft) {
-        const struct value *variables = value_get(draft->resource.spec, "variables");
+        const struct value *variables = typed_member(draft->resource.spec, "variables", VALUE_MAP);
         size_t size = 2;
 
         for (uint32_t i = 0; variables && i < variables->count; i++) {
@@ -78,7 +84,7 @@ static void check_environment(struct loading *loading, const struct draft *draft
 }
 
 static void check_stack(struct loading *loading, const struct draft *draft) {
-        const struct value *tags = value_get(draft->resource.spec, "tags");
+        const struct value *tags = typed_member(draft->resource.spec, "tags", VALUE_MAP);
 
         for (uint32_t i = 0; tags && i < tags->count; i++) {
                 const struct member *member = &tags->members[i];
@@ -92,8 +98,9 @@ static void check_stack(struct loading *loading, const struct draft *draft) {
 
 static void check_bounds(struct loading *loading, const struct value *spec, const char *name) {
         const struct value *bounds = value_get(spec, name);
-        const struct value *least = value_get(bounds, "min"), *most = value_get(bounds, "max");
-        const struct value *otherwise = value_get(bounds, "default");
+        const struct value *least = typed_member(bounds, "min", VALUE_INTEGER);
+        const struct value *most = typed_member(bounds, "max", VALUE_INTEGER);
+        const struct value *otherwise = typed_member(bounds, "default", VALUE_INTEGER);
 
         if (least && most && least->integer > most->integer) {
                 problem_error(loading, place_of(most), NULL, "%s.max is %" PRId64 ", less than min, %" PRId64, name,
@@ -160,7 +167,7 @@ static void check_names_once(struct loading *loading, const struct value *list) 
 }
 
 static void check_swarm(struct loading *loading, const struct draft *draft) {
-        check_names_once(loading, value_get(draft->resource.spec, "agents"));
+        check_names_once(loading, typed_member(draft->resource.spec, "agents", VALUE_LIST));
 }
 
 static bool is_infrequent_access(const char *storage_class) {
@@ -215,12 +222,12 @@ static void check_transitions(struct loading *loading, const struct draft *draft
 
 static void check_workspace_policy(struct loading *loading, const struct draft *draft) {
         const struct value *spec = draft->resource.spec;
-        const struct value *transitions = value_get(spec, "transitions");
-        const struct value *expire = value_get(spec, "expireAfterDays");
-        const struct value *abort_days = value_get(spec, "abortIncompleteUploadDays");
-        const struct value *selector = value_get(spec, "selector");
+        const struct value *transitions = typed_member(spec, "transitions", VALUE_LIST);
+        const struct value *expire = typed_member(spec, "expireAfterDays", VALUE_INTEGER);
+        const struct value *abort_days = typed_member(spec, "abortIncompleteUploadDays", VALUE_INTEGER);
+        const struct value *selector = typed_member(spec, "selector", VALUE_MAP);
 
-        check_names_once(loading, value_get(selector, "environments"));
+        check_names_once(loading, typed_member(selector, "environments", VALUE_LIST));
         if (abort_days && selector && !value_get(selector, "all"))
                 problem_error(loading, place_of(abort_days), "put it into a policy with selector {all: true}",
                               "abortIncompleteUploadDays needs selector {all: true}: unfinished uploads have no tags "

@@ -495,9 +495,10 @@ bool decode_object(const struct decoder *decoder, const struct field *fields, co
                 if (key && !is_null(key->next)) {
                         member->line = key->line;
                         member->column = key->column;
+                        /* What cannot be read stays as null, so that nobody calls it missing. */
                         if (!decode_value(decoder, &fields[i], key->next, &below, &member->value)) {
+                                member->value = positioned(decoder, key->next, VALUE_NULL);
                                 good = false;
-                                continue;
                         }
                 } else if (has_default(&given, fields, &fields[i])) {
                         member->value = decode_default(&fields[i]);

@@ -84,7 +84,7 @@ static void wrong_part(const struct decoder *decoder, const struct node *node, s
 /* false where the document is not Berth's at all: then nothing more is said about it. */
 static bool check_api_version(const struct decoder *decoder, const struct node *root, const struct parts *parts) {
         const struct node *node = part_value(parts, PART_API_VERSION);
-        const char *text = scalar_text(node);
+        const char *text = scalar_text(node), *kind;
 
         if (node && node_target(node)->type == NODE_BROKEN)
                 return true;
@@ -99,7 +99,8 @@ static bool check_api_version(const struct decoder *decoder, const struct node *
                 return true;
         problem_error(decoder->loading, decode_place(decoder, node), NULL, "apiVersion must be %s, found %s",
                       API_VERSION, node_phrase(decoder->loading, node));
-        return strncmp(text, "berth", 5) == 0 || kind_find(scalar_text(part_value(parts, PART_KIND)) ?: "") != NULL;
+        kind = scalar_text(part_value(parts, PART_KIND));
+        return strncmp(text, "berth", 5) == 0 || (kind && kind_find(kind));
 }
 
 static const struct kind *read_kind(const struct decoder *decoder, const struct node *root,

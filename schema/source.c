@@ -160,7 +160,6 @@ static void read_source(struct loading *loading, struct source *source, bool nam
 
 int source_gather(struct loading *loading, const char *path, struct error *err) {
         struct stat status;
-        bool folder;
 
         if (strcmp(path, "-") == 0) {
                 add_source(loading, "<stdin>");
@@ -170,8 +169,8 @@ int source_gather(struct loading *loading, const char *path, struct error *err) 
         if (stat(path, &status) < 0)
                 return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
                                       "cannot read manifests from %s: %s", path, strerror(errno));
-        folder = S_ISDIR(status.st_mode);
-        if (!folder) {
+        loading->is_folder = S_ISDIR(status.st_mode);
+        if (!loading->is_folder) {
                 add_source(loading, path);
                 read_source(loading, &loading->sources[0], true);
                 return 0;

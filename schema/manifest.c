@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/manifest.h"
+
+#include "base/suggest.h"
+#include "schema/loading.h"
+#include "schema/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int check_provider(const struct load_options *options, struct error *err) {
+        const struct field *field = kind_field(&kinds[KIND_STACK], "provider");
+
+        if (!options->provider)
+                return 0;
+        for (size_t i = 0; field->choices_text[i]; i++) {
+                if (strcmp(field->choices_text[i], options->provider) == 0)
+                        return 0;
+        }
+        return error_set(err, "there is no provider \"%s\": it is aws or local", options->provider);
+}
+
+static void warn_empty(struct loading *loading, uint16_t file) {
+        if (loading->sources[file].documents == 0)
+                problem_warning(loading, (struct place){ .file = file }, NULL, "this file holds no manifest");
+}
+
+static void read_all(struct loading *loading) {
+        for (size_t i = 0; i < loading->source_count; i++) {
+                struct source *source = &loading->sources[i];
+
+                if (source->documents == 0 && source->bytes.length > 0) {
+                        if (source_check_text(loading, (uint16_t)i))
+                                document_read_all(loading, (uint16_t)i);
+                        else
+                                source->documents = 1;
+                }
+                warn_empty(loading, (uint16_t)i);
+        }
+}
+
+/* Something in the folder must be meant for Berth; else the path is likely wrong. */
+static void check_folder(struct loading *loading, const char *path) {
+        size_t documents = 0;
+
+        for (size_t i = 0; i < loading->source_count; i++)
+                documents += loading->sources[i].documents;
+        if (!loading->is_folder || documents > 0 || loading->diagnostics->errors > 0)
+                return;
+        diagnostics_add(loading->diagnostics,
+                        (struct diagnostic){
+                                .severity = SEVERITY_ERROR,
+                                .file = arena_strdup(loading->arena, path),
+                                .message = "no manifests in this folder",
+                                .hint = "manifests are files named *.yaml or *.yml",
+                                .span = 1,
+                        });
+}
+
+static void list_files(struct loading *loading) {
+        const char **files = arena_array(loading->arena, loading->source_count, sizeof(*files));
+
+        for (size_t i = 0; i < loading->source_count; i++)
+                files[i] = loading->sources[i].path;
+        loading->manifests->files = files;
+        loading->manifests->file_count = loading->source_count;
+}
+
+static void release(struct loading *loading) {
+        for (size_t i = 0; i < loading->source_count; i++)
+                source_release(&loading->sources[i]);
+        free(loading->sources);
+        free(loading->drafts);
+        free(loading->secrets);
+        patterns_release(loading->patterns);
+        arena_free(loading->scratch);
+}
+
+static int conclude(struct loading *loading, struct error *err) {
+        struct diagnostics *diagnostics = loading->diagnostics;
+        size_t errors = diagnostics->errors + loading->errors_hidden;
+
+        problem_hide_secrets(loading);
+        diagnostics_sort(diagnostics);
+        if (loading->errors_hidden > 0)
+                diagnostics_add(diagnostics, (struct diagnostic){
+                                                     .severity = SEVERITY_ERROR,
+                                                     .message = arena_printf(loading->arena, "%zu more errors are not shown",
+                                                                             loading->errors_hidden),
+                                                     .span = 1,
+                                             });
+        if (errors == 0)
+                return 0;
+        return error_set_kind(err, ERROR_DIAGNOSED, "%zu error%s in the manifests", errors, errors == 1 ? "" : "s");
+}
+
+int manifests_load(const char *path, const struct load_options *options, struct arena *arena, struct manifests *ret,
+                   struct diagnostics *diagnostics, struct error *err) {
+        struct manifests manifests = { .arena = arena };
+        struct loading loading = {
+                .arena = arena,
+                .diagnostics = diagnostics,
+                .options = options,
+                .manifests = &manifests,
+        };
+        int result;
+
+        if (check_provider(options, err) < 0)
+                return -1;
+        loading.scratch = arena_new();
+        loading.patterns = patterns_new(arena);
+        result = source_gather(&loading, path, err);
+        if (result == 0) {
+                read_all(&loading);
+                check_folder(&loading, path);
+                list_files(&loading);
+                resolve_all(&loading);
+                result = conclude(&loading, err);
+        }
+        release(&loading);
+        if (result == 0)
+                *ret = manifests;
+        return result;
+}
+
+/* The first resource that does not come before (kind, name); name "" for the kind's first. */
+static size_t lower_bound(const struct manifests *manifests, enum kind_id kind, const char *name) {
+        size_t low = 0, high = manifests->count;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                const struct resource *resource = &manifests->resources[middle];
+
+                if (resource->kind->id < kind || (resource->kind->id == kind && strcmp(resource->name, name) < 0))
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name) {
+        size_t at = lower_bound(manifests, kind, name);
+        const struct resource *resource = manifests->resources + at;
+
+        if (at == manifests->count || resource->kind->id != kind || strcmp(resource->name, name) != 0)
+                return NULL;
+        return resource;
+}
+
+const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind, size_t *ret_count) {
+        size_t first = lower_bound(manifests, kind, "");
+
+        *ret_count = lower_bound(manifests, (enum kind_id)(kind + 1), "") - first;
+        return manifests->resources + first;
+}
+
+int address_parse(const char *address, const struct kind **ret_kind, const char **ret_name, struct error *err) {
+        const char *slash = strchr(address, '/'), *names[KIND_COUNT], *nearest;
+        char kind_name[64];
+        const struct kind *kind;
+
+        if (!slash || slash == address || slash[1] == '\0' || strchr(slash + 1, '/') ||
+            (size_t)(slash - address) >= sizeof(kind_name))
+                return error_set(err, "\"%s\" is no address: write Kind/name, as in Environment/research", address);
+        memcpy(kind_name, address, (size_t)(slash - address));
+        kind_name[slash - address] = '\0';
+        kind = kind_find_loosely(kind_name);
+        if (!kind) {
+                for (size_t i = 0; i < KIND_COUNT; i++)
+                        names[i] = kinds[i].name;
+                nearest = suggest_nearest(kind_name, names, KIND_COUNT);
+                return error_set(err, "\"%s\" is no address: there is no kind %s%s%s%s", address, kind_name,
+                                 nearest ? ", did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+        }
+        *ret_kind = kind;
+        *ret_name = slash + 1;
+        return 0;
+}
