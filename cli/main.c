@@ -14,15 +14,21 @@
 #include <sys/resource.h>
 
 const struct verb verbs[] = {
+        { "init", "[DIR]", 0, 1, "write a starter stack", verb_init },
         { "validate", "", 0, 0, "check the manifests, offline", verb_validate },
         { "plan", "", 0, 0, "show what would change", verb_plan },
-        { "apply", "", 0, 0, "make it so", verb_apply },
+        { "apply", "[PLANFILE]", 0, 1, "make it so", verb_apply },
         { "destroy", "", 0, 0, "delete everything this stack owns", verb_destroy },
+        { "refresh", "", 0, 0, "read everything anew", verb_refresh },
+        { "drift", "", 0, 0, "what somebody else changed of what was applied", verb_drift },
         { "get", "[KIND[/NAME]]", 0, 1, "show what was applied", verb_get },
+        { "map", "[ENV]", 0, 1, "environments, and the agents and swarms that use them", verb_map },
+        { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
         { "schema", "[KIND]", 0, 1, "JSON Schema of the manifests", verb_schema },
         { "explain", "KIND[.FIELD]", 1, 1, "what a kind or a field means", verb_explain },
         { "state", "list|show|verify|backup", 1, 2, "look into the state, check it, copy it", verb_state },
         { "lock", "show|release", 1, 1, "who holds the state's lock", verb_lock },
+        { "completion", "bash|zsh|fish", 1, 1, "a completion script", verb_completion },
         { "version", "", 0, 0, "the version", verb_version },
         { NULL, NULL, 0, 0, NULL, NULL },
 };

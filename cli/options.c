@@ -43,6 +43,7 @@ const struct option_row options_rows[] = {
         { OPTION_VERBOSE, "verbose", NULL, NULL, "more: every field, every call" },
         { OPTION_QUIET, "quiet", NULL, NULL, "less: errors, refusals and the last line" },
         { OPTION_HELP, "help", NULL, NULL, "this" },
+        { OPTION_OUTPUT, "output", "FILE", " plan ", "save the plan, to be applied later as it is" },
         { OPTION_FORMAT, "format", "FORMAT", " plan map ",
           "plan: text or json; map: text, json, dot or mermaid" },
         { OPTION_REFRESH, "refresh", "HOW", " plan apply destroy drift ",

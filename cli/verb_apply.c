@@ -206,12 +206,14 @@ static int decide(struct session *session, const struct options *options, struct
 }
 
 static int run(const struct options *options, bool destroy, struct error *err) {
-        struct session session SESSION_CLEANUP;
+        struct session session SESSION_CLEANUP = { 0 };
         struct saved_plan saved = { 0 };
         struct plan_args planning;
         struct plan plan;
         int result;
 
+        if (options->refresh == PLAN_REFRESH_NONE)
+                return error_set(err, "--refresh none is for plan: nothing is changed without looking first");
         session_init(&session);
         interrupt_install();
         if (options->operand_count > 0)
