@@ -60,11 +60,11 @@ static size_t collect(const json_t *input, const char *host, struct sigv4_header
         size_t count = 0, i;
         bool hosted = false;
 
-        json_object_foreach(given, name, value) {
+        json_object_foreach (given, name, value) {
                 hosted |= strcasecmp(name, "host") == 0;
                 if (json_is_string(value) && count < HEADERS_MAX - 1)
                         headers[count++] = (struct sigv4_header){ name, json_string_value(value) };
-                json_array_foreach(value, i, item) {
+                json_array_foreach (value, i, item) {
                         if (count < HEADERS_MAX - 1)
                                 headers[count++] = (struct sigv4_header){ name, json_string_value(item) };
                 }
