@@ -28,6 +28,7 @@ const struct verb verbs[] = {
         { "explain", "KIND[.FIELD]", 1, 1, "what a kind or a field means", verb_explain },
         { "state", "list|show|verify|backup", 1, 2, "look into the state, check it, copy it", verb_state },
         { "lock", "show|release", 1, 1, "who holds the state's lock", verb_lock },
+        { "doctor", "", 0, 0, "what works here, what is missing, how to get it", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "a completion script", verb_completion },
         { "version", "", 0, 0, "the version", verb_version },
         { NULL, NULL, 0, 0, NULL, NULL },

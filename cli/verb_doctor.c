@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What works here, what does not, and how to get it: each check is a row; exit code 1 where one fails. */
+#include "base/clock.h"
+#include "base/terminal.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct finding {
+        const char *name;
+        bool works;
+        const char *detail; /* what was found, and where it does not work what to do */
+};
+
+#define FINDINGS_MAX 16
+
+struct examination {
+        struct session session;
+        const struct options *options;
+        struct finding findings[FINDINGS_MAX];
+        size_t count;
+};
+
+static void find(struct examination *examination, const char *name, bool works, const char *detail) {
+        if (examination->count < FINDINGS_MAX)
+                examination->findings[examination->count++] = (struct finding){ name, works, detail };
+}
+
+static void find_error(struct examination *examination, const char *name, const struct error *err) {
+        find(examination, name, false, arena_strdup(examination->session.arena, err->message));
+}
+
+static bool examine_manifests(struct examination *examination) {
+        struct session *session = &examination->session;
+        struct load_options load = { .provider = examination->options->provider,
+                                     .missing_environments = true };
+        struct error err;
+
+        if (manifests_load(examination->options->path, &load, session->arena, &session->manifests,
+                           &session->diagnostics, &err) < 0) {
+                if (err.kind == ERROR_DIAGNOSED)
+                        error_context(&err, "berth validate -f %s tells", examination->options->path);
+                find_error(examination, "manifests", &err);
+                return false;
+        }
+        find(examination, "manifests", true,
+             arena_printf(session->arena, "%zu resources in %zu files", session->manifests.count,
+                          session->manifests.file_count));
+        return true;
+}
+
+static void examine_state(struct examination *examination) {
+        struct session *session = &examination->session;
+        const char **problems;
+        struct lease_holder *holder;
+        struct error err;
+        uint64_t serial;
+        size_t count;
+
+        if (session_open_state(session, examination->options, STATE_READ, &err) < 0 ||
+            state_serial(session->state, &serial, &err) < 0 ||
+            state_verify(session->state, session->arena, &problems, &count, &err) < 0 ||
+            state_lease_show(session->state, session->arena, &holder, &err) < 0) {
+                find_error(examination, "state", &err);
+                return;
+        }
+        find(examination, "state", count == 0,
+             count ? problems[0]
+             : state_lineage(session->state)[0]
+                     ? arena_printf(session->arena, "%s, serial %llu", state_folder(session->state),
+                                    (unsigned long long)serial)
+                     : arena_printf(session->arena, "none yet; it will be %s", state_folder(session->state)));
+        if (holder)
+                find(examination, "lock", holder->alive,
+                     arena_printf(session->arena,
+                                  holder->alive ? "held by process %ld (%s)"
+                                                : "left by process %ld (%s), which is dead: the next run "
+                                                  "takes it over",
+                                  holder->pid, holder->command ? holder->command : "?"));
+}
+
+static void examine_provider(struct examination *examination) {
+        struct session *session = &examination->session;
+        struct identity identity;
+        struct error err;
+
+        if (session_open_provider(session, examination->options, &err) < 0) {
+                find_error(examination, "provider", &err);
+                return;
+        }
+        find(examination, "provider", true, session->provider_ops->name);
+        if (session->provider_ops->identify(session->provider, session->arena, &identity, &err) < 0) {
+                find_error(examination, "access", &err);
+                return;
+        }
+        find(examination, "access", true,
+             arena_printf(session->arena, "%s in %s%s%s",
+                          identity.account ? identity.account : "this machine",
+                          identity.region ? identity.region : "-", identity.principal ? " as " : "",
+                          identity.principal ? identity.principal : ""));
+}
+
+static void print_findings(const struct examination *examination) {
+        for (size_t i = 0; i < examination->count; i++) {
+                const struct finding *finding = &examination->findings[i];
+
+                printf("  %s%-4s%s %-10s ", terminal_style(stdout, finding->works ? STYLE_GREEN : STYLE_RED),
+                       finding->works ? "ok" : "no", terminal_style(stdout, STYLE_PLAIN), finding->name);
+                terminal_print_safe(stdout, finding->detail);
+                putchar('\n');
+        }
+}
+
+static json_t *findings_json(const struct examination *examination, bool works) {
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < examination->count; i++) {
+                const struct finding *finding = &examination->findings[i];
+
+                json_array_append_new(list, json_pack("{s:s, s:b, s:s}", "name", finding->name, "works",
+                                                      finding->works, "detail", finding->detail));
+        }
+        return json_pack("{s:b, s:o}", "works", works, "findings", list);
+}
+
+int verb_doctor(const struct options *options, struct error *err) {
+        struct examination examination = { .options = options };
+        bool works = true;
+
+        (void)err;
+        session_init(&examination.session);
+        interrupt_install();
+        find(&examination, "berth", true, "version " BERTH_VERSION);
+        if (examine_manifests(&examination))
+                examine_provider(&examination);
+        examine_state(&examination);
+        for (size_t i = 0; i < examination.count; i++)
+                works = works && examination.findings[i].works;
+        if (options->json)
+                print_json(findings_json(&examination, works));
+        else
+                print_findings(&examination);
+        session_close(&examination.session);
+        return works ? EXIT_DONE : EXIT_ERROR;
+}
