@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state's folder: data.mdb (the store), lock.mdb (LMDB's readers and writer), lineage (a text that names the state
+ * beside the store, so that a lost store is noticed).
+ */
+#include "state/codec.h"
+#include "state/internal.h"
+
+#include "base/files.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NEW_FOLDER "new" /* where a state is made before it is moved into place */
+
+static int look(const char *folder, const char *name, bool *ret_present, struct error *err) {
+        char *path TEXT_CLEANUP = path_join(folder, name);
+        struct stat status;
+
+        *ret_present = lstat(path, &status) == 0;
+        if (*ret_present || errno == ENOENT)
+                return 0;
+        if (errno == ENOTDIR)
+                return error_set(err, "the state folder %s is not a folder", folder);
+        return error_set(err, "cannot look into the state folder %s: %s", folder, strerror(errno));
+}
+
+int folder_look(const char *folder, bool *ret_present, struct error *err) {
+        static const char *const marks[] = { STATE_LINEAGE_FILE, STORE_LOCK_FILE };
+        bool data, mark = false;
+
+        if (look(folder, STORE_DATA_FILE, &data, err) < 0)
+                return -1;
+        for (size_t i = 0; !data && i < sizeof(marks) / sizeof(marks[0]); i++) {
+                if (look(folder, marks[i], &mark, err) < 0)
+                        return -1;
+                if (mark)
+                        return error_set(
+                                err,
+                                "the state folder %s holds %s but no " STORE_DATA_FILE
+                                ": the state file is lost; Berth does not start over with an empty "
+                                "state: " FORM_REMEDY
+                                ". Only if nothing that this stack made exists any more, remove the folder",
+                                folder, marks[i]);
+        }
+        *ret_present = data;
+        return 0;
+}
+
+int folder_sync(const char *folder, struct error *err) {
+        int descriptor DESCRIPTOR_CLEANUP = open(*folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        /* Some file systems do not sync folders: EINVAL. */
+        if (descriptor < 0 || (fsync(descriptor) < 0 && errno != EINVAL))
+                return error_set(err, "cannot sync the folder %s: %s", folder, strerror(errno));
+        return 0;
+}
+
+int folder_write_lineage(const char *folder, const char *lineage, struct error *err) {
+        char *path TEXT_CLEANUP = path_join(folder, STATE_LINEAGE_FILE);
+        char text[UUID_SIZE + 1];
+        int length = snprintf(text, sizeof(text), "%s\n", lineage);
+
+        if (file_write_atomic(path, text, (size_t)length, 0600, err) < 0)
+                return -1;
+        return folder_sync(folder, err);
+}
+
+int folder_read_lineage(const char *folder, char ret[UUID_SIZE], struct error *err) {
+        char *path TEXT_CLEANUP = path_join(folder, STATE_LINEAGE_FILE);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct error failure;
+
+        ret[0] = '\0';
+        if (file_read(path, 4096, &text, &failure) < 0) {
+                if (failure.kind == ERROR_NOT_FOUND)
+                        return 0;
+                *err = failure;
+                return -1;
+        }
+        if (text.length >= UUID_SIZE && text.data[UUID_SIZE - 1] == '\n')
+                snprintf(ret, UUID_SIZE, "%.*s", UUID_SIZE - 1, text.data);
+        else
+                /* Anything else is no lineage, and must not pass for a missing one. */
+                snprintf(ret, UUID_SIZE, "unreadable");
+        return 0;
+}
+
+static void make_uuid(char ret[UUID_SIZE]) {
+        uint8_t bytes[16];
+        char hex[33];
+
+        random_bytes(bytes, sizeof(bytes));
+        bytes[6] = (uint8_t)((bytes[6] & 0x0f) | 0x40);
+        bytes[8] = (uint8_t)((bytes[8] & 0x3f) | 0x80);
+        digest_hex(bytes, sizeof(bytes), hex);
+        snprintf(ret, UUID_SIZE, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+}
+
+static int fill(struct store_txn *txn, void *lineage, struct error *err) {
+        uint64_t format = STATE_FORMAT, zero = 0, key[SHA256_SIZE / sizeof(uint64_t)];
+        int result;
+
+        random_bytes(key, sizeof(key));
+        result = meta_put_numbers(txn, META_SECRET, key, sizeof(key) / sizeof(key[0]), err);
+        explicit_bzero(key, sizeof(key));
+        if (result < 0 || meta_put_text(txn, META_LINEAGE, lineage, err) < 0 ||
+            meta_put_numbers(txn, META_SERIAL, &zero, 1, err) < 0 ||
+            meta_put_numbers(txn, META_RUN, &zero, 1, err) < 0)
+                return -1;
+        return meta_put_numbers(txn, META_FORMAT, &format, 1, err);
+}
+
+static void remove_new(const char *new_folder) {
+        static const char *const names[] = { STORE_DATA_FILE, STORE_LOCK_FILE };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                char *path TEXT_CLEANUP = path_join(new_folder, names[i]);
+
+                unlink(path);
+        }
+        rmdir(new_folder);
+}
+
+/* The store is made aside and moved into place when it is whole: a process that dies meanwhile leaves no half state. */
+static int make_store(const char *folder, const char *new_folder, struct error *err) {
+        char *from TEXT_CLEANUP = path_join(new_folder, STORE_DATA_FILE);
+        char *to TEXT_CLEANUP = path_join(folder, STORE_DATA_FILE);
+        char lineage[UUID_SIZE];
+        struct store *store;
+        int result;
+
+        if (mkdir(new_folder, 0700) < 0)
+                return error_set(err, "cannot make the folder %s: %s", new_folder, strerror(errno));
+        if (store_open(new_folder, STORE_MODE_NEW, &store, err) < 0)
+                return -1;
+        make_uuid(lineage);
+        result = store_write(store, fill, lineage, err);
+        store_close(store);
+        if (result < 0)
+                return -1;
+        if (rename(from, to) < 0)
+                return error_set(err, "cannot make the state file %s: %s", to, strerror(errno));
+        if (folder_sync(folder, err) < 0)
+                return -1;
+        return folder_write_lineage(folder, lineage, err);
+}
+
+int folder_create(const char *folder, struct error *err) {
+        char *new_folder TEXT_CLEANUP = path_join(folder, NEW_FOLDER);
+        int descriptor DESCRIPTOR_CLEANUP = -1;
+        bool present;
+        int result;
+
+        if (folder_make(*folder ? folder : ".", err) < 0)
+                return error_context(err, "the state");
+        descriptor = open(*folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* Of two processes that create, the second waits here and finds the state made. */
+        if (descriptor < 0 || flock(descriptor, LOCK_EX) < 0)
+                return error_set(err, "cannot open the state folder %s: %s", folder, strerror(errno));
+        if (folder_look(folder, &present, err) < 0)
+                return -1;
+        if (present)
+                return 0;
+        remove_new(new_folder);
+        result = make_store(folder, new_folder, err);
+        remove_new(new_folder);
+        if (result < 0)
+                return error_context(err, "cannot create the state in %s", folder);
+        log_debug("state: made %s", folder);
+        return 0;
+}

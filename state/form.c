@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/form.h"
+
+#include <endian.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define VERSION 1
+#define HEADER 8
+#define ABSENT UINT32_MAX
+#define CRC_OFFSET 4
+
+/*
+ * CRC-32C (Castagnoli), eight bytes at a time. Every value that a pass loads goes through it, 60,000 in a large stack:
+ * the general digests of libcrypto take several times as long for values of a few hundred bytes.
+ */
+static uint32_t crc_table[8][256];
+static pthread_once_t crc_once = PTHREAD_ONCE_INIT;
+
+static void crc_build(void) {
+        for (uint32_t byte = 0; byte < 256; byte++) {
+                uint32_t crc = byte;
+
+                for (int bit = 0; bit < 8; bit++)
+                        crc = (crc >> 1) ^ (crc & 1 ? 0x82f63b78U : 0);
+                crc_table[0][byte] = crc;
+        }
+        for (size_t slice = 1; slice < 8; slice++) {
+                for (size_t byte = 0; byte < 256; byte++) {
+                        uint32_t crc = crc_table[slice - 1][byte];
+
+                        crc_table[slice][byte] = (crc >> 8) ^ crc_table[0][crc & 255];
+                }
+        }
+}
+
+static uint32_t crc_add(uint32_t crc, const uint8_t *bytes, size_t length) {
+        for (; length >= 8; bytes += 8, length -= 8) {
+                uint64_t word;
+
+                memcpy(&word, bytes, sizeof(word));
+                word = le64toh(word) ^ crc;
+                crc = crc_table[7][word & 255] ^ crc_table[6][(word >> 8) & 255] ^
+                      crc_table[5][(word >> 16) & 255] ^ crc_table[4][(word >> 24) & 255] ^
+                      crc_table[3][(word >> 32) & 255] ^ crc_table[2][(word >> 40) & 255] ^
+                      crc_table[1][(word >> 48) & 255] ^ crc_table[0][word >> 56];
+        }
+        for (; length > 0; bytes++, length--)
+                crc = (crc >> 8) ^ crc_table[0][(crc ^ *bytes) & 255];
+        return crc;
+}
+
+static uint32_t checksum(const uint8_t *bytes, size_t length, struct form_place place) {
+        uint32_t crc = UINT32_MAX;
+
+        pthread_once(&crc_once, crc_build);
+        crc = crc_add(crc, (const uint8_t *)place.database, strlen(place.database) + 1);
+        crc = crc_add(crc, (const uint8_t *)place.key, strlen(place.key));
+        crc = crc_add(crc, bytes, CRC_OFFSET);
+        crc = crc_add(crc, bytes + HEADER, length - HEADER);
+        return ~crc;
+}
+
+static void put32(uint8_t *at, uint32_t number) {
+        number = htole32(number);
+        memcpy(at, &number, sizeof(number));
+}
+
+static void put64(uint8_t *at, uint64_t number) {
+        number = htole64(number);
+        memcpy(at, &number, sizeof(number));
+}
+
+static uint32_t get32(const uint8_t *at) {
+        uint32_t number;
+
+        memcpy(&number, at, sizeof(number));
+        return le32toh(number);
+}
+
+static uint64_t get64(const uint8_t *at) {
+        uint64_t number;
+
+        memcpy(&number, at, sizeof(number));
+        return le64toh(number);
+}
+
+void form_add_number(struct form *form, uint64_t number) {
+        form->numbers[form->number_count++] = number;
+}
+
+void form_add_bytes(struct form *form, const char *text, size_t length) {
+        form->texts[form->text_count++] = (struct form_text){ text, length };
+}
+
+void form_add_text(struct form *form, const char *text) {
+        form_add_bytes(form, text, text ? strlen(text) : 0);
+}
+
+int form_pack(const struct form *form, struct arena *arena, uint8_t **ret, size_t *ret_length,
+              struct error *err) {
+        size_t length = HEADER + 8U * form->number_count + 4U * form->text_count;
+        uint8_t *bytes, *at;
+
+        for (size_t i = 0; i < form->text_count; i++) {
+                if (form->texts[i].text && form->texts[i].length > FORM_TEXT_LIMIT)
+                        return error_set(err, "a text of %zu bytes is too large for the state",
+                                         form->texts[i].length);
+                length += form->texts[i].text ? form->texts[i].length + 1 : 0;
+        }
+        bytes = arena_alloc(arena, length);
+        bytes[0] = VERSION;
+        bytes[1] = form->flags;
+        bytes[2] = form->number_count;
+        bytes[3] = form->text_count;
+        at = bytes + HEADER;
+        for (size_t i = 0; i < form->number_count; i++, at += 8)
+                put64(at, form->numbers[i]);
+        for (size_t i = 0; i < form->text_count; i++, at += 4)
+                put32(at, form->texts[i].text ? (uint32_t)form->texts[i].length : ABSENT);
+        for (size_t i = 0; i < form->text_count; i++) {
+                if (!form->texts[i].text)
+                        continue;
+                memcpy(at, form->texts[i].text, form->texts[i].length);
+                at += form->texts[i].length + 1;
+        }
+        *ret = bytes;
+        *ret_length = length;
+        return 0;
+}
+
+void form_set_number(uint8_t *bytes, size_t index, uint64_t number) {
+        put64(bytes + HEADER + 8 * index, number);
+}
+
+void form_seal(uint8_t *bytes, size_t length, struct form_place place) {
+        put32(bytes + CRC_OFFSET, checksum(bytes, length, place));
+}
+
+static int damaged(struct form_place place, const char *how, struct error *err) {
+        return error_set(err,
+                         "the value of \"%s\" in the state's database \"%s\" is damaged (%s); " FORM_REMEDY,
+                         place.key, place.database, how);
+}
+
+/* The texts follow the table of their lengths; together with what came before they are the whole value. */
+static bool parse_texts(const uint8_t *bytes, size_t length, const uint8_t *table, struct form *ret) {
+        size_t offset = (size_t)(table - bytes) + 4U * ret->text_count;
+
+        for (size_t i = 0; i < ret->text_count; i++) {
+                uint32_t size = get32(table + 4 * i);
+
+                ret->texts[i] = (struct form_text){ NULL, 0 };
+                if (size == ABSENT)
+                        continue;
+                if (size >= length - offset || bytes[offset + size] != '\0')
+                        return false;
+                ret->texts[i] = (struct form_text){ (const char *)bytes + offset, size };
+                offset += (size_t)size + 1;
+        }
+        return offset == length;
+}
+
+int form_parse(const void *data, size_t length, struct form_place place, size_t numbers, size_t texts,
+               struct form *ret, struct error *err) {
+        const uint8_t *bytes = data;
+        struct form form = { 0 };
+
+        if (length < HEADER)
+                return damaged(place, "it is too short", err);
+        if (get32(bytes + CRC_OFFSET) != checksum(bytes, length, place))
+                return damaged(place, "its checksum does not match", err);
+        if (bytes[0] != VERSION)
+                return error_set(err,
+                                 "the value of \"%s\" in the state's database \"%s\" has version %d: it was "
+                                 "written by a newer Berth; use that one",
+                                 place.key, place.database, bytes[0]);
+        form.flags = bytes[1];
+        form.number_count = bytes[2];
+        form.text_count = bytes[3];
+        if (form.number_count < numbers || form.text_count < texts || form.number_count > FORM_NUMBERS_MAX ||
+            form.text_count > FORM_TEXTS_MAX ||
+            length < HEADER + 8U * form.number_count + 4U * form.text_count)
+                return damaged(place, "it is not what belongs there", err);
+        for (size_t i = 0; i < form.number_count; i++)
+                form.numbers[i] = get64(bytes + HEADER + 8 * i);
+        if (!parse_texts(bytes, length, bytes + HEADER + 8U * form.number_count, &form))
+                return damaged(place, "its parts do not add up", err);
+        *ret = form;
+        return 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files behind state.h share. */
+#ifndef BERTH_STATE_INTERNAL_H
+#define BERTH_STATE_INTERNAL_H
+
+#include "state/state.h"
+#include "state/store.h"
+
+#include <pthread.h>
+
+/* The format of the whole state: raised when an older Berth must not touch what a newer one wrote. See migrate.h. */
+#define STATE_FORMAT 1
+#define STATE_LINEAGE_FILE "lineage"
+#define UUID_SIZE 37 /* with the NUL */
+
+/* Keys of the database "meta". The texts of state_load_meta() stand under META_TEXT and their name. */
+#define META_FORMAT "format"
+#define META_LINEAGE "lineage"
+#define META_SERIAL "serial"
+#define META_RUN "run"
+#define META_SECRET "secret"
+#define META_LEASE "lease"
+#define META_TEXT "text/"
+
+struct commit_request;
+
+struct state {
+        char *folder;
+        struct store *store; /* NULL while the state is absent (STATE_READ only) */
+        enum state_mode mode;
+        char lineage[UUID_SIZE];
+        uint8_t secret_key[SHA256_SIZE];
+
+        /* Group commit: the callers that wait, in order, and whether one of them is committing. */
+        pthread_mutex_t commit_lock;
+        pthread_cond_t commit_done;
+        struct commit_request *first_waiting, *last_waiting;
+        bool committing;
+
+        /* The lease, and the thread that keeps it; both NULL and 0 while it is not held. */
+        pthread_mutex_t lease_lock;
+        pthread_cond_t lease_stop;
+        pthread_t lease_thread;
+        bool lease_stopping, lease_held;
+        uint64_t
+                lease_token; /* stays when the lease is lost: whoever held it once may not write without it */
+};
+
+/* folder.c */
+
+/*
+ * Whether the folder holds a state. An absent one is ERROR_NONE and false; a folder from which the data file alone has
+ * gone is an error, so that a deleted file is not taken for a new beginning.
+ */
+int folder_look(const char *folder, bool *ret_present, struct error *err) MUST_USE;
+/* Makes folder and state, whole or not at all; fine where another process is doing the same. */
+int folder_create(const char *folder, struct error *err) MUST_USE;
+/* Writes the sidecar that names the lineage, atomically. */
+int folder_write_lineage(const char *folder, const char *lineage, struct error *err) MUST_USE;
+/* "" where there is none. */
+int folder_read_lineage(const char *folder, char ret[UUID_SIZE], struct error *err) MUST_USE;
+/* Makes what was renamed into the folder last. */
+int folder_sync(const char *folder, struct error *err) MUST_USE;
+
+/* state.c: small values of "meta" */
+
+/* 1 and the numbers, or 0 where the key is absent. */
+int meta_numbers(struct store_txn *txn, const char *key, uint64_t *ret, size_t count,
+                 struct error *err) MUST_USE;
+int meta_put_numbers(struct store_txn *txn, const char *key, const uint64_t *numbers, size_t count,
+                     struct error *err) MUST_USE;
+int meta_put_text(struct store_txn *txn, const char *key, const char *text, struct error *err) MUST_USE;
+/* Seals the value and puts it. */
+int state_put_sealed(struct store_txn *txn, enum store_database database, const char *key, uint8_t *bytes,
+                     size_t length, struct error *err) MUST_USE;
+/* Fails where the state is absent or was opened for reading. */
+int state_check_writable(const struct state *state, struct error *err) MUST_USE;
+
+/* state_lease.c */
+
+/* Fails where this state held the lease and does not any more: to be called in every transaction that writes. */
+int lease_check(struct state *state, struct store_txn *txn, struct error *err) MUST_USE;
+/* Whether somebody, dead or alive, holds the lease; *ret_alive as in struct lease_holder. */
+int lease_is_alive(struct store_txn *txn, bool *ret_alive, struct error *err) MUST_USE;
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/migrate.h"
+
+#include "base/files.h"
+#include "base/log.h"
+#include "state/backup.h"
+#include "state/form.h"
+#include "state/internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* Format 1 is the first: there is nothing to carry forward yet. */
+const struct migration migrations[] = { { 0, NULL } };
+
+struct migrating {
+        const struct migration *steps;
+        uint64_t format, newest;
+        const char *folder;
+};
+
+static int read_format(struct store_txn *txn, void *context, struct error *err) {
+        struct migrating *migrating = context;
+        int found = meta_numbers(txn, META_FORMAT, &migrating->format, 1, err);
+
+        if (found == 0)
+                return error_set(err, "the state in %s has no format number; " FORM_REMEDY,
+                                 migrating->folder);
+        return found < 0 ? -1 : 0;
+}
+
+static const struct migration *step_from(const struct migration *steps, uint64_t from) {
+        for (; steps->step; steps++) {
+                if (steps->from == from)
+                        return steps;
+        }
+        return NULL;
+}
+
+static int run_steps(struct store_txn *txn, void *context, struct error *err) {
+        const struct migrating *migrating = context;
+        bool alive;
+
+        /* An older Berth at work would go on writing what it knows. */
+        if (lease_is_alive(txn, &alive, err) < 0)
+                return -1;
+        if (alive)
+                return error_set_kind(
+                        err, ERROR_LOCKED,
+                        "the state in %s is to be carried forward to format %" PRIu64
+                        ", but another run is using it: wait until it has ended (`berth lock show`)",
+                        migrating->folder, migrating->newest);
+        for (uint64_t format = migrating->format; format < migrating->newest; format++) {
+                uint64_t next = format + 1;
+
+                if (step_from(migrating->steps, format)->step(txn, err) < 0 ||
+                    meta_put_numbers(txn, META_FORMAT, &next, 1, err) < 0)
+                        return error_context(err, "from format %" PRIu64 " to %" PRIu64, format, next);
+        }
+        return 0;
+}
+
+/* The first of before-format-N, before-format-N.2, ... that is not there yet. */
+static char *backup_path(const struct migrating *migrating) {
+        for (int i = 1;; i++) {
+                struct strbuf name STRBUF_CLEANUP = STRBUF_INIT;
+                struct stat status;
+                char *path;
+
+                strbuf_printf(&name, "before-format-%" PRIu64, migrating->newest);
+                if (i > 1)
+                        strbuf_printf(&name, ".%d", i);
+                path = path_join(migrating->folder, strbuf_text(&name));
+                if (lstat(path, &status) < 0)
+                        return path;
+                free(path);
+        }
+}
+
+int migrate(struct store *store, const char *folder, const struct migration *steps, uint64_t newest,
+            bool may_write, struct error *err) {
+        struct migrating migrating = { .steps = steps, .newest = newest, .folder = folder };
+        char *backup TEXT_CLEANUP = NULL;
+
+        if (store_read(store, read_format, &migrating, err) < 0)
+                return -1;
+        if (migrating.format == newest)
+                return 0;
+        if (migrating.format > newest)
+                return error_set(err,
+                                 "the state in %s has format %" PRIu64
+                                 ", and Berth %s knows formats up to %" PRIu64
+                                 ": use the newer Berth that wrote it, or restore a backup from before",
+                                 folder, migrating.format, BERTH_VERSION, newest);
+        for (uint64_t format = migrating.format; format < newest; format++) {
+                if (!step_from(steps, format))
+                        return error_set(
+                                err,
+                                "the state in %s has format %" PRIu64
+                                ", which Berth %s no longer reads: carry it forward with an older Berth first",
+                                folder, migrating.format, BERTH_VERSION);
+        }
+        if (!may_write)
+                return error_set(err,
+                                 "the state in %s has the older format %" PRIu64
+                                 ": the next `berth apply` carries it forward, after a backup",
+                                 folder, migrating.format);
+        backup = backup_path(&migrating);
+        if (backup_store(store, backup, err) < 0)
+                return error_context(err, "the backup before the state is carried to format %" PRIu64,
+                                     newest);
+        if (store_write(store, run_steps, &migrating, err) < 0)
+                return error_context(err, "the state in %s stays as it was", folder);
+        log_debug("state: carried %s to format %llu, backup in %s", folder, (unsigned long long)newest,
+                  backup);
+        return 0;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "state/state.h"
+
+#include "base/files.h"
+#include "base/log.h"
+#include "state/backup.h"
+#include "state/codec.h"
+#include "state/internal.h"
+#include "state/migrate.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Small values of "meta" */
+
+static struct form_place meta_place(const char *key) {
+        return (struct form_place){ store_database_name(STORE_META), key };
+}
+
+int meta_numbers(struct store_txn *txn, const char *key, uint64_t *ret, size_t count, struct error *err) {
+        struct slice value;
+        int found = store_get(txn, STORE_META, key, &value, err);
+
+        if (found <= 0)
+                return found;
+        return codec_decode_numbers(value.data, value.length, key, ret, count, err) < 0 ? -1 : 1;
+}
+
+int state_put_sealed(struct store_txn *txn, enum store_database database, const char *key, uint8_t *bytes,
+                     size_t length, struct error *err) {
+        form_seal(bytes, length, (struct form_place){ store_database_name(database), key });
+        return store_put(txn, database, key, bytes, length, err);
+}
+
+int meta_put_numbers(struct store_txn *txn, const char *key, const uint64_t *numbers, size_t count,
+                     struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        uint8_t *bytes;
+        size_t length;
+        int result;
+
+        if (codec_encode_numbers(numbers, count, arena, &bytes, &length, err) < 0)
+                return -1;
+        result = state_put_sealed(txn, STORE_META, key, bytes, length, err);
+        explicit_bzero(bytes, length); /* the secret key passes here */
+        return result;
+}
+
+int meta_put_text(struct store_txn *txn, const char *key, const char *text, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        uint8_t *bytes;
+        size_t length;
+
+        if (codec_encode_text(text, arena, &bytes, &length, err) < 0)
+                return -1;
+        return state_put_sealed(txn, STORE_META, key, bytes, length, err);
+}
+
+/* Opening */
+
+static int read_identity(struct store_txn *txn, void *context, struct error *err) {
+        uint64_t key[SHA256_SIZE / sizeof(uint64_t)];
+        struct state *state = context;
+        struct slice value;
+        struct form form;
+        int found = store_get(txn, STORE_META, META_LINEAGE, &value, err);
+
+        if (found < 0)
+                return -1;
+        if (found == 1) {
+                if (form_parse(value.data, value.length, meta_place(META_LINEAGE), 0, 1, &form, err) < 0)
+                        return -1;
+                snprintf(state->lineage, sizeof(state->lineage), "%s",
+                         form.texts[0].text ? form.texts[0].text : "");
+                found = meta_numbers(txn, META_SECRET, key, sizeof(key) / sizeof(key[0]), err);
+                if (found < 0)
+                        return -1;
+        }
+        if (found == 0 || !state->lineage[0])
+                return error_set(err, "the file %s/" STORE_DATA_FILE " is no state of Berth's; " FORM_REMEDY,
+                                 state->folder);
+        memcpy(state->secret_key, key, sizeof(key));
+        explicit_bzero(key, sizeof(key));
+        return 0;
+}
+
+/* The sidecar may be missing (a process died between making the two, or only data.mdb was restored), not differ. */
+static int check_lineage(struct state *state, struct error *err) {
+        char lineage[UUID_SIZE];
+        struct error ignored;
+
+        if (folder_read_lineage(state->folder, lineage, err) < 0)
+                return -1;
+        if (!lineage[0]) {
+                if (state->mode == STATE_CREATE &&
+                    folder_write_lineage(state->folder, state->lineage, &ignored) < 0)
+                        log_debug("state: %s", ignored.message);
+                return 0;
+        }
+        if (strcmp(lineage, state->lineage) != 0)
+                return error_set(
+                        err,
+                        "the state folder %s mixes two states: its file lineage says %s, " STORE_DATA_FILE
+                        " is %s. Restore both from one backup; or remove lineage, if " STORE_DATA_FILE
+                        " is the right one",
+                        state->folder, lineage, state->lineage);
+        return 0;
+}
+
+static int open_present(struct state *state, struct error *err) {
+        bool may_write = state->mode == STATE_CREATE;
+
+        if (store_open(state->folder, may_write ? STORE_MODE_WRITE : STORE_MODE_READ, &state->store, err) <
+                    0 ||
+            migrate(state->store, state->folder, migrations, STATE_FORMAT, may_write, err) < 0 ||
+            store_read(state->store, read_identity, state, err) < 0)
+                return -1;
+        return check_lineage(state, err);
+}
+
+static int open_folder(struct state *state, struct error *err) {
+        bool present;
+
+        if (folder_look(state->folder, &present, err) < 0)
+                return -1;
+        if (!present && state->mode == STATE_CREATE) {
+                if (folder_create(state->folder, err) < 0)
+                        return -1;
+                present = true;
+        }
+        if (present)
+                return open_present(state, err);
+        /* Hashes made with this key are compared with nothing: there is no record yet. */
+        random_bytes(state->secret_key, sizeof(state->secret_key));
+        return 0;
+}
+
+static struct state *new_state(const char *folder, enum state_mode mode) {
+        struct state *state = calloc(1, sizeof(*state));
+        pthread_condattr_t attributes;
+
+        if (!state)
+                abort();
+        state->folder = strdup(*folder ? folder : ".");
+        if (!state->folder)
+                abort();
+        state->mode = mode;
+        pthread_mutex_init(&state->commit_lock, NULL);
+        pthread_cond_init(&state->commit_done, NULL);
+        pthread_mutex_init(&state->lease_lock, NULL);
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init(&state->lease_stop, &attributes);
+        pthread_condattr_destroy(&attributes);
+        return state;
+}
+
+int state_open(const char *folder, enum state_mode mode, struct state **ret, struct error *err) {
+        struct state *state = new_state(folder, mode);
+
+        if (open_folder(state, err) < 0) {
+                state_close(state);
+                return -1;
+        }
+        *ret = state;
+        return 0;
+}
+
+void state_close(struct state *state) {
+        if (!state)
+                return;
+        state_lease_release(state);
+        store_close(state->store);
+        pthread_mutex_destroy(&state->commit_lock);
+        pthread_cond_destroy(&state->commit_done);
+        pthread_mutex_destroy(&state->lease_lock);
+        pthread_cond_destroy(&state->lease_stop);
+        explicit_bzero(state->secret_key, sizeof(state->secret_key));
+        free(state->folder);
+        free(state);
+}
+
+const char *state_folder(const struct state *state) {
+        return state->folder;
+}
+
+const char *state_lineage(const struct state *state) {
+        return state->lineage;
+}
+
+const uint8_t *state_secret_key(const struct state *state) {
+        return state->secret_key;
+}
+
+int state_check_writable(const struct state *state, struct error *err) {
+        if (state->store && state->mode == STATE_CREATE)
+                return 0;
+        return error_set(err, "the state in %s was opened for reading only", state->folder);
+}
+
+static int read_serial(struct store_txn *txn, void *serial, struct error *err) {
+        return meta_numbers(txn, META_SERIAL, serial, 1, err);
+}
+
+int state_serial(struct state *state, uint64_t *ret, struct error *err) {
+        uint64_t serial = 0;
+
+        if (state->store && store_read(state->store, read_serial, &serial, err) < 0)
+                return -1;
+        *ret = serial;
+        return 0;
+}
+
+struct new_run {
+        struct state *state;
+        uint64_t run;
+};
+
+static int take_run(struct store_txn *txn, void *context, struct error *err) {
+        struct new_run *taking = context;
+
+        taking->run = 0;
+        if (lease_check(taking->state, txn, err) < 0 || meta_numbers(txn, META_RUN, &taking->run, 1, err) < 0)
+                return -1;
+        taking->run++;
+        return meta_put_numbers(txn, META_RUN, &taking->run, 1, err);
+}
+
+int state_new_run(struct state *state, uint64_t *ret, struct error *err) {
+        struct new_run taking = { .state = state };
+
+        if (state_check_writable(state, err) < 0 || store_write(state->store, take_run, &taking, err) < 0)
+                return -1;
+        *ret = taking.run;
+        return 0;
+}
+
+int state_backup(struct state *state, const char *path, struct error *err) {
+        if (!state->store)
+                return error_set_kind(err, ERROR_NOT_FOUND, "there is no state in %s", state->folder);
+        return backup_store(state->store, path, err);
+}

@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store on LMDB; the only file that includes lmdb.h.
+ *
+ * Transactions are durable as LMDB makes them: pages are written beside those in use, synced, and one meta page is
+ * switched with a synced write. The file is written by pwrite() (no MDB_WRITEMAP), so a full disk is an error and not
+ * SIGBUS. Read transactions are not bound to threads (MDB_NOTLS).
+ */
+#include "state/store.h"
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "state/form.h"
+#include "state/pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lmdb.h>
+
+/* pages.c reads the layout of this line of LMDB. */
+#if MDB_VERSION_MAJOR != 0 || MDB_VERSION_MINOR != 9 || MDB_VERSION_PATCH >= 70
+#error "Berth's check of the state file knows LMDB 0.9 only"
+#endif
+
+#define FIRST_MAP_SIZE ((size_t)16 << 20)
+#define LARGEST_MAP_SIZE ((size_t)1 << 40)
+#define READERS_MAX 254
+/* Takes the table of readers, and is allocated before LMDB maps it: a sparse file on a full disk kills by SIGBUS. */
+#define LOCK_FILE_SIZE 32768
+#define NO_SPACE_LEFT 65536
+#define FILE_MODE 0600
+
+/* What store_write()'s attempt answers when the map must grow first. */
+#define GROW 2
+
+struct store {
+        MDB_env *env;
+        MDB_dbi databases[STORE_DATABASE_COUNT];
+        char *path; /* of the data file */
+        /* Held for reading by each transaction, for writing while the map is replaced. */
+        pthread_rwlock_t map_lock;
+        size_t map_size;
+        bool lost_map; /* it could not be mapped again: nothing works any more */
+        bool read_only;
+        bool unlocked; /* opened without a lock file: nothing keeps a writer from what we read */
+        dev_t device;
+        ino_t inode;
+        struct store *next_open;
+};
+
+struct store_txn {
+        struct store *store;
+        MDB_txn *txn;
+        bool changed, map_full;
+};
+
+struct store_cursor {
+        struct store_txn *txn;
+        MDB_cursor *cursor;
+        enum store_database database;
+        bool begun, backwards;
+};
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct store *open_stores;
+
+static const char *const database_names[STORE_DATABASE_COUNT] = {
+        [STORE_META] = "meta",         [STORE_RECORDED] = "recorded", [STORE_OBSERVED] = "observed",
+        [STORE_BINDINGS] = "bindings", [STORE_JOURNAL] = "journal",   [STORE_OVERRIDES] = "overrides",
+        [STORE_HISTORY] = "history",
+};
+
+const char *store_database_name(enum store_database database) {
+        return database_names[database];
+}
+
+/* A write that the disk cut short reaches us as EIO. */
+static bool disk_full(const char *path) {
+        struct statvfs status;
+
+        return statvfs(path, &status) == 0 && status.f_bavail * status.f_frsize < NO_SPACE_LEFT;
+}
+
+static int fail(const char *path, int code, const char *verb, struct error *err) {
+        if (code == ENOSPC || code == EDQUOT || (code == EIO && disk_full(path)))
+                return error_set(
+                        err,
+                        "cannot %s the state file %s: no space left on its disk; the state is as it was "
+                        "before: free some space and run again",
+                        verb, path);
+        switch (code) {
+        case EIO:
+                return error_set(
+                        err,
+                        "cannot %s the state file %s: the disk reports an input/output error; check the "
+                        "disk, and the state with `berth state verify`",
+                        verb, path);
+        case MDB_PANIC:
+                return error_set(err, "cannot %s the state file %s: an earlier write to it failed; run again",
+                                 verb, path);
+        case MDB_CORRUPTED:
+        case MDB_PAGE_NOTFOUND:
+        case MDB_INVALID:
+        case MDB_VERSION_MISMATCH:
+        case MDB_INCOMPATIBLE:
+                return error_set(err, "the state file %s is damaged (%s); " FORM_REMEDY, path,
+                                 mdb_strerror(code));
+        case MDB_READERS_FULL:
+                return error_set(err, "cannot %s the state file %s: more than %d processes read it", verb,
+                                 path, READERS_MAX);
+        default:
+                return error_set(err, "cannot %s the state file %s: %s", verb, path, mdb_strerror(code));
+        }
+}
+
+/* The map */
+
+static size_t map_size_for(size_t bytes) {
+        size_t size = FIRST_MAP_SIZE;
+
+        while (size < bytes && size < LARGEST_MAP_SIZE)
+                size *= 2;
+        return size;
+}
+
+/*
+ * Doubles the map where a transaction found `used` too small and no other thread has grown it since, or takes over
+ * what another process has made of the file.
+ */
+static int grow(struct store *store, size_t used, bool full, struct error *err) {
+        size_t size, needed;
+        MDB_envinfo info;
+        MDB_stat status;
+        int code = ENOMEM;
+
+        pthread_rwlock_wrlock(&store->map_lock);
+        if (!store->lost_map) {
+                mdb_env_info(store->env, &info);
+                mdb_env_stat(store->env, &status);
+                needed = map_size_for((info.me_last_pgno + 1) * status.ms_psize + 1);
+                size = full && store->map_size == used ? used * 2 : store->map_size;
+                size = size > needed ? size : needed;
+                code = size > LARGEST_MAP_SIZE ? EFBIG : mdb_env_set_mapsize(store->env, size);
+                if (code == 0)
+                        store->map_size = size;
+                else if (code != EFBIG)
+                        store->lost_map = true; /* LMDB has let go of the old one */
+        }
+        pthread_rwlock_unlock(&store->map_lock);
+        return code == 0 ? 0 : fail(store->path, code, "map more of", err);
+}
+
+/* Transactions. The map lock is held from begin() to end(). */
+
+static int begin(struct store *store, bool write, struct store_txn *ret, struct error *err) {
+        for (;;) {
+                struct store_txn txn = { .store = store };
+                size_t map_size;
+                int code;
+
+                pthread_rwlock_rdlock(&store->map_lock);
+                map_size = store->map_size;
+                code = store->lost_map ? ENOMEM
+                                       : mdb_txn_begin(store->env, NULL, write ? 0 : MDB_RDONLY, &txn.txn);
+                if (code == MDB_READERS_FULL && mdb_reader_check(store->env, NULL) == 0)
+                        code = mdb_txn_begin(store->env, NULL, MDB_RDONLY, &txn.txn);
+                if (code == 0) {
+                        *ret = txn;
+                        return 0;
+                }
+                pthread_rwlock_unlock(&store->map_lock);
+                if (code != MDB_MAP_RESIZED)
+                        return fail(store->path, code, write ? "write" : "read", err);
+                if (grow(store, map_size, false, err) < 0)
+                        return -1;
+        }
+}
+
+static void end(struct store_txn *txn) {
+        if (txn->txn)
+                mdb_txn_abort(txn->txn);
+        txn->txn = NULL;
+        pthread_rwlock_unlock(&txn->store->map_lock);
+}
+
+/*
+ * Without the lock file a writer does not know of us, and may use the pages of our view again two commits later. Such a
+ * view is not believed.
+ */
+static int still_there(const struct store_txn *txn, struct error *err) {
+        MDB_envinfo info;
+
+        if (!txn->store->unlocked)
+                return 0;
+        mdb_env_info(txn->store->env, &info);
+        if (info.me_last_txnid <= mdb_txn_id(txn->txn) + 1)
+                return 0;
+        return error_set(
+                err,
+                "the state file %s changed while it was read, and its folder cannot be written to so as "
+                "to hold it still: try again, or get write permission to the folder",
+                txn->store->path);
+}
+
+int store_read(struct store *store, store_body *body, void *context, struct error *err) {
+        struct store_txn txn;
+        int result;
+
+        if (begin(store, false, &txn, err) < 0)
+                return -1;
+        result = body(&txn, context, err);
+        if (still_there(&txn, err) < 0)
+                result = -1;
+        end(&txn);
+        return result;
+}
+
+/* A meta page that goes back in time shows by this: the number inside is not the transaction's own. */
+static int put_seal(struct store_txn *txn, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct form form = { 0 };
+        uint8_t *bytes;
+        size_t length;
+
+        form_add_number(&form, store_txn_number(txn));
+        if (form_pack(&form, arena, &bytes, &length, err) < 0)
+                return -1;
+        form_seal(bytes, length, (struct form_place){ database_names[STORE_META], STORE_SEAL_KEY });
+        return store_put(txn, STORE_META, STORE_SEAL_KEY, bytes, length, err);
+}
+
+static int commit(struct store_txn *txn, struct error *err) {
+        int code = mdb_txn_commit(txn->txn);
+
+        txn->txn = NULL;
+        if (code == MDB_MAP_FULL)
+                return GROW;
+        return code == 0 ? 0 : fail(txn->store->path, code, "write to", err);
+}
+
+static int attempt(struct store *store, store_body *body, void *context, size_t *ret_map_size,
+                   struct error *err) {
+        struct store_txn txn;
+        int result, committed = 0;
+
+        if (begin(store, true, &txn, err) < 0)
+                return -1;
+        *ret_map_size = store->map_size;
+        result = body(&txn, context, err);
+        if (result >= 0 && txn.changed && put_seal(&txn, err) < 0)
+                result = -1;
+        if (result >= 0)
+                committed = commit(&txn, err);
+        end(&txn);
+        if (txn.map_full)
+                return GROW;
+        return committed ? committed : result;
+}
+
+int store_write(struct store *store, store_body *body, void *context, struct error *err) {
+        struct error failure; /* an attempt may fail and the next succeed: `err` is untouched then */
+        int result;
+
+        if (store->read_only)
+                return error_set(err, "the state file %s was opened for reading only", store->path);
+        for (;;) {
+                size_t map_size;
+
+                result = attempt(store, body, context, &map_size, &failure);
+                if (result == GROW)
+                        result = grow(store, map_size, true, &failure) < 0 ? -1 : GROW;
+                if (result != GROW)
+                        break;
+        }
+        if (result < 0)
+                *err = failure;
+        return result;
+}
+
+uint64_t store_txn_number(const struct store_txn *txn) {
+        return mdb_txn_id(txn->txn);
+}
+
+/* Entries */
+
+static MDB_val key_of(const char *key) {
+        return (MDB_val){ .mv_size = strlen(key), .mv_data = (void *)(uintptr_t)key };
+}
+
+static int check_key(MDB_val key, struct error *err) {
+        if (key.mv_size >= 1 && key.mv_size <= STORE_KEY_MAX)
+                return 0;
+        return error_set(err, "a name of %zu bytes cannot be kept in the state", key.mv_size);
+}
+
+int store_get(struct store_txn *txn, enum store_database database, const char *key, struct slice *ret,
+              struct error *err) {
+        MDB_val name = key_of(key), value;
+        int code;
+
+        if (check_key(name, err) < 0)
+                return -1;
+        code = mdb_get(txn->txn, txn->store->databases[database], &name, &value);
+        if (code == MDB_NOTFOUND)
+                return 0;
+        if (code != 0)
+                return fail(txn->store->path, code, "read", err);
+        *ret = (struct slice){ value.mv_data, value.mv_size };
+        return 1;
+}
+
+static int changed(struct store_txn *txn, int code, struct error *err) {
+        if (code == 0) {
+                txn->changed = true;
+                return 0;
+        }
+        txn->map_full = code == MDB_MAP_FULL;
+        return fail(txn->store->path, code, "write to", err);
+}
+
+int store_put(struct store_txn *txn, enum store_database database, const char *key, const void *data,
+              size_t length, struct error *err) {
+        MDB_val name = key_of(key), value = { .mv_size = length, .mv_data = (void *)(uintptr_t)data };
+
+        if (check_key(name, err) < 0)
+                return -1;
+        return changed(txn, mdb_put(txn->txn, txn->store->databases[database], &name, &value, 0), err);
+}
+
+int store_delete(struct store_txn *txn, enum store_database database, const char *key, struct error *err) {
+        MDB_val name = key_of(key);
+        int code;
+
+        if (check_key(name, err) < 0)
+                return -1;
+        code = mdb_del(txn->txn, txn->store->databases[database], &name, NULL);
+        return code == MDB_NOTFOUND ? 0 : changed(txn, code, err);
+}
+
+int store_count(struct store_txn *txn, enum store_database database, size_t *ret, struct error *err) {
+        MDB_stat status;
+        int code = mdb_stat(txn->txn, txn->store->databases[database], &status);
+
+        if (code != 0)
+                return fail(txn->store->path, code, "read", err);
+        *ret = status.ms_entries;
+        return 0;
+}
+
+int store_cursor_open(struct store_txn *txn, enum store_database database, bool backwards,
+                      struct store_cursor **ret, struct error *err) {
+        struct store_cursor *cursor;
+        MDB_cursor *inner;
+        int code = mdb_cursor_open(txn->txn, txn->store->databases[database], &inner);
+
+        if (code != 0)
+                return fail(txn->store->path, code, "read", err);
+        cursor = calloc(1, sizeof(*cursor));
+        if (!cursor)
+                abort();
+        *cursor = (struct store_cursor){
+                .txn = txn,
+                .cursor = inner,
+                .database = database,
+                .backwards = backwards,
+        };
+        *ret = cursor;
+        return 0;
+}
+
+int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct slice *ret_value,
+                      struct error *err) {
+        MDB_cursor_op first = cursor->backwards ? MDB_LAST : MDB_FIRST;
+        MDB_cursor_op next = cursor->backwards ? MDB_PREV : MDB_NEXT;
+        MDB_val key, value;
+        int code = mdb_cursor_get(cursor->cursor, &key, &value, cursor->begun ? next : first);
+
+        if (code == MDB_NOTFOUND)
+                return 0;
+        if (code != 0)
+                return fail(cursor->txn->store->path, code, "read", err);
+        cursor->begun = true;
+        *ret_key = (struct slice){ key.mv_data, key.mv_size };
+        *ret_value = (struct slice){ value.mv_data, value.mv_size };
+        return 1;
+}
+
+void store_cursor_close(struct store_cursor **cursor) {
+        if (!*cursor)
+                return;
+        mdb_cursor_close((*cursor)->cursor);
+        free(*cursor);
+        *cursor = NULL;
+}
+
+int store_copy(struct store *store, int descriptor, struct error *err) {
+        int code;
+
+        pthread_rwlock_rdlock(&store->map_lock);
+        code = store->lost_map ? ENOMEM : mdb_env_copyfd2(store->env, descriptor, 0);
+        pthread_rwlock_unlock(&store->map_lock);
+        if (code == 0 && fsync(descriptor) < 0)
+                code = errno;
+        if (code == ENOSPC || code == EDQUOT)
+                return error_set(err, "no space left on the disk");
+        return code == 0 ? 0 : fail(store->path, code, "copy", err);
+}
+
+int store_check(struct store *store, struct error *err) {
+        const struct timespec pause = { .tv_nsec = 1000 * 1000 };
+        int descriptor, result = 1;
+
+        if (mdb_env_get_fd(store->env, &descriptor) != 0)
+                return error_set(err, "the state file %s is not open", store->path);
+        for (int attempts = 0; attempts < 1000 && result == 1; attempts++) {
+                struct store_txn txn;
+
+                if (attempts > 0)
+                        nanosleep(&pause, NULL);
+                if (begin(store, false, &txn, err) < 0)
+                        return -1;
+                result = pages_check_trees(descriptor, store->path, mdb_txn_id(txn.txn), err);
+                end(&txn);
+        }
+        if (result == 1)
+                return error_set(err, "the state file %s changes too fast to be checked: try again",
+                                 store->path);
+        return result;
+}
+
+/* Opening */
+
+static int check_head(struct store *store, size_t *ret_size, struct error *err) {
+        int descriptor DESCRIPTOR_CLEANUP = open(store->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+        if (descriptor < 0)
+                return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
+                                      "cannot open the state file %s: %s", store->path, strerror(errno));
+        return pages_check_head(descriptor, store->path, ret_size, err);
+}
+
+/* Keeps the lock file's pages from being made while LMDB writes to its map of them. */
+static int allocate_lock_file(const char *path, struct error *err) {
+        int descriptor DESCRIPTOR_CLEANUP =
+                open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, FILE_MODE);
+        int code = descriptor < 0 ? errno : 0;
+
+        if (code == 0)
+                code = posix_fallocate(descriptor, 0, LOCK_FILE_SIZE);
+        /* Some file systems cannot; what they do on a full disk is theirs. */
+        if (code == 0 || code == EOPNOTSUPP || code == EINVAL)
+                return 0;
+        return fail(path, code, "make the lock of", err);
+}
+
+static int make_env(struct store *store, size_t size, struct error *err) {
+        pthread_rwlockattr_t attributes;
+        int code;
+
+        /* Else a steady stream of readers could keep the map from growing for ever. */
+        pthread_rwlockattr_init(&attributes);
+        pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+        pthread_rwlock_init(&store->map_lock, &attributes);
+        pthread_rwlockattr_destroy(&attributes);
+        store->map_size = map_size_for(size + size / 2);
+        code = mdb_env_create(&store->env);
+        if (code == 0)
+                code = mdb_env_set_maxdbs(store->env, STORE_DATABASE_COUNT + 8);
+        if (code == 0)
+                code = mdb_env_set_maxreaders(store->env, READERS_MAX);
+        if (code == 0)
+                code = mdb_env_set_mapsize(store->env, store->map_size);
+        return code == 0 ? 0 : fail(store->path, code, "open", err);
+}
+
+/*
+ * LMDB's readers register in the lock file and so must write to it. Who may not (a read-only file system, no
+ * permission, a full disk) reads without (MDB_NOLOCK): there may be writers then, see still_there().
+ */
+static int open_env(struct store *store, const char *folder, enum store_mode mode, struct error *err) {
+        char *lock TEXT_CLEANUP = path_join(folder, STORE_LOCK_FILE);
+        unsigned flags = MDB_NOTLS | (mode == STORE_MODE_READ ? MDB_RDONLY : 0);
+        struct error failure;
+        int code;
+
+        if (allocate_lock_file(lock, &failure) < 0) {
+                if (mode != STORE_MODE_READ) {
+                        *err = failure;
+                        return -1;
+                }
+                flags |= MDB_NOLOCK;
+                store->unlocked = true;
+        }
+        code = mdb_env_open(store->env, *folder ? folder : ".", flags, FILE_MODE);
+        if (code != 0)
+                return fail(store->path, code, "open", err);
+        if (!store->unlocked)
+                mdb_reader_check(store->env, NULL);
+        return 0;
+}
+
+static int open_databases(struct store_txn *txn, bool create, struct error *err) {
+        for (int i = 0; i < STORE_DATABASE_COUNT; i++) {
+                int code = mdb_dbi_open(txn->txn, database_names[i], create ? MDB_CREATE : 0,
+                                        &txn->store->databases[i]);
+
+                if (code == MDB_NOTFOUND)
+                        return error_set(
+                                err,
+                                "the file %s is no state of Berth's (it has no database \"%s\"); " FORM_REMEDY,
+                                txn->store->path, database_names[i]);
+                if (code != 0)
+                        return fail(txn->store->path, code, "read", err);
+        }
+        return 0;
+}
+
+static int check_seal(struct store_txn *txn, struct error *err) {
+        struct slice value;
+        struct form form;
+        int found = store_get(txn, STORE_META, STORE_SEAL_KEY, &value, err);
+
+        if (found < 0)
+                return -1;
+        if (found == 0)
+                return error_set(err, "the file %s is no state of Berth's (it has no seal); " FORM_REMEDY,
+                                 txn->store->path);
+        if (form_parse(value.data, value.length,
+                       (struct form_place){ database_names[STORE_META], STORE_SEAL_KEY }, 1, 0, &form,
+                       err) < 0)
+                return error_context(err, "%s", txn->store->path);
+        if (form.numbers[0] != mdb_txn_id(txn->txn))
+                return error_set(
+                        err, "the state file %s is damaged (transaction %llu passes for %llu); " FORM_REMEDY,
+                        txn->store->path, (unsigned long long)form.numbers[0],
+                        (unsigned long long)mdb_txn_id(txn->txn));
+        return 0;
+}
+
+/* Handles made in a transaction stay only where it is committed, also one that reads. */
+static int open_existing(struct store *store, struct error *err) {
+        struct store_txn txn;
+        int result, code;
+
+        if (store_check(store, err) < 0 || begin(store, false, &txn, err) < 0)
+                return -1;
+        result = open_databases(&txn, false, err);
+        if (result == 0)
+                result = check_seal(&txn, err);
+        if (result == 0) {
+                code = mdb_txn_commit(txn.txn);
+                txn.txn = NULL;
+                if (code != 0)
+                        result = fail(store->path, code, "read", err);
+        }
+        end(&txn);
+        return result;
+}
+
+static int make_databases(struct store_txn *txn, void *context, struct error *err) {
+        (void)context;
+        txn->changed = true;
+        return open_databases(txn, true, err);
+}
+
+/* Whether this is the only store of this process on that file; the file is known by now. */
+static int enter(struct store *store, struct error *err) {
+        struct stat status;
+        struct store *other;
+
+        if (stat(store->path, &status) < 0)
+                return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
+                                      "cannot open the state file %s: %s", store->path, strerror(errno));
+        pthread_mutex_lock(&open_lock);
+        for (other = open_stores; other; other = other->next_open) {
+                if (other->device == status.st_dev && other->inode == status.st_ino)
+                        break;
+        }
+        if (!other) {
+                store->device = status.st_dev;
+                store->inode = status.st_ino;
+                store->next_open = open_stores;
+                open_stores = store;
+        }
+        pthread_mutex_unlock(&open_lock);
+        return other ? error_set(err, "the state file %s is open in this process already", store->path) : 0;
+}
+
+static void leave(struct store *store) {
+        pthread_mutex_lock(&open_lock);
+        for (struct store **link = &open_stores; *link; link = &(*link)->next_open) {
+                if (*link == store) {
+                        *link = store->next_open;
+                        break;
+                }
+        }
+        pthread_mutex_unlock(&open_lock);
+}
+
+static int open_store(struct store *store, const char *folder, enum store_mode mode, struct error *err) {
+        size_t size = 0;
+
+        /* Closing a file that the process has open elsewhere would drop that one's locks: enter() comes first. */
+        if (mode != STORE_MODE_NEW && (enter(store, err) < 0 || check_head(store, &size, err) < 0))
+                return -1;
+        if (make_env(store, size, err) < 0 || open_env(store, folder, mode, err) < 0)
+                return -1;
+        if (mode == STORE_MODE_NEW)
+                return store_write(store, make_databases, NULL, err);
+        return open_existing(store, err);
+}
+
+int store_open(const char *folder, enum store_mode mode, struct store **ret, struct error *err) {
+        struct store *store = calloc(1, sizeof(*store));
+
+        if (!store)
+                abort();
+        store->path = path_join(folder, STORE_DATA_FILE);
+        store->read_only = mode == STORE_MODE_READ;
+        if (open_store(store, folder, mode, err) < 0) {
+                store_close(store);
+                return -1;
+        }
+        *ret = store;
+        return 0;
+}
+
+void store_close(struct store *store) {
+        if (!store)
+                return;
+        if (store->env) {
+                mdb_env_close(store->env);
+                pthread_rwlock_destroy(&store->map_lock);
+        }
+        leave(store);
+        free(store->path);
+        free(store);
+}
