@@ -133,13 +133,9 @@ static const char *remedy(const struct provider *provider, const struct value *i
 }
 
 static void refuse(struct change *change, const char *message, const char *what_to_do, struct arena *arena) {
-        struct refusal *refusals = arena_array(arena, change->refusal_count + 1, sizeof(*refusals));
-
-        if (change->refusal_count)
-                memcpy(refusals, change->refusals, change->refusal_count * sizeof(*refusals));
-        refusals[change->refusal_count++] =
-                (struct refusal){ .id = "image-unusable", .message = message, .remedy = what_to_do };
-        change->refusals = refusals;
+        aws_refuse(change,
+                   (struct refusal){ .id = "image-unusable", .message = message, .remedy = what_to_do },
+                   arena);
 }
 
 /* Whether carrying out the change hands an image to Lambda. */
@@ -162,7 +158,7 @@ int environment_ask(struct provider *provider, struct change *change, struct are
         if (problem) {
                 const char *what_to_do = remedy(provider, image, problem, arena);
 
-                if (value_get_text(image, "digest") && tag)
+                if (value_get_text(image, "digest") && tag && !follows_tag(image))
                         what_to_do = arena_printf(arena,
                                                   "the environment is pinned to that digest: set follow: tag "
                                                   "once to take what the tag %s names now; or %s",

@@ -469,40 +469,15 @@ static const struct value *observed_tags(const struct change *change) {
         return value_get(change->observed->spec, "tags");
 }
 
-/* Of `from`, the tags that `than` does not have with the same text; `keys_only`: does not have at all. */
-static struct value *tags_beyond(const struct value *from, const struct value *than, bool keys_only,
-                                 struct arena *arena) {
-        struct value *tags = value_new_map(arena);
-
-        for (uint32_t i = 0; from && from->type == VALUE_MAP && i < from->count; i++) {
-                const struct value *other = value_get(than, from->members[i].name);
-
-                if (other && (keys_only || value_equal(&from->members[i].value, other, NULL)))
-                        continue;
-                value_set(arena, tags, from->members[i].name, from->members[i].value);
-        }
-        return tags;
-}
-
-static bool any_tag_beyond(const struct value *from, const struct value *than, bool keys_only) {
-        for (uint32_t i = 0; from && from->type == VALUE_MAP && i < from->count; i++) {
-                const struct value *other = value_get(than, from->members[i].name);
-
-                if (!other || (!keys_only && !value_equal(&from->members[i].value, other, NULL)))
-                        return true;
-        }
-        return false;
-}
-
 static bool needs_tag(const struct change *change) {
         return mends(change) &&
-               any_tag_beyond(value_get(change->desired, "tags"), observed_tags(change), false);
+               aws_any_tag_beyond(value_get(change->desired, "tags"), observed_tags(change), false);
 }
 
 static int run_tag(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
-        const struct value *tags = tags_beyond(value_get(turn->change->desired, "tags"),
-                                               observed_tags(turn->change), false, arena);
+        const struct value *tags = aws_tags_beyond(value_get(turn->change->desired, "tags"),
+                                                   observed_tags(turn->change), false, arena);
         struct aws_request request = lambda_tag_resource(arn_of(turn), tags, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = call(turn, &request, &response, turn->err);
@@ -513,13 +488,13 @@ static int run_tag(struct stage_turn *turn) {
 /* The observed tags are only those that we desire or once put there. */
 static bool needs_untag(const struct change *change) {
         return mends(change) &&
-               any_tag_beyond(observed_tags(change), value_get(change->desired, "tags"), true);
+               aws_any_tag_beyond(observed_tags(change), value_get(change->desired, "tags"), true);
 }
 
 static int run_untag(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
-        const struct value *keys = tags_beyond(observed_tags(turn->change),
-                                               value_get(turn->change->desired, "tags"), true, arena);
+        const struct value *keys = aws_tags_beyond(observed_tags(turn->change),
+                                                   value_get(turn->change->desired, "tags"), true, arena);
         uint32_t from = (uint32_t)value_get_integer(turn->progress->data, "untagged", 0);
         struct aws_request request = lambda_untag_resource(arn_of(turn), keys, &from, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;

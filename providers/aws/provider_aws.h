@@ -13,22 +13,25 @@
 #include <stdatomic.h>
 
 struct provider {
-        struct arena *arena;         /* for the provider's life; only identify and observe may allocate in it */
+        struct arena *arena; /* for the provider's life; only identify and observe may allocate in it */
         struct aws_client *client;
-        const struct value *stack;   /* the Stack's spec */
+        const struct value *stack; /* the Stack's spec */
         const char *stack_name;
-        const char *prefix;          /* namePrefix */
+        const char *prefix; /* namePrefix */
         const char *region;
         const char *partition;
-        const char *account;         /* from identify; NULL before (desire and cost then leave names out) */
-        const char *bucket;          /* "{prefix}-workspaces-{account}-{region}"; NULL before identify */
-        const char *execution_role;  /* ARN: the Stack's executionRole, or the managed role's; NULL before identify */
+        const char *account; /* from identify; NULL before (desire and cost then leave names out) */
+        const char *bucket;  /* "{prefix}-workspaces-{account}-{region}"; NULL before identify */
+        const char *
+                execution_role; /* ARN: the Stack's executionRole, or the managed role's; NULL before identify */
         bool manages_role;
-        bool manages_bucket;         /* createBucket */
+        bool manages_bucket;            /* createBucket */
         pthread_mutex_t lifecycle_lock; /* guards the next one; held for moments only */
-        const struct change *lifecycle_holder; /* the change that is writing the bucket's lifecycle document, or NULL */
-        bool bucket_in_use;          /* ask() for the Stack's deletion found what is not Berth's; owned by stack_delete.c */
-        struct binding_listing *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */
+        const struct change
+                *lifecycle_holder; /* the change that is writing the bucket's lifecycle document, or NULL */
+        bool bucket_in_use; /* ask() for the Stack's deletion found what is not Berth's; owned by stack_delete.c */
+        struct binding_listing
+                *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */
         /* How long functions lately took to become ready once created, and once updated (ms, 0: not known yet). */
         atomic_llong usual_wait_ms[2];
 };
@@ -41,7 +44,8 @@ extern const struct kind_ops aws_agent_ops;            /* binding.c */
 extern const struct kind_ops aws_swarm_ops;            /* binding.c */
 
 /* The tags of everything Berth makes: the Stack's `tags`, berth:stack, berth:kind, berth:name. A map of texts. */
-struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name, struct arena *arena);
+struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,
+                           struct arena *arena);
 /* From a resource's tags (a map of texts): whose it is. *ret_owner as in struct observation. */
 enum ownership aws_ownership(const struct provider *provider, const struct value *tags, struct arena *arena,
                              const char **ret_owner);
@@ -49,7 +53,18 @@ enum ownership aws_ownership(const struct provider *provider, const struct value
  * Of observed tags, those that are ours to compare: every key in `desired` or `recorded`; somebody else's are left
  * out. A map of texts.
  */
-struct value *aws_tags_of_ours(const struct value *observed, const struct value *desired, const struct value *recorded,
-                               struct arena *arena);
+struct value *aws_tags_of_ours(const struct value *observed, const struct value *desired,
+                               const struct value *recorded, struct arena *arena);
+/*
+ * Of `from`, the tags that `than` does not have with the same text; with `keys_only`, those that it does not have at
+ * all. Desired beyond observed is what has to be put there; observed (of ours) beyond desired, keys only, is what has
+ * to go.
+ */
+struct value *aws_tags_beyond(const struct value *from, const struct value *than, bool keys_only,
+                              struct arena *arena);
+bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool keys_only);
+
+/* Adds a refusal to the change; the texts must live in the arena or be static. */
+void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena);
 
 #endif

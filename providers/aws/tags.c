@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose a resource is: the tags that Berth puts on everything it makes. */
+/* What the kinds share: whose a resource is, by the tags that Berth puts on everything it makes; refusals. */
 #include "providers/aws/provider_aws.h"
 
 #include <string.h>
@@ -45,4 +45,38 @@ struct value *aws_tags_of_ours(const struct value *observed, const struct value 
                         value_set(arena, tags, tag->name, tag->value);
         }
         return tags;
+}
+
+static bool is_beyond(const struct member *tag, const struct value *than, bool keys_only) {
+        const struct value *other = value_get(than, tag->name);
+
+        return !other || (!keys_only && !value_equal(&tag->value, other, NULL));
+}
+
+struct value *aws_tags_beyond(const struct value *from, const struct value *than, bool keys_only,
+                              struct arena *arena) {
+        struct value *tags = value_new_map(arena);
+
+        for (uint32_t i = 0; from && from->type == VALUE_MAP && i < from->count; i++) {
+                if (is_beyond(&from->members[i], than, keys_only))
+                        value_set(arena, tags, from->members[i].name, from->members[i].value);
+        }
+        return tags;
+}
+
+bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool keys_only) {
+        for (uint32_t i = 0; from && from->type == VALUE_MAP && i < from->count; i++) {
+                if (is_beyond(&from->members[i], than, keys_only))
+                        return true;
+        }
+        return false;
+}
+
+void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena) {
+        struct refusal *refusals = arena_array(arena, change->refusal_count + 1, sizeof(*refusals));
+
+        if (change->refusal_count)
+                memcpy(refusals, change->refusals, change->refusal_count * sizeof(*refusals));
+        refusals[change->refusal_count++] = refusal;
+        change->refusals = refusals;
 }
