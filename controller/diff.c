@@ -61,8 +61,12 @@ static void compare_field(struct walk *walk, const char *path, const struct valu
                 walk_maps(walk, path, desired, is_map(recorded) ? recorded : NULL, observed);
                 return;
         }
-        if (diff_path_in(path, walk->args->recorded_only))
+        if (diff_path_in(path, walk->args->recorded_only)) {
+                /* Never applied, and not to be seen: nothing says that it differs. */
+                if (!walk->args->recorded)
+                        return;
                 before = recorded;
+        }
         if (!value_equal(desired, before, walk->args->key))
                 add_change(walk, path, before, desired);
 }

@@ -94,11 +94,14 @@ int planning_select(struct planning *planning, struct error *err) {
                         follow_needs(planning, &plan->subjects[i], wanted);
         }
         for (size_t i = 0; i < plan->subject_count; i++) {
-                struct subject *subject = &plan->subjects[i];
+                const struct subject *subject = &plan->subjects[i];
 
-                if (!wanted[i] || matches_any(subject->address, args->excludes, args->exclude_count) ||
-                    needs_excluded(planning, subject))
-                        subject->change = NULL;
+                wanted[i] = wanted[i] && !matches_any(subject->address, args->excludes, args->exclude_count) &&
+                            !needs_excluded(planning, subject);
+        }
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                if (!wanted[i])
+                        plan->subjects[i].change = NULL;
         }
         return 0;
 }

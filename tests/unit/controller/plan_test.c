@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdarg.h>
+#include <pthread.h>
+
+#include "world.h"
+
+#define STACK "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: lab}\nspec: {guards: {maxDeletes: 4}}\n---\n"
+#define ENVIRONMENT(name, more)                                                                  \
+        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: " name "}\nspec: {image: {prebuilt: python}" more "}\n---\n"
+#define AGENT(name, environment)                                                                 \
+        "apiVersion: berth/v1\nkind: Agent\nmetadata: {name: " name "}\nspec: {type: general, environment: " environment "}\n---\n"
+#define SWARM(name, agents, environment)                                                         \
+        "apiVersion: berth/v1\nkind: Swarm\nmetadata: {name: " name "}\nspec: {agents: [" agents "], environment: " environment "}\n---\n"
+#define LAB STACK ENVIRONMENT("a", "") ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a")
+
+static int set_up(void **state) {
+        struct bench *bench = calloc(1, sizeof(*bench));
+
+        assert_non_null(bench);
+        bench_open(bench);
+        *state = bench;
+        return 0;
+}
+
+static int tear_down(void **state) {
+        bench_close(*state);
+        free(*state);
+        return 0;
+}
+
+static void expect_line(const struct bench *bench, const char *line) {
+        assert_string_equal(bench_line(bench), line);
+}
+
+static void test_create_then_nothing(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, LAB);
+        expect_line(bench, "create Stack/lab; create Environment/a; create Environment/b; create Agent/x; create Agent/y; "
+                           "create Swarm/s");
+        assert_int_equal(bench->result.done, 6);
+        assert_int_equal(world.count, 6);
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "");
+        assert_int_equal(bench->plan.summary.unchanged, 6);
+        /* What did not move is not read again. */
+        world.reads = 0;
+        bench_must_plan(bench, LAB);
+        assert_int_equal(world.reads, 0);
+}
+
+static void test_order_of_an_apply(void **state) {
+        struct bench *bench = *state;
+        const char *environment, *agent;
+
+        bench_apply(bench, LAB);
+        environment = strstr(world.log, "create Environment/a");
+        agent = strstr(world.log, "create Agent/x");
+        assert_true(strncmp(world.log, "create Stack/lab", 16) == 0);
+        assert_non_null(environment);
+        assert_non_null(agent);
+        assert_true(environment < agent);
+}
+
+static void test_one_field(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, LAB);
+        bench_apply(bench, STACK ENVIRONMENT("a", ", memoryMB: 4096") ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b")
+                                   SWARM("s", "x", "a"));
+        expect_line(bench, "update Environment/a(memoryMB)");
+        assert_string_equal(world.log, "update Environment/a");
+}
+
+static void test_drift(void **state) {
+        struct bench *bench = *state;
+        json_t *spec;
+
+        bench_apply(bench, LAB);
+        spec = json_deep_copy(world_find("Environment/a")->spec);
+        json_object_set_new(spec, "memoryMB", json_integer(3000));
+        json_object_set_new(spec, "somebodyElses", json_integer(1));
+        world_put("Environment/a", spec);
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "update Environment/a(memoryMB)");
+        assert_int_equal(bench->plan.drift_count, 1);
+        assert_string_equal(bench->plan.drifts[0].fields[0].path, "memoryMB");
+        assert_int_equal(bench->plan.drifts[0].fields[0].before->integer, 2048);
+        assert_int_equal(bench->plan.drifts[0].fields[0].after->integer, 3000);
+        bench_apply(bench, LAB);
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "");
+        assert_int_equal(json_integer_value(json_object_get(world_find("Environment/a")->spec, "memoryMB")), 2048);
+}
+
+static void test_deleted_by_somebody_else(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, LAB);
+        world_remove("Environment/a");
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "create Environment/a");
+        assert_non_null(bench->plan.changes[0]->reason);
+}
+
+static void test_dependents_guard(void **state) {
+        struct bench *bench = *state;
+        const struct change *change;
+
+        bench_apply(bench, LAB);
+        /* Manifests still refer to it. */
+        bench_must_plan(bench, STACK ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a"));
+        expect_line(bench, "delete Environment/a !has-dependents");
+        change = bench->plan.changes[0];
+        assert_int_equal(change->refusals[0].dependent_count, 2);
+        assert_string_equal(change->refusals[0].dependents[0], "Agent/x");
+        assert_string_equal(change->refusals[0].dependents[1], "Swarm/s");
+        /* Re-pointed in the same plan: agents first, the environment last. */
+        bench_apply(bench, STACK ENVIRONMENT("b", "") AGENT("x", "b") AGENT("y", "b") SWARM("s", "x", "b"));
+        expect_line(bench, "update Agent/x(environment); update Swarm/s(environment); delete Environment/a");
+        assert_string_equal(strrchr(world.log, ';'), "; delete Environment/a");
+        /* Left out of the plan, a dependent still guards. */
+        bench->args.targets = (const char *const[]){ "Environment/b" };
+        bench->args.target_count = 1;
+        bench_must_plan(bench, STACK);
+        expect_line(bench, "delete Environment/b !has-dependents");
+}
+
+static void test_a_reference_to_nothing_is_an_error(void **state) {
+        struct bench *bench = *state;
+        struct error err;
+
+        assert_int_equal(bench_plan(bench, STACK AGENT("x", "nowhere"), &err), -1);
+        assert_int_equal(err.kind, ERROR_DIAGNOSED);
+}
+
+static void test_protection_outlives_the_manifest(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, STACK ENVIRONMENT("a", ", protect: true"));
+        bench_must_plan(bench, STACK);
+        expect_line(bench, "delete Environment/a !protected");
+        bench->args.allowances = &(struct allowance){ "protected", "Environment/b" };
+        bench->args.allowance_count = 1;
+        bench_must_plan(bench, STACK);
+        expect_line(bench, "delete Environment/a !protected");
+        bench->args.allowances = &(struct allowance){ "protected", "Environment/a" };
+        bench_must_plan(bench, STACK);
+        expect_line(bench, "delete Environment/a");
+        bench->args.allowance_count = 0;
+        bench_apply(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "update Environment/a(protect)");
+        bench_must_plan(bench, STACK);
+        expect_line(bench, "delete Environment/a");
+}
+
+static void test_mass_deletion(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, LAB);
+        bench_must_plan(bench, STACK);
+        assert_int_equal(bench->plan.refusal_count, 1);
+        assert_string_equal(bench->plan.refusals[0].id, "mass-delete");
+        bench->args.destroy = true;
+        bench_must_plan(bench, LAB);
+        assert_int_equal(bench->plan.refusal_count, 0);
+        expect_line(bench, "delete Swarm/s; delete Agent/y; delete Agent/x; delete Environment/b; delete Environment/a; "
+                           "delete Stack/lab");
+}
+
+static void test_destroy(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, LAB);
+        bench->args.destroy = true;
+        bench_apply(bench, LAB);
+        assert_int_equal(world.count, 0);
+        assert_string_equal(strrchr(world.log, ';'), "; delete Stack/lab");
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "");
+}
+
+static void test_foreign_resources(void **state) {
+        struct bench *bench = *state;
+
+        world_put("Environment/a", json_pack("{s:i}", "memoryMB", 1))->ownership = OWNER_OTHER;
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "create Stack/lab; adopt Environment/a !not-owned");
+        world_find("Environment/a")->ownership = OWNER_NONE;
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "create Stack/lab; adopt Environment/a !not-owned");
+        world_find("Environment/a")->ownership = OWNER_SELF;
+        world_find("Environment/a")->revision++;
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "create Stack/lab; adopt Environment/a");
+}
+
+static void test_replacement(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, STACK ENVIRONMENT("a", ""));
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ", tenantIsolation: true"));
+        expect_line(bench, "replace Environment/a !needs-replacement");
+        world_find("Environment/a")->health = HEALTH_FAILED;
+        world_find("Environment/a")->revision++;
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "replace Environment/a");
+        assert_non_null(strstr(bench->plan.changes[0]->reason, "it broke"));
+}
+
+static void test_wrong_account(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, STACK ENVIRONMENT("a", ""));
+        world.account = "222222222222";
+        world.reads = 0;
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ", memoryMB: 4096"));
+        expect_line(bench, "!wrong-account ");
+        assert_int_equal(world.reads, 0);
+}
+
+static void test_another_stacks_state(void **state) {
+        struct bench *bench = *state;
+        struct error err;
+
+        bench_apply(bench, STACK);
+        assert_int_equal(bench_plan(bench, "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: other}\nspec: {}\n", &err), -1);
+        assert_non_null(strstr(err.message, "belongs to the stack \"lab\""));
+}
+
+static void test_failures_are_taken_up_again(void **state) {
+        struct bench *bench = *state;
+
+        strcpy(world.fail_at, "Environment/a");
+        bench_apply(bench, LAB);
+        assert_int_equal(bench->result.failed, 1);
+        assert_int_equal(bench->result.skipped, 2); /* the agent and the swarm on it */
+        world.fail_at[0] = '\0';
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "create Agent/x; create Swarm/s");
+        bench_apply(bench, LAB);
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "");
+
+        /* A failed update: what the manifest no longer sets must still be undone later. */
+        bench_apply(bench, STACK ENVIRONMENT("a", ", variables: {OLD: '1'}") ENVIRONMENT("b", "") AGENT("x", "a")
+                                   AGENT("y", "b") SWARM("s", "x", "a"));
+        strcpy(world.fail_at, "Environment/a");
+        bench_apply(bench, LAB);
+        assert_int_equal(bench->result.failed, 1);
+        json_object_set_new(world_put("Environment/a", json_deep_copy(world_find("Environment/a")->spec))->spec, "variables",
+                            json_pack("{s:s}", "OLD", "1"));
+        world.fail_at[0] = '\0';
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "update Environment/a(variables.OLD)");
+}
+
+static void test_a_run_that_died(void **state) {
+        struct bench *bench = *state;
+        struct journal_entry entry = { .run = 1, .address = "Environment/a", .action = "create", .stage = 0 };
+        struct state_op op = { .type = STATE_JOURNAL_BEGIN, .journal = &entry };
+        struct error err;
+
+        /* It died after its call and before its record: the thing exists, the state has only the intent. */
+        bench_apply(bench, STACK);
+        assert_int_equal(state_commit(bench->state, &op, 1, &err), 0);
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        world_put("Environment/a", value_to_json(plan_subject(&bench->plan, "Environment/a")->wish, NULL));
+        bench_apply(bench, STACK ENVIRONMENT("a", ""));
+        assert_string_equal(world.log, "");
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "");
+
+        /* The same, with the manifest gone in the meantime. */
+        entry.address = "Environment/z";
+        assert_int_equal(state_commit(bench->state, &op, 1, &err), 0);
+        world_put("Environment/z", json_pack("{s:i}", "memoryMB", 1));
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "delete Environment/z");
+        bench_apply(bench, STACK ENVIRONMENT("a", ""));
+        assert_null(world_find("Environment/z"));
+}
+
+static void test_target_and_exclude(void **state) {
+        struct bench *bench = *state;
+        struct error err;
+
+        bench->args.targets = (const char *const[]){ "Agent/x" };
+        bench->args.target_count = 1;
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "create Stack/lab; create Environment/a; create Agent/x");
+        bench->args.targets = (const char *const[]){ "Environment/*" };
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "create Stack/lab; create Environment/a; create Environment/b");
+        bench->args.targets = (const char *const[]){ "Agent/xx" };
+        assert_int_equal(bench_plan(bench, LAB, &err), -1);
+        assert_non_null(strstr(err.message, "did you mean Agent/x"));
+        bench->args.target_count = 0;
+        bench->args.excludes = (const char *const[]){ "Environment/a" };
+        bench->args.exclude_count = 1;
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "create Stack/lab; create Environment/b; create Agent/y");
+}
+
+static void test_history(void **state) {
+        struct bench *bench = *state;
+        struct history_entry *history;
+        struct error err;
+        size_t count;
+
+        strcpy(world.fail_at, "Environment/a");
+        bench_apply(bench, LAB);
+        assert_int_equal(state_load_history(bench->state, 0, bench->arena, &history, &count, &err), 0);
+        assert_int_equal(count, 1);
+        assert_string_equal(history[0].command, "apply");
+        assert_string_equal(history[0].outcome, "failed");
+        assert_int_equal(value_get(history[0].detail, "changes")->count, 6);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+        const struct CMUnitTest tests[] = {
+                TEST(test_create_then_nothing),
+                TEST(test_order_of_an_apply),
+                TEST(test_one_field),
+                TEST(test_drift),
+                TEST(test_deleted_by_somebody_else),
+                TEST(test_dependents_guard),
+                TEST(test_a_reference_to_nothing_is_an_error),
+                TEST(test_protection_outlives_the_manifest),
+                TEST(test_mass_deletion),
+                TEST(test_destroy),
+                TEST(test_foreign_resources),
+                TEST(test_replacement),
+                TEST(test_wrong_account),
+                TEST(test_another_stacks_state),
+                TEST(test_failures_are_taken_up_again),
+                TEST(test_a_run_that_died),
+                TEST(test_target_and_exclude),
+                TEST(test_history),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
