@@ -24,13 +24,25 @@ struct arena {
         size_t total;
 };
 
+/* Under AddressSanitizer each piece is a block of its own, so that a write beyond it is seen. */
+#if defined(__SANITIZE_ADDRESS__)
+#define ONE_BLOCK_EACH 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ONE_BLOCK_EACH 1
+#endif
+#endif
+#ifndef ONE_BLOCK_EACH
+#define ONE_BLOCK_EACH 0
+#endif
+
 static struct block *add_block(struct arena *arena, size_t at_least) {
         size_t size = arena->head ? arena->head->size * 2 : FIRST_BLOCK;
         struct block *block;
 
         if (size > LARGEST_BLOCK)
                 size = LARGEST_BLOCK;
-        if (size < at_least)
+        if (size < at_least || ONE_BLOCK_EACH)
                 size = at_least;
         block = calloc(1, sizeof(*block) + size);
         if (!block)

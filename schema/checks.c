@@ -11,41 +11,6 @@
 #define VARIABLES_SIZE_MAX 4096U
 #define IA_DAYS_MIN 30
 
-/* Set by Lambda itself; CreateFunction refuses them (Lambda's developer guide, "Defined runtime environment variables"). */
-static const char *const reserved_variables[] = {
-        "AWS_ACCESS_KEY",
-        "AWS_ACCESS_KEY_ID",
-        "AWS_DEFAULT_REGION",
-        "AWS_EXECUTION_ENV",
-        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
-        "AWS_LAMBDA_FUNCTION_NAME",
-        "AWS_LAMBDA_FUNCTION_VERSION",
-        "AWS_LAMBDA_INITIALIZATION_TYPE",
-        "AWS_LAMBDA_LOG_GROUP_NAME",
-        "AWS_LAMBDA_LOG_STREAM_NAME",
-        "AWS_LAMBDA_MAX_CONCURRENCY",
-        "AWS_LAMBDA_METADATA_API",
-        "AWS_LAMBDA_METADATA_TOKEN",
-        "AWS_LAMBDA_RUNTIME_API",
-        "AWS_REGION",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN",
-        "LAMBDA_RUNTIME_DIR",
-        "LAMBDA_TASK_ROOT",
-        "_HANDLER",
-        "_X_AMZN_TRACE_ID",
-};
-
-static bool is_reserved(const char *name) {
-        if (name[0] != 'A' && name[0] != 'L' && name[0] != '_')
-                return false;
-        for (size_t i = 0; i < sizeof(reserved_variables) / sizeof(reserved_variables[0]); i++) {
-                if (strcmp(name, reserved_variables[i]) == 0)
-                        return true;
-        }
-        return false;
-}
-
 /* Lambda measures the variables as the JSON object that they are sent as. */
 static size_t json_size(const char *text) {
         size_t size = 2;
@@ -65,20 +30,33 @@ const struct value *typed_member(const struct value *map, const char *name, enum
         return value && value->type == type ? value : NULL;
 }
 
+/* ECR's own pattern lets the host of a registry through. */
+static void check_repository(struct loading *loading, const struct value *image) {
+        const struct value *repository = typed_member(image, "repository", VALUE_TEXT);
+
+        if (repository && strstr(repository->text, ".amazonaws.com"))
+                problem_error(loading, place_of(repository),
+                              "the registry is the stack's own account and region; name the repository alone",
+                              "repository must not name a registry, found \"%s\"", repository->text);
+}
+
+static void check_image(struct loading *loading, const struct draft *draft) {
+        check_repository(loading, draft->resource.spec);
+}
+
 static void check_environment(struct loading *loading, const struct draft *draft) {
         const struct value *variables = typed_member(draft->resource.spec, "variables", VALUE_MAP);
         size_t size = 2;
 
+        check_repository(loading, value_get(draft->resource.spec, "image"));
         for (uint32_t i = 0; variables && i < variables->count; i++) {
                 const struct member *member = &variables->members[i];
 
-                if (is_reserved(member->name))
-                        problem_error(loading, place_of_key(member), NULL,
-                                      "%s is reserved: AWS Lambda sets it itself", member->name);
                 size += json_size(member->name) + 1 + json_size(value_text_of(&member->value)) + (i > 0);
         }
         if (variables && size > VARIABLES_SIZE_MAX)
-                problem_error(loading, place_of(variables), "keep large texts in a file of the image or in S3",
+                problem_error(loading, place_of(variables),
+                              "keep large texts in a file of the image or in S3",
                               "the variables take %zu bytes together, AWS Lambda allows %u", size,
                               VARIABLES_SIZE_MAX);
 }
@@ -103,8 +81,8 @@ static void check_bounds(struct loading *loading, const struct value *spec, cons
         const struct value *otherwise = typed_member(bounds, "default", VALUE_INTEGER);
 
         if (least && most && least->integer > most->integer) {
-                problem_error(loading, place_of(most), NULL, "%s.max is %" PRId64 ", less than min, %" PRId64, name,
-                              most->integer, least->integer);
+                problem_error(loading, place_of(most), NULL, "%s.max is %" PRId64 ", less than min, %" PRId64,
+                              name, most->integer, least->integer);
                 return;
         }
         if (otherwise && least && otherwise->integer < least->integer)
@@ -160,8 +138,9 @@ static void check_names_once(struct loading *loading, const struct value *list) 
         qsort(sorted, list->count, sizeof(const struct value *), compare_items);
         for (uint32_t i = 1; i < list->count; i++) {
                 if (strcmp(sorted[i - 1]->text, sorted[i]->text) == 0)
-                        problem_error(loading, place_of(sorted[i]), NULL, "%.100s is named twice, first on line %u",
-                                      sorted[i]->text, sorted[i - 1]->line);
+                        problem_error(loading, place_of(sorted[i]), NULL,
+                                      "%.100s is named twice, first on line %u", sorted[i]->text,
+                                      sorted[i - 1]->line);
         }
         free(sorted);
 }
@@ -184,28 +163,33 @@ static size_t depth_of_class(const struct kind *kind, const char *storage_class)
         return depth;
 }
 
-static void check_transition_pair(struct loading *loading, const struct kind *kind, const struct value *before,
-                                  const struct value *after) {
-        const char *from = value_get_text(before, "storageClass"), *to = value_get_text(after, "storageClass");
-        const struct value *from_days = value_get(before, "afterDays"), *to_days = value_get(after, "afterDays");
+static void check_transition_pair(struct loading *loading, const struct kind *kind,
+                                  const struct value *before, const struct value *after) {
+        const char *from = value_get_text(before, "storageClass"),
+                   *to = value_get_text(after, "storageClass");
+        const struct value *from_days = value_get(before, "afterDays"),
+                           *to_days = value_get(after, "afterDays");
 
         if (depth_of_class(kind, to) <= depth_of_class(kind, from))
-                problem_error(loading, place_of(value_get(after, "storageClass")),
-                              "the order is STANDARD_IA, INTELLIGENT_TIERING, ONEZONE_IA, GLACIER_IR, GLACIER, "
-                              "DEEP_ARCHIVE",
-                              "S3 moves nothing from %s to %s", from, to);
+                problem_error(
+                        loading, place_of(value_get(after, "storageClass")),
+                        "the order is STANDARD_IA, INTELLIGENT_TIERING, ONEZONE_IA, GLACIER_IR, GLACIER, "
+                        "DEEP_ARCHIVE",
+                        "S3 moves nothing from %s to %s", from, to);
         if (to_days->integer <= from_days->integer)
                 problem_error(loading, place_of(to_days), NULL,
                               "afterDays is %" PRId64 ", not after the transition before it, %" PRId64,
                               to_days->integer, from_days->integer);
         else if (is_infrequent_access(from) && to_days->integer - from_days->integer < IA_DAYS_MIN)
-                problem_error(loading, place_of(to_days), NULL,
-                              "S3 keeps files in %s for %d days before it moves them on: afterDays must be at least %" PRId64
-                              ", found %" PRId64,
-                              from, IA_DAYS_MIN, from_days->integer + IA_DAYS_MIN, to_days->integer);
+                problem_error(
+                        loading, place_of(to_days), NULL,
+                        "S3 keeps files in %s for %d days before it moves them on: afterDays must be at least %" PRId64
+                        ", found %" PRId64,
+                        from, IA_DAYS_MIN, from_days->integer + IA_DAYS_MIN, to_days->integer);
 }
 
-static void check_transitions(struct loading *loading, const struct draft *draft, const struct value *transitions) {
+static void check_transitions(struct loading *loading, const struct draft *draft,
+                              const struct value *transitions) {
         for (uint32_t i = 0; i < transitions->count; i++) {
                 const struct value *transition = &transitions->items[i];
                 const char *storage_class = value_get_text(transition, "storageClass");
@@ -216,7 +200,8 @@ static void check_transitions(struct loading *loading, const struct draft *draft
                                       "S3 moves files to %s after %d days at the earliest, found %" PRId64,
                                       storage_class, IA_DAYS_MIN, days->integer);
                 if (i > 0)
-                        check_transition_pair(loading, draft->resource.kind, &transitions->items[i - 1], transition);
+                        check_transition_pair(loading, draft->resource.kind, &transitions->items[i - 1],
+                                              transition);
         }
 }
 
@@ -229,26 +214,30 @@ static void check_workspace_policy(struct loading *loading, const struct draft *
 
         check_names_once(loading, typed_member(selector, "environments", VALUE_LIST));
         if (abort_days && selector && !value_get(selector, "all"))
-                problem_error(loading, place_of(abort_days), "put it into a policy with selector {all: true}",
-                              "abortIncompleteUploadDays needs selector {all: true}: unfinished uploads have no tags "
-                              "to select by");
+                problem_error(
+                        loading, place_of(abort_days), "put it into a policy with selector {all: true}",
+                        "abortIncompleteUploadDays needs selector {all: true}: unfinished uploads have no tags "
+                        "to select by");
         if (!transitions || transitions->count == 0)
                 return;
         check_transitions(loading, draft, transitions);
         if (expire) {
-                const struct value *last = value_get(&transitions->items[transitions->count - 1], "afterDays");
+                const struct value *last =
+                        value_get(&transitions->items[transitions->count - 1], "afterDays");
 
                 if (expire->integer <= last->integer)
                         problem_error(loading, place_of(expire), NULL,
-                                      "expireAfterDays is %" PRId64 ", not after the last transition, %" PRId64,
+                                      "expireAfterDays is %" PRId64
+                                      ", not after the last transition, %" PRId64,
                                       expire->integer, last->integer);
         }
 }
 
 void check_draft(struct loading *loading, const struct draft *draft) {
-        static void (*const checks[KIND_COUNT])(struct loading *loading, const struct draft *draft) = {
+        static void (*const checks[KIND_COUNT])(struct loading * loading, const struct draft *draft) = {
                 [KIND_STACK] = check_stack,
                 [KIND_RESOURCE_RANGE] = check_resource_range,
+                [KIND_IMAGE] = check_image,
                 [KIND_ENVIRONMENT] = check_environment,
                 [KIND_WORKSPACE_POLICY] = check_workspace_policy,
                 [KIND_AGENT] = check_agent,

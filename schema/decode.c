@@ -21,8 +21,8 @@ static void append_path(struct strbuf *path, const struct frame *frame) {
                 if (path->length > 0)
                         strbuf_append_char(path, '.');
                 strbuf_append(path, frame->name);
-        } else {
-                strbuf_printf(path, "[%u]", frame->index);
+        } else if (frame->index > 0) {
+                strbuf_printf(path, "[%u]", frame->index - 1);
         }
 }
 
@@ -50,8 +50,9 @@ static struct value positioned(const struct decoder *decoder, const struct node 
 
 static void wrong_type(const struct decoder *decoder, const struct field *field, const struct node *node,
                        const struct frame *frame) {
-        problem_error(decoder->loading, decode_place(decoder, node), field_type_hint(decoder->loading, field, node),
-                      "%s must be %s, found %s", decode_path(decoder, frame), field_type_phrase(field),
+        problem_error(decoder->loading, decode_place(decoder, node),
+                      field_type_hint(decoder->loading, field, node), "%s must be %s, found %s",
+                      decode_path(decoder, frame), field_type_phrase(field),
                       node_phrase(decoder->loading, node));
 }
 
@@ -82,7 +83,7 @@ static bool is_allowed_integer(const struct field *field, int64_t integer) {
                 return false;
         }
         return (field->minimum == 0 && field->maximum == 0) ||
-                (integer >= field->minimum && integer <= field->maximum);
+               (integer >= field->minimum && integer <= field->maximum);
 }
 
 static bool decode_integer(const struct decoder *decoder, const struct field *field, const struct node *node,
@@ -95,9 +96,9 @@ static bool decode_integer(const struct decoder *decoder, const struct field *fi
                 return false;
         }
         if (!scalar_integer(target, &integer) || !is_allowed_integer(field, integer)) {
-                problem_error(decoder->loading, decode_place(decoder, node), NULL, "%s must be %s, found %.40s",
-                              decode_path(decoder, frame), field_range_phrase(decoder->loading->arena, field),
-                              target->text);
+                problem_error(decoder->loading, decode_place(decoder, node), NULL,
+                              "%s must be %s, found %.40s", decode_path(decoder, frame),
+                              field_range_phrase(decoder->loading->arena, field), target->text);
                 return false;
         }
         *ret = positioned(decoder, node, VALUE_INTEGER);
@@ -124,9 +125,11 @@ static bool decode_choice(const struct decoder *decoder, const struct field *fie
                 }
         }
         problem_error(decoder->loading, decode_place(decoder, node),
-                      problem_suggest(decoder->loading, text, field->choices_text, count_choices(field->choices_text)),
+                      problem_suggest(decoder->loading, text, field->choices_text,
+                                      count_choices(field->choices_text)),
                       "%s must be %s, found %s", decode_path(decoder, frame),
-                      field_range_phrase(decoder->loading->arena, field), node_phrase(decoder->loading, node));
+                      field_range_phrase(decoder->loading->arena, field),
+                      node_phrase(decoder->loading, node));
         return false;
 }
 
@@ -138,6 +141,14 @@ static int64_t count_characters(const char *text, size_t length) {
         return count;
 }
 
+static bool is_refused(const struct field *field, const char *text) {
+        for (size_t i = 0; field->refused && field->refused[i]; i++) {
+                if (strcmp(field->refused[i], text) == 0)
+                        return true;
+        }
+        return false;
+}
+
 static bool check_text(const struct decoder *decoder, const struct field *field, const struct node *node,
                        const struct frame *frame, const struct value *text) {
         struct loading *loading = decoder->loading;
@@ -146,8 +157,9 @@ static bool check_text(const struct decoder *decoder, const struct field *field,
                 int64_t length = count_characters(text->text, text->count);
 
                 if (length < field->minimum || length > field->maximum) {
-                        problem_error(loading, decode_place(decoder, node), NULL, "%s must have %s, found %" PRId64,
-                                      decode_path(decoder, frame), field_length_phrase(loading->arena, field), length);
+                        problem_error(loading, decode_place(decoder, node), NULL,
+                                      "%s must have %s, found %" PRId64, decode_path(decoder, frame),
+                                      field_length_phrase(loading->arena, field), length);
                         return false;
                 }
         }
@@ -155,6 +167,11 @@ static bool check_text(const struct decoder *decoder, const struct field *field,
                 problem_error(loading, decode_place(decoder, node), field_pattern_hint(field, text->text),
                               "%s must be %s, found %s", decode_path(decoder, frame), field->pattern_message,
                               node_phrase(loading, node));
+                return false;
+        }
+        if (is_refused(field, text->text)) {
+                problem_error(loading, decode_place(decoder, node), NULL, "%s %s", text->text,
+                              field->refused_message);
                 return false;
         }
         return true;
@@ -184,10 +201,12 @@ static bool is_null(const struct node *node) {
 
 static bool check_count(const struct decoder *decoder, const struct field *field, const struct node *node,
                         const struct frame *frame, uint32_t count) {
-        if ((field->minimum == 0 && field->maximum == 0) || (count >= field->minimum && count <= field->maximum))
+        if ((field->minimum == 0 && field->maximum == 0) ||
+            (count >= field->minimum && count <= field->maximum))
                 return true;
         problem_error(decoder->loading, decode_place(decoder, node), NULL, "%s must have %s, found %u",
-                      decode_path(decoder, frame), field_length_phrase(decoder->loading->arena, field), count);
+                      decode_path(decoder, frame), field_length_phrase(decoder->loading->arena, field),
+                      count);
         return false;
 }
 
@@ -218,7 +237,7 @@ static bool decode_list(const struct decoder *decoder, const struct field *field
         *ret = positioned(decoder, node, VALUE_LIST);
         ret->items = arena_array(decoder->loading->arena, value_capacity(target->count), sizeof(*ret->items));
         for (const struct node *item = target->first; item; item = item->next) {
-                struct frame below = { .up = frame, .index = ret->count };
+                struct frame below = { .up = frame, .index = ret->count + 1 };
 
                 /* A bad item stays in as null, so that the others keep their places. */
                 good = decode_item(decoder, field->item, item, &below, &ret->items[ret->count]) && good;
@@ -234,16 +253,16 @@ static const char *key_text(const struct decoder *decoder, const struct node *ke
         if (target->type == NODE_BROKEN)
                 return NULL;
         if (target->type != NODE_SCALAR || (target->plain && target->count == 0)) {
-                problem_error(decoder->loading, decode_place(decoder, key), NULL, "a key must be a text, found %s",
-                              node_phrase(decoder->loading, key));
+                problem_error(decoder->loading, decode_place(decoder, key), NULL,
+                              "a key must be a text, found %s", node_phrase(decoder->loading, key));
                 return NULL;
         }
         return target->text;
 }
 
 static void report_duplicate(const struct decoder *decoder, const struct node *key, uint32_t first_line) {
-        problem_error(decoder->loading, decode_place(decoder, key), NULL, "%.100s is given twice, first on line %u",
-                      node_target(key)->text, first_line);
+        problem_error(decoder->loading, decode_place(decoder, key), NULL,
+                      "%.100s is given twice, first on line %u", node_target(key)->text, first_line);
 }
 
 static int compare_members(const void *a, const void *b) {
@@ -274,7 +293,8 @@ static bool check_duplicates(const struct decoder *decoder, const struct value *
                         continue;
                 problem_error(decoder->loading,
                               (struct place){ decoder->file, sorted[i]->line, sorted[i]->column }, NULL,
-                              "%.100s is given twice, first on line %u", sorted[i]->name, sorted[i - 1]->line);
+                              "%.100s is given twice, first on line %u", sorted[i]->name,
+                              sorted[i - 1]->line);
                 good = false;
         }
         if (sorted != small)
@@ -302,7 +322,8 @@ static bool decode_map(const struct decoder *decoder, const struct field *field,
         }
         good = check_count(decoder, field, node, frame, target->count / 2);
         *ret = positioned(decoder, node, VALUE_MAP);
-        ret->members = arena_array(decoder->loading->arena, value_capacity(target->count / 2), sizeof(*ret->members));
+        ret->members = arena_array(decoder->loading->arena, value_capacity(target->count / 2),
+                                   sizeof(*ret->members));
         for (const struct node *key = target->first; key; key = key->next->next) {
                 const char *name = key_text(decoder, key);
                 struct member *member = &ret->members[ret->count];
@@ -401,8 +422,9 @@ static const char *join_names(const struct decoder *decoder, const char *const *
         return arena_strdup(decoder->loading->arena, strbuf_text(&joined));
 }
 
-static bool check_group(const struct decoder *decoder, const struct field *fields, const struct field_group *group,
-                        const struct given *given, const struct node *node, const struct frame *frame) {
+static bool check_group(const struct decoder *decoder, const struct field *fields,
+                        const struct field_group *group, const struct given *given, const struct node *node,
+                        const struct frame *frame) {
         const struct node *first = NULL;
 
         for (const char *const *name = group->names; *name; name++) {
@@ -414,7 +436,8 @@ static bool check_group(const struct decoder *decoder, const struct field *field
                 if (!first) {
                         first = key;
                 } else if (group->exactly_one) {
-                        bool later = key->line > first->line || (key->line == first->line && key->column > first->column);
+                        bool later = key->line > first->line ||
+                                     (key->line == first->line && key->column > first->column);
 
                         problem_error(decoder->loading, decode_place(decoder, later ? key : first), NULL,
                                       "only one of %s can be given", join_names(decoder, group->names));
@@ -429,8 +452,9 @@ static bool check_group(const struct decoder *decoder, const struct field *field
         return false;
 }
 
-static bool check_given(const struct decoder *decoder, const struct field *fields, const struct field_group *groups,
-                        const struct given *given, const struct node *node, const struct frame *frame) {
+static bool check_given(const struct decoder *decoder, const struct field *fields,
+                        const struct field_group *groups, const struct given *given, const struct node *node,
+                        const struct frame *frame) {
         bool good = true;
 
         for (size_t i = 0; i < given->field_count; i++) {
@@ -441,7 +465,8 @@ static bool check_given(const struct decoder *decoder, const struct field *field
                         problem_error(decoder->loading,
                                       given->keys[i] ? decode_place(decoder, given->keys[i])
                                                      : place_of_object(decoder, node, frame),
-                                      NULL, "%s is required%s%s", field->name, frame && frame->name ? " in " : "",
+                                      NULL, "%s is required%s%s", field->name,
+                                      frame && frame->name ? " in " : "",
                                       frame && frame->name ? decode_path(decoder, frame) : "");
                         good = false;
                 }
@@ -473,8 +498,9 @@ struct value decode_default(const struct field *field) {
         }
 }
 
-bool decode_object(const struct decoder *decoder, const struct field *fields, const struct field_group *groups,
-                   const struct node *node, const struct frame *frame, struct value *ret) {
+bool decode_object(const struct decoder *decoder, const struct field *fields,
+                   const struct field_group *groups, const struct node *node, const struct frame *frame,
+                   struct value *ret) {
         const struct node *target = node_target(node);
         struct given given = { 0 };
         size_t count = 0;
@@ -483,36 +509,38 @@ bool decode_object(const struct decoder *decoder, const struct field *fields, co
         good = gather_given(decoder, fields, target, &given);
         good = check_given(decoder, fields, groups, &given, node, frame) && good;
         for (size_t i = 0; i < given.field_count; i++)
-                count += given.keys[i] || has_default(&given, fields, &fields[i]);
+                count += is_given(&given, fields, fields[i].name) || has_default(&given, fields, &fields[i]);
         *ret = positioned(decoder, node, VALUE_MAP);
         ret->members = arena_array(decoder->loading->arena, value_capacity(count), sizeof(*ret->members));
         for (size_t i = 0; i < given.field_count; i++) {
                 const struct node *key = given.keys[i];
-                struct member *member = &ret->members[ret->count];
                 struct frame below = { .up = frame, .name = fields[i].name, .key = key };
+                struct member *member;
 
-                *member = (struct member){ .name = fields[i].name };
-                if (key && !is_null(key->next)) {
-                        member->line = key->line;
-                        member->column = key->column;
-                        /* What cannot be read stays as null, so that nobody calls it missing. */
-                        if (!decode_value(decoder, &fields[i], key->next, &below, &member->value)) {
-                                member->value = positioned(decoder, key->next, VALUE_NULL);
-                                good = false;
-                        }
-                } else if (has_default(&given, fields, &fields[i])) {
+                if (key && is_null(key->next))
+                        key = NULL;
+                if (!key && !has_default(&given, fields, &fields[i]))
+                        continue;
+                member = &ret->members[ret->count++];
+                member->name = fields[i].name;
+                if (!key) {
                         member->value = decode_default(&fields[i]);
-                } else {
                         continue;
                 }
-                ret->count++;
+                member->line = key->line;
+                member->column = key->column;
+                /* What cannot be read stays as null, so that nobody calls it missing. */
+                if (!decode_value(decoder, &fields[i], key->next, &below, &member->value)) {
+                        member->value = positioned(decoder, key->next, VALUE_NULL);
+                        good = false;
+                }
         }
         return good;
 }
 
 /* {value: text, sensitive: true}: becomes the text, marked. Whatever is wrong with it, its lines are not quoted. */
-static bool decode_sensitive(const struct decoder *decoder, const struct field *field, const struct node *node,
-                             const struct frame *frame, struct value *ret) {
+static bool decode_sensitive(const struct decoder *decoder, const struct field *field,
+                             const struct node *node, const struct frame *frame, struct value *ret) {
         const struct node *target = node_target(node);
         struct value object;
         bool good = decode_object(decoder, field->fields, field->groups, node, frame, &object);

@@ -14,8 +14,8 @@ struct decoder {
 /* Where in the document decoding is: for messages. Lives on the stack. */
 struct frame {
         const struct frame *up;
-        const char *name;       /* NULL for an item of a list */
-        uint32_t index;
+        const char *name;       /* NULL for the spec itself and for items of lists */
+        uint32_t index;         /* of an item, counted from 1; else 0 */
         const struct node *key; /* the name's node, or NULL */
 };
 
@@ -25,8 +25,9 @@ struct frame {
  */
 bool decode_value(const struct decoder *decoder, const struct field *field, const struct node *node,
                   const struct frame *frame, struct value *ret);
-bool decode_object(const struct decoder *decoder, const struct field *fields, const struct field_group *groups,
-                   const struct node *node, const struct frame *frame, struct value *ret);
+bool decode_object(const struct decoder *decoder, const struct field *fields,
+                   const struct field_group *groups, const struct node *node, const struct frame *frame,
+                   struct value *ret);
 struct value decode_default(const struct field *field);
 
 struct place decode_place(const struct decoder *decoder, const struct node *node);
@@ -34,11 +35,14 @@ struct place decode_place(const struct decoder *decoder, const struct node *node
 const char *decode_path(const struct decoder *decoder, const struct frame *frame);
 
 /* phrase.c: in the arena or static. */
-const char *field_type_phrase(const struct field *field);   /* "an integer", "a text or a map" */
-const char *field_range_phrase(struct arena *arena, const struct field *field); /* "1769 to 10240", "pin or tag" */
+const char *field_type_phrase(const struct field *field); /* "an integer", "a text or a map" */
+const char *field_range_phrase(struct arena *arena,
+                               const struct field *field); /* "1769 to 10240", "pin or tag" */
 const char *field_length_phrase(struct arena *arena, const struct field *field); /* "1 to 48 characters" */
-const char *field_pattern_hint(const struct field *field, const char *text);    /* or NULL */
-const char *field_type_hint(struct loading *loading, const struct field *field, const struct node *node); /* or NULL */
-const char *node_phrase(struct loading *loading, const struct node *node); /* "2048.5", "the text \"no\"", "a list" */
+const char *field_pattern_hint(const struct field *field, const char *text);     /* or NULL */
+const char *field_type_hint(struct loading *loading, const struct field *field,
+                            const struct node *node); /* or NULL */
+const char *node_phrase(struct loading *loading,
+                        const struct node *node); /* "2048.5", "the text \"no\"", "a list" */
 
 #endif

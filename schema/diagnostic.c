@@ -82,7 +82,8 @@ struct excerpt {
 
 static void make_excerpt(const struct diagnostic *diagnostic, struct excerpt *ret) {
         uint32_t column = diagnostic->column > 0 ? diagnostic->column : 1;
-        uint32_t first = column > WINDOW_BEFORE ? column - WINDOW_BEFORE : 1;
+        uint32_t first =
+                column + diagnostic->span > WINDOW && column > WINDOW_BEFORE ? column - WINDOW_BEFORE : 1;
         uint32_t position = 1;
         size_t start = 0, end = 0;
 

@@ -65,7 +65,9 @@ static void add_anchor(struct reader *reader, const yaml_char_t *name, const str
         if (++reader->anchor_count > ANCHORS_MAX) {
                 if (reader->anchor_count == ANCHORS_MAX + 1)
                         problem_error(reader->loading,
-                                      (struct place){ .file = reader->file, .line = node->line, .column = node->column },
+                                      (struct place){ .file = reader->file,
+                                                      .line = node->line,
+                                                      .column = node->column },
                                       NULL, "more than %u anchors in one document", ANCHORS_MAX);
                 return;
         }
@@ -90,8 +92,9 @@ static uint8_t tag_of(const struct reader *reader, const yaml_event_t *event, co
                 const char *name;
                 enum node_tag tag;
         } core[] = {
-                { YAML_STR_TAG, TAG_TEXT },     { YAML_INT_TAG, TAG_INTEGER }, { YAML_BOOL_TAG, TAG_BOOLEAN },
-                { YAML_NULL_TAG, TAG_NULL },    { YAML_FLOAT_TAG, TAG_OTHER }, { YAML_MAP_TAG, TAG_NONE },
+                { YAML_STR_TAG, TAG_TEXT },     { YAML_INT_TAG, TAG_INTEGER },
+                { YAML_BOOL_TAG, TAG_BOOLEAN }, { YAML_NULL_TAG, TAG_NULL },
+                { YAML_FLOAT_TAG, TAG_OTHER },  { YAML_MAP_TAG, TAG_NONE },
                 { YAML_SEQ_TAG, TAG_NONE },     { "!", TAG_TEXT },
         };
 
@@ -196,9 +199,10 @@ static void append_child(struct reader *reader, struct node *node) {
 static bool open_node(struct reader *reader, struct node *node) {
         append_child(reader, node);
         if (reader->depth == DEPTH_MAX) {
-                problem_error(reader->loading,
-                              (struct place){ .file = reader->file, .line = node->line, .column = node->column }, NULL,
-                              "lists and maps nest more than %u deep", DEPTH_MAX);
+                problem_error(
+                        reader->loading,
+                        (struct place){ .file = reader->file, .line = node->line, .column = node->column },
+                        NULL, "lists and maps nest more than %u deep", DEPTH_MAX);
                 return false;
         }
         reader->open[reader->depth] = node;
@@ -282,10 +286,13 @@ static const struct {
           "the fields of one map begin in the same column" },
         { "could not find expected ':'", "a field's name without a colon", NULL },
         { "did not find expected '-' indicator", "the items of one list begin in the same column", NULL },
-        { "did not find expected ',' or ']'", "a list in brackets goes on without a comma, or is not closed", NULL },
-        { "did not find expected ',' or '}'", "a map in braces goes on without a comma, or is not closed", NULL },
+        { "did not find expected ',' or ']'", "a list in brackets goes on without a comma, or is not closed",
+          NULL },
+        { "did not find expected ',' or '}'", "a map in braces goes on without a comma, or is not closed",
+          NULL },
         { "found unexpected end of stream", "the file ends inside of a text: a quote is missing", NULL },
-        { "found unexpected document indicator", "the document ends inside of a text: a quote is missing", NULL },
+        { "found unexpected document indicator", "the document ends inside of a text: a quote is missing",
+          NULL },
         { "did not find expected <document start>", "documents must be separated by ---", NULL },
         { "found unknown escape character", "unknown escape in a text with double quotes",
           "write \\\\ for a backslash, or use single quotes" },
@@ -297,8 +304,8 @@ static struct place place_of_problem(struct reader *reader, const char *base) {
 
         if (reader->parser.error != YAML_READER_ERROR)
                 return place_of_mark(reader, &reader->parser.problem_mark);
-        source_locate(source, (size_t)(base - source->bytes.data) + reader->parser.problem_offset, &place.line,
-                      &place.column);
+        source_locate(source, (size_t)(base - source->bytes.data) + reader->parser.problem_offset,
+                      &place.line, &place.column);
         return place;
 }
 
@@ -347,14 +354,16 @@ static void report_syntax(struct reader *reader, const char *base) {
 }
 
 /* Where reading can go on after an error: at the next line of "---", not before `line`. NULL for nowhere. */
-static const char *next_document(struct source *source, const char *after, uint32_t line, uint32_t *ret_line) {
+static const char *next_document(struct source *source, const char *after, uint32_t line,
+                                 uint32_t *ret_line) {
         for (;; line++) {
                 size_t length;
                 const char *text = source_line(source, line, &length);
 
                 if (!text)
                         return NULL;
-                if (text > after && length >= 3 && memcmp(text, "---", 3) == 0 && (length == 3 || text[3] == ' ')) {
+                if (text > after && length >= 3 && memcmp(text, "---", 3) == 0 &&
+                    (length == 3 || text[3] == ' ')) {
                         *ret_line = line;
                         return text;
                 }

@@ -70,6 +70,32 @@ static const struct field_group image_object_groups[] = { { source_names, true }
                                                           { version_names, true },
                                                           { 0 } };
 
+/* What CreateFunction refuses: Lambda's developer guide, "Defined runtime environment variables". */
+static const char *const reserved_variables[] = {
+        "AWS_ACCESS_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_DEFAULT_REGION",
+        "AWS_EXECUTION_ENV",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+        "AWS_LAMBDA_FUNCTION_NAME",
+        "AWS_LAMBDA_FUNCTION_VERSION",
+        "AWS_LAMBDA_INITIALIZATION_TYPE",
+        "AWS_LAMBDA_LOG_GROUP_NAME",
+        "AWS_LAMBDA_LOG_STREAM_NAME",
+        "AWS_LAMBDA_MAX_CONCURRENCY",
+        "AWS_LAMBDA_METADATA_API",
+        "AWS_LAMBDA_METADATA_TOKEN",
+        "AWS_LAMBDA_RUNTIME_API",
+        "AWS_REGION",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "LAMBDA_RUNTIME_DIR",
+        "LAMBDA_TASK_ROOT",
+        "_HANDLER",
+        "_X_AMZN_TRACE_ID",
+        NULL,
+};
+
 static const struct field variable_name_field = {
         .name = "NAME",
         .type = FIELD_TEXT,
@@ -77,6 +103,8 @@ static const struct field variable_name_field = {
         .maximum = 1024,
         .pattern = "[a-zA-Z][a-zA-Z0-9_]+",
         .pattern_message = "a letter, then letters, digits and _, two characters at least",
+        .refused = reserved_variables,
+        .refused_message = "is reserved: AWS Lambda sets it itself",
         .doc = "The variable's name. Those that AWS Lambda sets itself (AWS_REGION, AWS_LAMBDA_FUNCTION_NAME, "
                "LAMBDA_TASK_ROOT ...) are refused.",
 };

@@ -44,6 +44,8 @@ struct field {
         const char *unit;          /* "MB", "seconds", "days" */
         const char *pattern;       /* extended regular expression that a text must match as a whole */
         const char *pattern_message; /* what the pattern asks, in words */
+        const char *const *refused; /* texts that it may not be, ended by NULL */
+        const char *refused_message; /* why not, in words that follow the text */
         const char *reference;     /* the kind whose resource the text names */
         const char *doc;           /* one or two sentences: meaning */
         const struct field *item;

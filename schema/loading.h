@@ -62,15 +62,15 @@ struct loading {
         const struct load_options *options;
         struct source *sources;
         size_t source_count, source_capacity;
-        bool is_folder;        /* what the user gave */
+        bool is_folder;       /* what the user gave */
         struct draft *drafts; /* malloc */
         size_t draft_count, draft_capacity;
         struct secret_lines *secrets; /* malloc */
         size_t secret_count, secret_capacity;
         const char *address;         /* of the resource being looked at, for diagnostics; or NULL */
         unsigned suggestions;        /* made so far against long lists: each costs */
-        size_t errors_hidden;       /* beyond the most that are kept */
-        struct patterns *patterns;  /* compiled when first needed */
+        size_t errors_hidden;        /* beyond the most that are kept */
+        struct patterns *patterns;   /* compiled when first needed */
         struct manifests *manifests; /* the result, from resolve on */
 };
 

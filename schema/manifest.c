@@ -47,14 +47,13 @@ static void check_folder(struct loading *loading, const char *path) {
                 documents += loading->sources[i].documents;
         if (!loading->is_folder || documents > 0 || loading->diagnostics->errors > 0)
                 return;
-        diagnostics_add(loading->diagnostics,
-                        (struct diagnostic){
-                                .severity = SEVERITY_ERROR,
-                                .file = arena_strdup(loading->arena, path),
-                                .message = "no manifests in this folder",
-                                .hint = "manifests are files named *.yaml or *.yml",
-                                .span = 1,
-                        });
+        diagnostics_add(loading->diagnostics, (struct diagnostic){
+                                                      .severity = SEVERITY_ERROR,
+                                                      .file = arena_strdup(loading->arena, path),
+                                                      .message = "no manifests in this folder",
+                                                      .hint = "manifests are files named *.yaml or *.yml",
+                                                      .span = 1,
+                                              });
 }
 
 static void list_files(struct loading *loading) {
@@ -85,17 +84,19 @@ static int conclude(struct loading *loading, struct error *err) {
         if (loading->errors_hidden > 0)
                 diagnostics_add(diagnostics, (struct diagnostic){
                                                      .severity = SEVERITY_ERROR,
-                                                     .message = arena_printf(loading->arena, "%zu more errors are not shown",
+                                                     .message = arena_printf(loading->arena,
+                                                                             "%zu more errors are not shown",
                                                                              loading->errors_hidden),
                                                      .span = 1,
                                              });
         if (errors == 0)
                 return 0;
-        return error_set_kind(err, ERROR_DIAGNOSED, "%zu error%s in the manifests", errors, errors == 1 ? "" : "s");
+        return error_set_kind(err, ERROR_DIAGNOSED, "%zu error%s in the manifests", errors,
+                              errors == 1 ? "" : "s");
 }
 
-int manifests_load(const char *path, const struct load_options *options, struct arena *arena, struct manifests *ret,
-                   struct diagnostics *diagnostics, struct error *err) {
+int manifests_load(const char *path, const struct load_options *options, struct arena *arena,
+                   struct manifests *ret, struct diagnostics *diagnostics, struct error *err) {
         struct manifests manifests = { .arena = arena };
         struct loading loading = {
                 .arena = arena,
@@ -131,7 +132,8 @@ static size_t lower_bound(const struct manifests *manifests, enum kind_id kind, 
                 size_t middle = low + (high - low) / 2;
                 const struct resource *resource = &manifests->resources[middle];
 
-                if (resource->kind->id < kind || (resource->kind->id == kind && strcmp(resource->name, name) < 0))
+                if (resource->kind->id < kind ||
+                    (resource->kind->id == kind && strcmp(resource->name, name) < 0))
                         low = middle + 1;
                 else
                         high = middle;
@@ -139,7 +141,8 @@ static size_t lower_bound(const struct manifests *manifests, enum kind_id kind, 
         return low;
 }
 
-const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name) {
+const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind,
+                                      const char *name) {
         size_t at = lower_bound(manifests, kind, name);
         const struct resource *resource = manifests->resources + at;
 
@@ -148,21 +151,24 @@ const struct resource *manifests_find(const struct manifests *manifests, enum ki
         return resource;
 }
 
-const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind, size_t *ret_count) {
+const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind,
+                                         size_t *ret_count) {
         size_t first = lower_bound(manifests, kind, "");
 
         *ret_count = lower_bound(manifests, (enum kind_id)(kind + 1), "") - first;
         return manifests->resources + first;
 }
 
-int address_parse(const char *address, const struct kind **ret_kind, const char **ret_name, struct error *err) {
+int address_parse(const char *address, const struct kind **ret_kind, const char **ret_name,
+                  struct error *err) {
         const char *slash = strchr(address, '/'), *names[KIND_COUNT], *nearest;
         char kind_name[64];
         const struct kind *kind;
 
         if (!slash || slash == address || slash[1] == '\0' || strchr(slash + 1, '/') ||
             (size_t)(slash - address) >= sizeof(kind_name))
-                return error_set(err, "\"%s\" is no address: write Kind/name, as in Environment/research", address);
+                return error_set(err, "\"%s\" is no address: write Kind/name, as in Environment/research",
+                                 address);
         memcpy(kind_name, address, (size_t)(slash - address));
         kind_name[slash - address] = '\0';
         kind = kind_find_loosely(kind_name);
@@ -171,7 +177,8 @@ int address_parse(const char *address, const struct kind **ret_kind, const char 
                         names[i] = kinds[i].name;
                 nearest = suggest_nearest(kind_name, names, KIND_COUNT);
                 return error_set(err, "\"%s\" is no address: there is no kind %s%s%s%s", address, kind_name,
-                                 nearest ? ", did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+                                 nearest ? ", did you mean " : "", nearest ? nearest : "",
+                                 nearest ? "?" : "");
         }
         *ret_kind = kind;
         *ret_name = slash + 1;

@@ -94,7 +94,8 @@ bool patterns_match(struct patterns *patterns, const char *pattern, const char *
         if (compiled->is_name)
                 return is_name(text);
         slot = hash_text(pattern, text);
-        if (patterns->remembered[slot].pattern == pattern && strcmp(patterns->remembered[slot].text, text) == 0)
+        if (patterns->remembered[slot].pattern == pattern &&
+            strcmp(patterns->remembered[slot].text, text) == 0)
                 return true;
         if (regexec(&compiled->regex, text, 0, NULL, 0) != 0)
                 return false;

@@ -51,7 +51,9 @@ const char *field_range_phrase(struct arena *arena, const struct field *field) {
 }
 
 const char *field_length_phrase(struct arena *arena, const struct field *field) {
-        const char *what = field->type == FIELD_TEXT ? "characters" : field->type == FIELD_LIST ? "items" : "entries";
+        const char *what = field->type == FIELD_TEXT   ? "characters"
+                           : field->type == FIELD_LIST ? "items"
+                                                       : "entries";
 
         if (field->minimum == 0)
                 return arena_printf(arena, "at most %" PRId64 " %s", field->maximum, what);
@@ -59,7 +61,7 @@ const char *field_length_phrase(struct arena *arena, const struct field *field) 
 }
 
 const char *field_pattern_hint(const struct field *field, const char *text) {
-        if (strcmp(field->name, "repository") == 0 && (strchr(text, ':') || strstr(text, ".amazonaws.com")))
+        if (strcmp(field->name, "repository") == 0 && (strchr(text, ':')))
                 return "the name alone: the registry is the stack's own, and tag or digest are fields beside it";
         if (strcmp(field->name, "digest") == 0 && !strchr(text, ':'))
                 return "a tag goes into the field tag";
@@ -79,7 +81,8 @@ const char *field_type_hint(struct loading *loading, const struct field *field, 
                         return arena_printf(loading->arena, "write %s without quotes", target->text);
                 if (scalar_type_of(target) == SCALAR_FLOAT)
                         return "whole numbers only";
-                return field->unit ? arena_printf(loading->arena, "in %s, as a plain number", field->unit) : NULL;
+                return field->unit ? arena_printf(loading->arena, "in %s, as a plain number", field->unit)
+                                   : NULL;
         }
         if (field->type == FIELD_BOOLEAN) {
                 if (scalar_type_of(&unquoted) == SCALAR_BOOLEAN)

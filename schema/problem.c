@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUOTE_MAX 4096U /* a longer line is not quoted */
+#define QUOTE_MAX 4096U   /* a longer line is not quoted */
 #define ERRORS_MAX 10000U /* more are counted, not kept */
 /* Nearest names cost time in proportion to how many there are: not for the thousandth error of a kind. */
 #define SUGGESTIONS_MAX 200U

@@ -67,14 +67,16 @@ static void contradict_default(struct ranging *ranging, struct limit *limit, con
         if (!is_new(ranging, limit->default_by, range, limit->field, "default"))
                 return;
         loading->address = range->resource.address;
-        problem_error(loading, place_of(otherwise), "ranges that match the same environment must agree on the default",
-                      "%s.default is %" PRId64 " here and %" PRId64 " in %s (%s)", limit->field, otherwise->integer,
-                      limit->otherwise->integer, limit->default_by->resource.address,
+        problem_error(loading, place_of(otherwise),
+                      "ranges that match the same environment must agree on the default",
+                      "%s.default is %" PRId64 " here and %" PRId64 " in %s (%s)", limit->field,
+                      otherwise->integer, limit->otherwise->integer, limit->default_by->resource.address,
                       problem_place_text(loading, place_of(limit->otherwise)));
 }
 
 static void narrow(struct ranging *ranging, struct limit *limit, const struct draft *range) {
-        const struct value *least = bound(range, limit->field, "min"), *most = bound(range, limit->field, "max");
+        const struct value *least = bound(range, limit->field, "min"),
+                           *most = bound(range, limit->field, "max");
         const struct value *otherwise = bound(range, limit->field, "default");
 
         if (least && least->integer > limit->least) {
@@ -95,7 +97,8 @@ static void narrow(struct ranging *ranging, struct limit *limit, const struct dr
         limit->default_by = range;
 }
 
-static void report_empty(struct ranging *ranging, const struct limit *limit, const struct draft *environment) {
+static void report_empty(struct ranging *ranging, const struct limit *limit,
+                         const struct draft *environment) {
         struct loading *loading = ranging->loading;
         const struct draft *low = limit->least_by, *high = limit->most_by;
         const struct value *most;
@@ -106,8 +109,9 @@ static void report_empty(struct ranging *ranging, const struct limit *limit, con
         most = bound(high, limit->field, "max");
         loading->address = high->resource.address;
         problem_error(loading, place_of(most), NULL,
-                      "no %s is left for %s: %" PRId64 " at most here, %" PRId64 " at least in %s (%s)", limit->field,
-                      environment->resource.address, limit->most, limit->least, low->resource.address,
+                      "no %s is left for %s: %" PRId64 " at most here, %" PRId64 " at least in %s (%s)",
+                      limit->field, environment->resource.address, limit->most, limit->least,
+                      low->resource.address,
                       problem_place_text(loading, place_of(bound(low, limit->field, "min"))));
 }
 
@@ -120,8 +124,8 @@ static void report_outside(struct ranging *ranging, const struct limit *limit, c
                 return;
         its = bound(by, limit->field, by == limit->least_by && value->integer < limit->least ? "min" : "max");
         problem_error(ranging->loading, place_of(value), NULL,
-                      "%s must be %" PRId64 " to %" PRId64 ", found %" PRId64 ": so says %s (%s)", limit->field,
-                      limit->least, limit->most, value->integer, by->resource.address,
+                      "%s must be %" PRId64 " to %" PRId64 ", found %" PRId64 ": so says %s (%s)",
+                      limit->field, limit->least, limit->most, value->integer, by->resource.address,
                       problem_place_text(ranging->loading, place_of(its)));
 }
 
@@ -138,11 +142,13 @@ static int64_t choose_default(struct ranging *ranging, const struct limit *limit
                 const struct draft *by =
                         limit->otherwise->integer < limit->least ? limit->least_by : limit->most_by;
 
-                if (by && by != limit->default_by && is_new(ranging, limit->default_by, by, limit->field, "outside")) {
+                if (by && by != limit->default_by &&
+                    is_new(ranging, limit->default_by, by, limit->field, "outside")) {
                         loading->address = limit->default_by->resource.address;
                         problem_error(loading, place_of(limit->otherwise), NULL,
-                                      "%s.default is %" PRId64 ", %s leaves %" PRId64 " to %" PRId64, limit->field,
-                                      limit->otherwise->integer, by->resource.address, limit->least, limit->most);
+                                      "%s.default is %" PRId64 ", %s leaves %" PRId64 " to %" PRId64,
+                                      limit->field, limit->otherwise->integer, by->resource.address,
+                                      limit->least, limit->most);
                 }
         }
         return limit->otherwise->integer;

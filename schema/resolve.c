@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FUNCTION_NAME_MAX 64U /* Lambda's */
+#define FUNCTION_NAME_MAX 64U     /* Lambda's */
 #define LIFECYCLE_RULES_MAX 1000U /* S3's, a bucket */
 
 /* The drafts of one kind; what they resolve to is changed in place. */
@@ -71,7 +71,8 @@ static void sort_drafts(struct loading *loading) {
                 qsort(loading->drafts, loading->draft_count, sizeof(*loading->drafts), compare_drafts);
         drop_duplicates(loading);
         manifests->count = loading->draft_count;
-        manifests->resources = arena_array(loading->arena, loading->draft_count, sizeof(*manifests->resources));
+        manifests->resources =
+                arena_array(loading->arena, loading->draft_count, sizeof(*manifests->resources));
         for (size_t i = 0; i < loading->draft_count; i++)
                 manifests->resources[i] = loading->drafts[i].resource;
 }
@@ -80,7 +81,8 @@ static const struct resource *default_stack(struct loading *loading) {
         struct resource *stack = arena_alloc(loading->arena, sizeof(*stack));
         struct value *spec = value_new_map(loading->arena);
 
-        value_set(loading->arena, spec, "provider", decode_default(kind_field(&kinds[KIND_STACK], "provider")));
+        value_set(loading->arena, spec, "provider",
+                  decode_default(kind_field(&kinds[KIND_STACK], "provider")));
         *stack = (struct resource){
                 .kind = &kinds[KIND_STACK],
                 .name = "default",
@@ -100,7 +102,8 @@ static void fill_stack(struct loading *loading, struct value *spec) {
         provider = value_get_text(spec, "provider");
         if (value_get(spec, "aws") || !provider || strcmp(provider, "aws") != 0)
                 return;
-        for (const struct field *field = kind_field(&kinds[KIND_STACK], "aws")->fields; field->name; field++) {
+        for (const struct field *field = kind_field(&kinds[KIND_STACK], "aws")->fields; field->name;
+             field++) {
                 if (field->default_text)
                         value_set(loading->arena, &aws, field->name, decode_default(field));
         }
@@ -113,7 +116,8 @@ static void resolve_stack(struct loading *loading) {
 
         for (size_t i = 1; i < stacks.count; i++) {
                 loading->address = stacks.drafts[i].resource.address;
-                problem_error(loading, stacks.drafts[i].name, NULL, "a second Stack: there can be one, and %s is at %s",
+                problem_error(loading, stacks.drafts[i].name, NULL,
+                              "a second Stack: there can be one, and %s is at %s",
                               stacks.drafts[0].resource.address,
                               problem_place_text(loading, stacks.drafts[0].name));
         }
@@ -167,7 +171,8 @@ static void resolve_environment_name(struct loading *loading, const struct draft
                 return;
         }
         add_missing(loading, dependent, name,
-                    problem_make(loading, place_of(reference), suggest_of_kind(loading, KIND_ENVIRONMENT, name),
+                    problem_make(loading, place_of(reference),
+                                 suggest_of_kind(loading, KIND_ENVIRONMENT, name),
                                  "no Environment is named \"%.100s\"", name));
 }
 
@@ -196,10 +201,11 @@ static void resolve_image(struct loading *loading, const struct draft *environme
         image = manifests_find(loading->manifests, KIND_IMAGE, name);
         if (!image) {
                 hint = suggest_of_kind(loading, KIND_IMAGE, name);
-                problem_error(loading, place_of(reference),
-                              hint ? hint
-                                   : "the name of an Image, or {prebuilt: NAME}, or {repository: NAME, tag: TAG}",
-                              "no Image is named \"%.100s\"", name);
+                problem_error(
+                        loading, place_of(reference),
+                        hint ? hint
+                             : "the name of an Image, or {prebuilt: NAME}, or {repository: NAME, tag: TAG}",
+                        "no Image is named \"%.100s\"", name);
                 return;
         }
         resolved = image_of(loading, image);
@@ -224,10 +230,10 @@ static void resolve_environments(struct loading *loading) {
                 loading->address = environment->resource.address;
                 /* A name that is too long in itself was reported with its field. */
                 if (length > FUNCTION_NAME_MAX && strlen(environment->resource.name) <= NAME_LENGTH_MAX)
-                        problem_error(loading, environment->name,
-                                      "shorten the name, or the Stack's aws.namePrefix",
-                                      "the function would be named %s-env-%s: %zu characters, AWS Lambda allows %u",
-                                      prefix, environment->resource.name, length, FUNCTION_NAME_MAX);
+                        problem_error(
+                                loading, environment->name, "shorten the name, or the Stack's aws.namePrefix",
+                                "the function would be named %s-env-%s: %zu characters, AWS Lambda allows %u",
+                                prefix, environment->resource.name, length, FUNCTION_NAME_MAX);
                 resolve_image(loading, environment);
         }
 }
@@ -262,7 +268,8 @@ static int compare_names(const void *a, const void *b) {
 }
 
 /* The environments that a policy's selector names, declared or not; sorted. */
-static struct value selected_by_name(struct loading *loading, const struct draft *policy, const struct value *names) {
+static struct value selected_by_name(struct loading *loading, const struct draft *policy,
+                                     const struct value *names) {
         struct value selected = { .type = VALUE_LIST };
 
         for (uint32_t i = 0; i < names->count; i++) {
@@ -282,7 +289,8 @@ static struct value selected_by_labels(struct loading *loading, const struct val
                 const struct resource *environment = &environments.drafts[i].resource;
 
                 if (labels_match(environment->labels, labels))
-                        value_append(loading->arena, &selected, value_text(loading->arena, environment->name));
+                        value_append(loading->arena, &selected,
+                                     value_text(loading->arena, environment->name));
         }
         return selected;
 }
@@ -290,7 +298,7 @@ static struct value selected_by_labels(struct loading *loading, const struct val
 /* How many lifecycle rules a policy becomes: one for all or one for each environment, and one for unfinished uploads. */
 static size_t count_rules(const struct value *spec) {
         bool acts = value_get(spec, "transitions") || value_get(spec, "expireAfterDays") ||
-                value_get(spec, "noncurrentExpireAfterDays");
+                    value_get(spec, "noncurrentExpireAfterDays");
         const struct value *environments = value_get(spec, "environments");
         size_t each = environments ? environments->count : 1;
 
@@ -326,7 +334,8 @@ static void resolve_policies(struct loading *loading) {
         if (!beyond)
                 return;
         loading->address = beyond->resource.address;
-        problem_error(loading, beyond->name, "selector {all: true} takes one rule, any other one for each environment",
+        problem_error(loading, beyond->name,
+                      "selector {all: true} takes one rule, any other one for each environment",
                       "the workspace policies become %zu lifecycle rules, S3 takes %u a bucket", rules,
                       LIFECYCLE_RULES_MAX);
 }
@@ -343,7 +352,8 @@ static int compare_repositories(const void *a, const void *b) {
 
 static void check_setting(struct loading *loading, const struct draft *first, const struct draft *other,
                           const char *name) {
-        const struct value *a = value_get(first->resource.spec, name), *b = value_get(other->resource.spec, name);
+        const struct value *a = value_get(first->resource.spec, name),
+                           *b = value_get(other->resource.spec, name);
 
         if (!a || !b || a->type == VALUE_NULL || b->type == VALUE_NULL || value_equal(a, b, NULL))
                 return;

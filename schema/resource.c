@@ -19,7 +19,8 @@ static const struct node *part_value(const struct parts *parts, size_t part) {
 }
 
 static const char *scalar_text(const struct node *node) {
-        if (!node || node_target(node)->type != NODE_SCALAR || scalar_type_of(node_target(node)) == SCALAR_NULL)
+        if (!node || node_target(node)->type != NODE_SCALAR ||
+            scalar_type_of(node_target(node)) == SCALAR_NULL)
                 return NULL;
         return node_target(node)->text;
 }
@@ -76,13 +77,15 @@ static void missing_part(const struct decoder *decoder, const struct node *root,
         problem_error(decoder->loading, decode_place(decoder, at), hint, "%s is required", part_names[part]);
 }
 
-static void wrong_part(const struct decoder *decoder, const struct node *node, size_t part, const char *type) {
+static void wrong_part(const struct decoder *decoder, const struct node *node, size_t part,
+                       const char *type) {
         problem_error(decoder->loading, decode_place(decoder, node), NULL, "%s must be %s, found %s",
                       part_names[part], type, node_phrase(decoder->loading, node));
 }
 
 /* false where the document is not Berth's at all: then nothing more is said about it. */
-static bool check_api_version(const struct decoder *decoder, const struct node *root, const struct parts *parts) {
+static bool check_api_version(const struct decoder *decoder, const struct node *root,
+                              const struct parts *parts) {
         const struct node *node = part_value(parts, PART_API_VERSION);
         const char *text = scalar_text(node), *kind;
 
@@ -92,7 +95,8 @@ static bool check_api_version(const struct decoder *decoder, const struct node *
                 if (node && node_target(node)->type != NODE_SCALAR)
                         wrong_part(decoder, node, PART_API_VERSION, "the text " API_VERSION);
                 else
-                        missing_part(decoder, root, parts, PART_API_VERSION, "write apiVersion: " API_VERSION);
+                        missing_part(decoder, root, parts, PART_API_VERSION,
+                                     "write apiVersion: " API_VERSION);
                 return true;
         }
         if (strcmp(text, API_VERSION) == 0)
@@ -126,7 +130,8 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
                 names[i] = kinds[i].name;
         hint = problem_suggest(decoder->loading, text, names, KIND_COUNT);
         if (!hint && kind_find_loosely(text))
-                hint = arena_printf(decoder->loading->arena, "did you mean %s?", kind_find_loosely(text)->name);
+                hint = arena_printf(decoder->loading->arena, "did you mean %s?",
+                                    kind_find_loosely(text)->name);
         if (!hint)
                 hint = "there are Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and Swarm";
         problem_error(decoder->loading, decode_place(decoder, node), hint, "unknown kind \"%.100s\"", text);
@@ -136,7 +141,8 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
 static struct draft *new_draft(struct loading *loading) {
         if (loading->draft_count == loading->draft_capacity) {
                 loading->draft_capacity = loading->draft_capacity ? loading->draft_capacity * 2 : 256;
-                loading->drafts = reallocarray(loading->drafts, loading->draft_capacity, sizeof(*loading->drafts));
+                loading->drafts =
+                        reallocarray(loading->drafts, loading->draft_capacity, sizeof(*loading->drafts));
                 if (!loading->drafts)
                         abort();
         }
@@ -225,7 +231,8 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
 
         loading->address = NULL;
         if (root->type != NODE_MAP) {
-                problem_error(loading, decode_place(&decoder, root), "a manifest has apiVersion, kind, metadata and spec",
+                problem_error(loading, decode_place(&decoder, root),
+                              "a manifest has apiVersion, kind, metadata and spec",
                               "a manifest must be a map, found %s", node_phrase(loading, root));
                 return;
         }
@@ -236,9 +243,11 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
         kind = read_kind(&decoder, root, &parts);
         name = find_name(&parts);
         draft = new_draft(loading);
-        draft->resource = (struct resource){ .kind = kind, .file = file, .line = root->line, .column = root->column };
+        draft->resource =
+                (struct resource){ .kind = kind, .file = file, .line = root->line, .column = root->column };
         if (name && kind) {
-                draft->resource.address = arena_printf(loading->arena, "%s/%s", kind->name, node_target(name)->text);
+                draft->resource.address =
+                        arena_printf(loading->arena, "%s/%s", kind->name, node_target(name)->text);
                 draft->resource.name = draft->resource.address + strlen(kind->name) + 1;
                 draft->name = decode_place(&decoder, name);
                 loading->address = draft->resource.address;
