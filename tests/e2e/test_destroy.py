@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`destroy` leaves nothing of the stack, and everything that is not the stack's."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+import stacks
+
+
+@pytest.fixture
+def stack(cloud, berth, prebuilt):
+    berth.write(
+        "m.yaml",
+        stacks.text(
+            stacks.stack(),
+            *[stacks.environment(f"e-{n}", logRetentionDays=7, reservedConcurrency=2) for n in range(3)],
+            stacks.agent("a", "e-0"), stacks.agent("b", "e-1"), stacks.swarm("s", ["a", "b"], "e-2"),
+            stacks.policy("p", {"all": True}, expireAfterDays=30, abortIncompleteUploadDays=3),
+        ),
+    )  # fmt: skip
+    berth.apply()
+    return berth
+
+
+def nothing_is_left(cloud):
+    assert cloud.functions("alphaagent-") == {}
+    assert [r["RoleName"] for r in cloud.aws("iam").list_roles()["Roles"] if r["RoleName"].startswith("alphaagent")] == []
+    assert cloud.aws("logs").describe_log_groups(logGroupNamePrefix="/aws/lambda/alphaagent")["logGroups"] == []
+    assert [b["Name"] for b in cloud.aws("s3").list_buckets()["Buckets"] if b["Name"].startswith("alphaagent")] == []
+
+
+def test_destroy(cloud, stack):
+    stack.destroy()
+    nothing_is_left(cloud)
+    assert stack("state", "list").expect(0).out.strip() == ""
+    mark = cloud.mark()
+    stack.destroy()
+    assert cloud.changing_calls(mark) == []
+
+
+def test_destroy_and_apply_again(cloud, stack):
+    stack.destroy()
+    stack.apply()
+    assert len(cloud.functions()) == 3
+    stack.assert_settled()
+
+
+def test_destroy_after_parts_have_gone(cloud, stack):
+    cloud.aws("lambda").delete_function(FunctionName="alphaagent-env-e-0")
+    cloud.aws("logs").delete_log_group(logGroupName="/aws/lambda/alphaagent-env-e-1")
+    stack.destroy()
+    nothing_is_left(cloud)
+
+
+def test_destroy_without_the_manifests_of_what_was_applied(cloud, stack):
+    """What the state holds goes, even if its manifest has gone already."""
+    stack.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("e-0", logRetentionDays=7)))
+    stack.destroy()
+    nothing_is_left(cloud)
+
+
+def test_destroy_leaves_what_is_not_ours(cloud, stack, prebuilt):
+    role = cloud.lambda_role("theirs")
+    cloud.aws("lambda").create_function(
+        FunctionName="alphaagent-env-theirs", PackageType="Image", Role=role,
+        Code={"ImageUri": cloud.image_uri("alphaagent/prebuilt/python", digest=prebuilt)},
+    )  # fmt: skip
+    stack.destroy()
+    assert set(cloud.functions()) == {"alphaagent-env-theirs"}
+    assert cloud.aws("ecr").describe_images(repositoryName="alphaagent/prebuilt/python")["imageDetails"]
+
+
+def test_a_bucket_with_workspaces_is_kept(cloud, stack):
+    bucket = f"alphaagent-workspaces-{cloud.account}-us-east-1"
+    cloud.aws("s3").put_object(Bucket=bucket, Key="workspaces/sessions/s1/workspace/paper.txt", Body=b"work")
+    result = stack("destroy", "--yes")
+    assert result.code in (1, 3), result
+    assert bucket in result.out + result.err
+    assert cloud.aws("s3").get_object(Bucket=bucket, Key="workspaces/sessions/s1/workspace/paper.txt")["Body"].read() == b"work"
+    cloud.aws("s3").delete_object(Bucket=bucket, Key="workspaces/sessions/s1/workspace/paper.txt")
+    stack.destroy()
+    nothing_is_left(cloud)
+
+
+def test_destroy_needs_a_yes(cloud, stack):
+    mark = cloud.mark()
+    assert "--yes" in stack("destroy").expect(1).err
+    assert cloud.changing_calls(mark) == []
+
+
+def test_failures_in_destroy_are_taken_up_again(cloud, stack):
+    cloud.faults(({"operation": "DeleteFunction", "resource": "e-1"}, {"kind": "error", "status": 403, "code": "AccessDeniedException"}))
+    result = stack("destroy", "--yes").expect(1)
+    assert "e-1" in result.out + result.err
+    assert set(cloud.functions()) == {"alphaagent-env-e-1"}
+    with pytest.raises(ClientError):
+        cloud.aws("lambda").get_function(FunctionName="alphaagent-env-e-0")
+    cloud.faults()
+    stack.destroy()
+    nothing_is_left(cloud)

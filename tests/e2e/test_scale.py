@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thousand environments and two thousand agents: calls counted, quotas held, waits shared."""
+
+import math
+import time
+
+import pytest
+
+import stacks
+
+ENVIRONMENTS, AGENTS = 1000, 2000
+CONTROL_A_SECOND = 15
+
+
+def write(berth, environments, agents):
+    for start in range(0, environments, 100):
+        documents = [stacks.environment(f"e-{n:04}") for n in range(start, min(start + 100, environments))]
+        berth.write(f"environments-{start:04}.yaml", stacks.text(*documents))
+    for start in range(0, agents, 200):
+        documents = [stacks.agent(f"a-{n:04}", f"e-{n % environments:04}") for n in range(start, min(start + 200, agents))]
+        berth.write(f"agents-{start:04}.yaml", stacks.text(*documents))
+    berth.write("stack.yaml", stacks.text(stacks.stack()))
+
+
+@pytest.mark.timeout(900)
+def test_a_thousand(cloud, berth, prebuilt):
+    write(berth, ENVIRONMENTS, AGENTS)
+    plan = berth.plan("--detailed-exitcode", code=2)
+    assert plan["summary"]["create"] == ENVIRONMENTS + AGENTS + 1
+    assert cloud.changing_calls() == []
+    berth.apply(timeout=600)
+    assert len(cloud.functions("alphaagent-env-")) == ENVIRONMENTS
+    bucket = f"alphaagent-workspaces-{cloud.account}-us-east-1"
+    pages = cloud.aws("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="registry/team/")
+    assert sum(page["KeyCount"] for page in pages) == AGENTS
+    mark = cloud.mark()
+    berth.assert_settled()
+    allowed = math.ceil(ENVIRONMENTS / 50) + math.ceil(ENVIRONMENTS / 100) + math.ceil(AGENTS / 1000) + 20
+    calls = cloud.calls(mark)
+    counted = {}
+    for call in calls:
+        counted[call["operation"]] = counted.get(call["operation"], 0) + 1
+    assert len(calls) <= allowed, counted
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.only("ministack", "the proxy's quota is the same before both, and one run takes over a minute")
+def test_the_quota_is_held_and_waits_are_shared(cloud, berth, prebuilt):
+    """The proxy enforces 15/s; every function is Pending for 10 s. Quota's time and one wait, never 300 waits in a row."""
+    environments = 300
+    write(berth, environments, 0)
+    cloud.settings(pending_s=10)
+    cloud.throttle(control=CONTROL_A_SECOND, get_function=100)
+    started = time.monotonic()
+    berth.apply(timeout=600)
+    took = time.monotonic() - started
+    calls = cloud.calls()
+    assert [c for c in calls if c["error"] in ("TooManyRequestsException", "ThrottledException")] == []
+    assert len(cloud.functions("alphaagent-env-")) == environments
+    control = [c for c in calls if c["service"] == "lambda" and c["operation"] != "GetFunction"]
+    floor = len(control) / CONTROL_A_SECOND + 10
+    assert len(control) <= environments + 30, "one call creates a function"
+    assert took <= floor * 1.5 + 10, f"{took:.1f} s; the quota's floor and one wait are {floor:.1f} s"
+
+
+@pytest.mark.only("ministack", "paging belongs to the proxy")
+def test_short_and_empty_pages(cloud, berth, prebuilt):
+    write(berth, 60, 0)
+    berth.apply(timeout=300)
+    cloud.settings(short_pages=True)
+    berth.assert_settled()
+
+
+@pytest.mark.only("ministack", "the lag belongs to the proxy")
+def test_a_lagging_tag_index_proves_nothing(cloud, berth, prebuilt):
+    """GetResources does not list the new functions yet: they are ours all the same."""
+    cloud.settings(tag_lag_s=600)
+    write(berth, 5, 5)
+    berth.apply()
+    berth.assert_settled()
+
+
+def test_the_predicted_calls_are_those_that_are_made(cloud, berth, prebuilt):
+    write(berth, 10, 20)
+    plan = berth.plan()
+    mark = cloud.mark()
+    berth.apply()
+    made = {}
+    for call in cloud.changing_calls(mark):
+        made[call["service"]] = made.get(call["service"], 0) + 1
+    for service in ("lambda", "s3", "iam"):
+        predicted = plan["calls"].get(service, 0)
+        assert predicted >= made[service], (service, predicted, made)
