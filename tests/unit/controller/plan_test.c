@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdarg.h>
-#include <pthread.h>
 
 #include "world.h"
 
-#define STACK "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: lab}\nspec: {guards: {maxDeletes: 4}}\n---\n"
-#define ENVIRONMENT(name, more)                                                                  \
-        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: " name "}\nspec: {image: {prebuilt: python}" more "}\n---\n"
-#define AGENT(name, environment)                                                                 \
-        "apiVersion: berth/v1\nkind: Agent\nmetadata: {name: " name "}\nspec: {type: general, environment: " environment "}\n---\n"
+#define STACK \
+        "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: lab}\nspec: {guards: {maxDeletes: 4}}\n---\n"
+#define ENVIRONMENT(name, more)                                           \
+        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: " name \
+        "}\nspec: {image: {prebuilt: python}" more "}\n---\n"
+#define AGENT(name, environment)                                    \
+        "apiVersion: berth/v1\nkind: Agent\nmetadata: {name: " name \
+        "}\nspec: {type: general, environment: " environment "}\n---\n"
 #define SWARM(name, agents, environment)                                                         \
-        "apiVersion: berth/v1\nkind: Swarm\nmetadata: {name: " name "}\nspec: {agents: [" agents "], environment: " environment "}\n---\n"
-#define LAB STACK ENVIRONMENT("a", "") ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a")
+        "apiVersion: berth/v1\nkind: Swarm\nmetadata: {name: " name "}\nspec: {agents: [" agents \
+        "], environment: " environment "}\n---\n"
+#define LAB \
+        STACK ENVIRONMENT("a", "") ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a")
 
 static int set_up(void **state) {
         struct bench *bench = calloc(1, sizeof(*bench));
@@ -38,8 +43,10 @@ static void test_create_then_nothing(void **state) {
         struct bench *bench = *state;
 
         bench_apply(bench, LAB);
-        expect_line(bench, "create Stack/lab; create Environment/a; create Environment/b; create Agent/x; create Agent/y; "
-                           "create Swarm/s");
+        expect_line(
+                bench,
+                "create Stack/lab; create Environment/a; create Environment/b; create Agent/x; create Agent/y; "
+                "create Swarm/s");
         assert_int_equal(bench->result.done, 6);
         assert_int_equal(world.count, 6);
         bench_must_plan(bench, LAB);
@@ -68,8 +75,8 @@ static void test_one_field(void **state) {
         struct bench *bench = *state;
 
         bench_apply(bench, LAB);
-        bench_apply(bench, STACK ENVIRONMENT("a", ", memoryMB: 4096") ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b")
-                                   SWARM("s", "x", "a"));
+        bench_apply(bench, STACK ENVIRONMENT("a", ", memoryMB: 4096") ENVIRONMENT("b", "") AGENT("x", "a")
+                                   AGENT("y", "b") SWARM("s", "x", "a"));
         expect_line(bench, "update Environment/a(memoryMB)");
         assert_string_equal(world.log, "update Environment/a");
 }
@@ -92,7 +99,8 @@ static void test_drift(void **state) {
         bench_apply(bench, LAB);
         bench_must_plan(bench, LAB);
         expect_line(bench, "");
-        assert_int_equal(json_integer_value(json_object_get(world_find("Environment/a")->spec, "memoryMB")), 2048);
+        assert_int_equal(json_integer_value(json_object_get(world_find("Environment/a")->spec, "memoryMB")),
+                         2048);
 }
 
 static void test_deleted_by_somebody_else(void **state) {
@@ -111,7 +119,8 @@ static void test_dependents_guard(void **state) {
 
         bench_apply(bench, LAB);
         /* Manifests still refer to it. */
-        bench_must_plan(bench, STACK ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a"));
+        bench_must_plan(bench,
+                        STACK ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a"));
         expect_line(bench, "delete Environment/a !has-dependents");
         change = bench->plan.changes[0];
         assert_int_equal(change->refusals[0].dependent_count, 2);
@@ -166,8 +175,10 @@ static void test_mass_deletion(void **state) {
         bench->args.destroy = true;
         bench_must_plan(bench, LAB);
         assert_int_equal(bench->plan.refusal_count, 0);
-        expect_line(bench, "delete Swarm/s; delete Agent/y; delete Agent/x; delete Environment/b; delete Environment/a; "
-                           "delete Stack/lab");
+        expect_line(
+                bench,
+                "delete Swarm/s; delete Agent/y; delete Agent/x; delete Environment/b; delete Environment/a; "
+                "delete Stack/lab");
 }
 
 static void test_destroy(void **state) {
@@ -226,7 +237,10 @@ static void test_another_stacks_state(void **state) {
         struct error err;
 
         bench_apply(bench, STACK);
-        assert_int_equal(bench_plan(bench, "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: other}\nspec: {}\n", &err), -1);
+        assert_int_equal(bench_plan(bench,
+                                    "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: other}\nspec: {}\n",
+                                    &err),
+                         -1);
         assert_non_null(strstr(err.message, "belongs to the stack \"lab\""));
 }
 
@@ -245,13 +259,14 @@ static void test_failures_are_taken_up_again(void **state) {
         expect_line(bench, "");
 
         /* A failed update: what the manifest no longer sets must still be undone later. */
-        bench_apply(bench, STACK ENVIRONMENT("a", ", variables: {OLD: '1'}") ENVIRONMENT("b", "") AGENT("x", "a")
-                                   AGENT("y", "b") SWARM("s", "x", "a"));
+        bench_apply(bench, STACK ENVIRONMENT("a", ", variables: {OLD: '1'}") ENVIRONMENT("b", "")
+                                   AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a"));
         strcpy(world.fail_at, "Environment/a");
         bench_apply(bench, LAB);
         assert_int_equal(bench->result.failed, 1);
-        json_object_set_new(world_put("Environment/a", json_deep_copy(world_find("Environment/a")->spec))->spec, "variables",
-                            json_pack("{s:s}", "OLD", "1"));
+        json_object_set_new(
+                world_put("Environment/a", json_deep_copy(world_find("Environment/a")->spec))->spec,
+                "variables", json_pack("{s:s}", "OLD", "1"));
         world.fail_at[0] = '\0';
         bench_must_plan(bench, LAB);
         expect_line(bench, "update Environment/a(variables.OLD)");

@@ -117,7 +117,8 @@ static int world_observe(const struct kind *kind, const struct observe_args *arg
                 struct observation seen;
 
                 world_see(kind->name, args->wanted[i].name, args->arena, &seen);
-                if (!args->wanted[i].must_read && args->wanted[i].last && seen.exists && args->wanted[i].last->fingerprint &&
+                if (!args->wanted[i].must_read && args->wanted[i].last && seen.exists &&
+                    args->wanted[i].last->fingerprint &&
                     strcmp(args->wanted[i].last->fingerprint, seen.fingerprint) == 0) {
                         ret[i] = *args->wanted[i].last;
                 } else {
@@ -136,12 +137,13 @@ static int world_step(struct provider *provider, const struct change *change, st
         pthread_mutex_lock(&provider->lock);
         if (progress->stage == 0) {
                 length = strlen(provider->log);
-                snprintf(provider->log + length, sizeof(provider->log) - length, "%s%s %s", length ? "; " : "",
-                         action_name(change->action), change->address);
+                snprintf(provider->log + length, sizeof(provider->log) - length, "%s%s %s",
+                         length ? "; " : "", action_name(change->action), change->address);
                 if (change->action == ACTION_DELETE)
                         world_remove(change->address);
                 else
-                        world_put(change->address, value_to_json(change->desired, (const uint8_t[SHA256_SIZE]){ 0 }))
+                        world_put(change->address,
+                                  value_to_json(change->desired, (const uint8_t[SHA256_SIZE]){ 0 }))
                                 ->health = HEALTH_READY;
                 progress->stage = 1;
         } else if (strcmp(provider->fail_at, change->address) == 0) {
@@ -154,18 +156,22 @@ static int world_step(struct provider *provider, const struct change *change, st
         return result;
 }
 
-#define WORLD_KIND(label, id)                                                                                 \
-        static int observe_##label(struct provider *provider, const struct observe_args *args,                \
-                                   struct observation *ret, struct error *err) {                              \
-                (void)provider;                                                                               \
-                (void)err;                                                                                    \
-                return world_observe(&kinds[id], args, ret);                                                  \
-        }                                                                                                     \
-        static const char *const recorded_only_##label[] = { "protect", NULL };                               \
-        static const char *const immutable_##label[] = { "tenantIsolation", NULL };                           \
-        static const struct kind_ops ops_##label = {                                                          \
-                .kind = id, .recorded_only = recorded_only_##label, .immutable = immutable_##label,            \
-                .desire = world_desire, .observe = observe_##label, .step = world_step,                       \
+#define WORLD_KIND(label, id)                                                                  \
+        static int observe_##label(struct provider *provider, const struct observe_args *args, \
+                                   struct observation *ret, struct error *err) {               \
+                (void)provider;                                                                \
+                (void)err;                                                                     \
+                return world_observe(&kinds[id], args, ret);                                   \
+        }                                                                                      \
+        static const char *const recorded_only_##label[] = { "protect", NULL };                \
+        static const char *const immutable_##label[] = { "tenantIsolation", NULL };            \
+        static const struct kind_ops ops_##label = {                                           \
+                .kind = id,                                                                    \
+                .recorded_only = recorded_only_##label,                                        \
+                .immutable = immutable_##label,                                                \
+                .desire = world_desire,                                                        \
+                .observe = observe_##label,                                                    \
+                .step = world_step,                                                            \
         }
 
 WORLD_KIND(stack, KIND_STACK);
@@ -182,13 +188,16 @@ static const struct kind_ops *world_ops(const struct provider *provider, enum ki
                                           : NULL;
 }
 
-static int world_identify(struct provider *provider, struct arena *arena, struct identity *ret, struct error *err) {
+static int world_identify(struct provider *provider, struct arena *arena, struct identity *ret,
+                          struct error *err) {
         (void)err;
         *ret = (struct identity){ .account = arena_strdup(arena, provider->account), .region = "mars-1" };
         return 0;
 }
 
-static const struct provider_ops world_provider = { .name = "world", .identify = world_identify, .ops = world_ops };
+static const struct provider_ops world_provider = { .name = "world",
+                                                    .identify = world_identify,
+                                                    .ops = world_ops };
 
 /* One stack under test: its state's folder and the last plan. */
 struct bench {
@@ -254,7 +263,9 @@ static void bench_must_plan(struct bench *bench, const char *yaml) {
 }
 
 static void bench_apply(struct bench *bench, const char *yaml) {
-        struct apply_args args = { .planning = &bench->args, .plan = &bench->plan, .command = "apply", .parallel = 4 };
+        struct apply_args args = {
+                .planning = &bench->args, .plan = &bench->plan, .command = "apply", .parallel = 4
+        };
         struct error err;
 
         bench_must_plan(bench, yaml);
@@ -270,17 +281,20 @@ static const char *bench_line(const struct bench *bench) {
 
         line[0] = '\0';
         for (size_t i = 0; i < bench->plan.refusal_count; i++)
-                length += (size_t)snprintf(line + length, sizeof(line) - length, "!%s ", bench->plan.refusals[i].id);
+                length += (size_t)snprintf(line + length, sizeof(line) - length, "!%s ",
+                                           bench->plan.refusals[i].id);
         for (size_t i = 0; i < bench->plan.change_count; i++) {
                 const struct change *change = bench->plan.changes[i];
 
                 length += (size_t)snprintf(line + length, sizeof(line) - length, "%s%s %s", i ? "; " : "",
                                            action_name(change->action), change->address);
                 for (size_t k = 0; change->action == ACTION_UPDATE && k < change->field_count; k++)
-                        length += (size_t)snprintf(line + length, sizeof(line) - length, "%s%s%s", k ? "," : "(",
-                                                   change->fields[k].path, k + 1 == change->field_count ? ")" : "");
+                        length += (size_t)snprintf(line + length, sizeof(line) - length, "%s%s%s",
+                                                   k ? "," : "(", change->fields[k].path,
+                                                   k + 1 == change->field_count ? ")" : "");
                 for (size_t k = 0; k < change->refusal_count; k++)
-                        length += (size_t)snprintf(line + length, sizeof(line) - length, " !%s", change->refusals[k].id);
+                        length += (size_t)snprintf(line + length, sizeof(line) - length, " !%s",
+                                                   change->refusals[k].id);
         }
         return line;
 }
