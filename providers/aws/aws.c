@@ -34,6 +34,7 @@ static int open_provider(const struct provider_config *config, struct provider *
 static void close_provider(struct provider *provider) {
         if (!provider)
                 return;
+        aws_bindings_release(provider->bindings);
         aws_client_close(provider->client);
         pthread_mutex_destroy(&provider->lifecycle_lock);
         arena_free(provider->arena);

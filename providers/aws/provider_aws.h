@@ -43,6 +43,9 @@ extern const struct kind_ops aws_workspace_policy_ops; /* workspace_policy.c */
 extern const struct kind_ops aws_agent_ops;            /* binding.c */
 extern const struct kind_ops aws_swarm_ops;            /* binding.c */
 
+/* Frees provider->bindings; NULL is fine. For close(). */
+void aws_bindings_release(struct binding_listing *listing);
+
 /* The tags of everything Berth makes: the Stack's `tags`, berth:stack, berth:kind, berth:name. A map of texts. */
 struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,
                            struct arena *arena);

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the Stack's bucket and role shall be, and what they are. */
+#include "providers/aws/stack.h"
+
+#include "base/json.h"
+#include "providers/aws/expect.h"
+#include "providers/aws/iam.h"
+#include "providers/aws/policy_document.h"
+
+#include <string.h>
+
+struct s3_bucket stack_bucket(const struct provider *provider) {
+        return (struct s3_bucket){ .name = provider->bucket, .account = provider->account };
+}
+
+bool stack_has_bucket(const struct value *spec) {
+        return value_path(spec, "bucket.tlsOnly") != NULL;
+}
+
+bool stack_has_role(const struct value *spec) {
+        return value_path(spec, "role.tags") != NULL;
+}
+
+static const char *role_name(const struct provider *provider, struct arena *arena) {
+        return arena_printf(arena, "%s-execution-%s", provider->prefix, provider->region);
+}
+
+/* The reference to `document` is taken. */
+static void set_document(struct value *map, const char *name, json_t *document, struct arena *arena) {
+        json_t *owned JSON_CLEANUP = document;
+        json_t *normal JSON_CLEANUP = owned ? policy_document_normalise(owned) : NULL;
+
+        if (normal)
+                value_set(arena, map, name, value_from_json(arena, normal));
+}
+
+static void set_map(struct value *map, const char *name, struct value *member, struct arena *arena) {
+        value_set(arena, map, name, *member);
+}
+
+static struct value *stack_tags(const struct provider *provider, struct arena *arena) {
+        return aws_tags_for(provider, "Stack", provider->stack_name, arena);
+}
+
+/* Without an identity the names are as they were when last applied. */
+static void set_name(struct value *map, const char *name, const char *known, const struct value *recorded,
+                     struct arena *arena) {
+        value_set_text(arena, map, name, known ? known : value_get_text(recorded, name));
+}
+
+static struct value *desire_bucket(const struct provider *provider, const struct value *recorded,
+                                   struct arena *arena) {
+        struct value *bucket = value_new_map(arena);
+
+        set_name(bucket, "name", provider->bucket, recorded, arena);
+        if (!provider->manages_bucket)
+                return bucket;
+        value_set_text(arena, bucket, "encryption", "AES256");
+        value_set_boolean(arena, bucket, "publicAccessBlock", true);
+        value_set_boolean(arena, bucket, "tlsOnly", true);
+        set_map(bucket, "tags", stack_tags(provider, arena), arena);
+        return bucket;
+}
+
+static struct value *desire_role(const struct provider *provider, const struct value *recorded,
+                                 struct arena *arena) {
+        struct value *role = value_new_map(arena);
+        const struct value *policy = value_get(recorded, "policy");
+
+        if (!provider->manages_role) {
+                value_set_text(arena, role, "arn", provider->execution_role);
+                return role;
+        }
+        set_name(role, "name", provider->region ? role_name(provider, arena) : NULL, recorded, arena);
+        set_document(role, "trust", policy_document_trust(), arena);
+        if (provider->account) {
+                const struct policy_place place = { provider->partition, provider->region, provider->account,
+                                                    provider->prefix, provider->bucket };
+
+                set_document(role, "policy", policy_document_execution(&place), arena);
+        } else if (policy) {
+                value_set(arena, role, "policy", *policy);
+        }
+        set_map(role, "tags", stack_tags(provider, arena), arena);
+        return role;
+}
+
+static int stack_desire(const struct provider *provider, const struct resource *resource,
+                        const struct observation *observed, const struct value *recorded, struct arena *arena,
+                        struct value **ret, struct error *err) {
+        struct value *spec = value_new_map(arena);
+
+        (void)resource;
+        (void)observed;
+        (void)err;
+        set_map(spec, "bucket", desire_bucket(provider, value_get(recorded, "bucket"), arena), arena);
+        set_map(spec, "role", desire_role(provider, value_get(recorded, "role"), arena), arena);
+        *ret = spec;
+        return 0;
+}
+
+static void stack_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
+        (void)provider;
+        if (change->action == ACTION_DELETE)
+                stack_delete_cost(change, ret);
+        else
+                stack_make_cost(change, ret);
+}
+
+/* What was seen of the bucket, or of the role. */
+struct part {
+        bool exists;
+        enum ownership ownership;
+        const char *owner;
+        struct value *spec;
+};
+
+/* One observation of the stack. */
+struct sight {
+        struct provider *provider;
+        const struct wanted *wanted;
+        struct arena *arena;
+        struct error *err;
+        struct part bucket, role;
+};
+
+/*
+ * Whose a part is. One without marks that an earlier run may have made and died before marking is ours: its name is
+ * only ours to give, and it was not there when that run was planned.
+ */
+static void set_owner(struct sight *sight, struct part *part, const struct value *tags,
+                      const struct value *recorded) {
+        const struct value *desired = stack_tags(sight->provider, sight->arena);
+
+        part->exists = true;
+        part->ownership = aws_ownership(sight->provider, tags, sight->arena, &part->owner);
+        if (part->ownership == OWNER_NONE && sight->wanted->must_read)
+                part->ownership = OWNER_SELF;
+        set_map(part->spec, "tags",
+                aws_tags_of_ours(tags, desired, value_get(recorded, "tags"), sight->arena), sight->arena);
+}
+
+static int see_encryption(struct sight *sight, const struct s3_bucket *bucket) {
+        static const char *const absent[] = { "ServerSideEncryptionConfigurationNotFoundError", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_bucket_encryption(bucket);
+        const char *algorithm = NULL;
+
+        if (expect_call(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return -1;
+        if (!*response.error_code && s3_read_encryption(&response, sight->arena, &algorithm, sight->err) < 0)
+                return -1;
+        value_set_text(sight->arena, sight->bucket.spec, "encryption", algorithm);
+        return 0;
+}
+
+static int see_access_block(struct sight *sight, const struct s3_bucket *bucket) {
+        static const char *const absent[] = { "NoSuchPublicAccessBlockConfiguration", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_public_access_block(bucket);
+        bool all = false;
+
+        if (expect_call(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return -1;
+        if (!*response.error_code &&
+            s3_read_public_access_block(&response, sight->arena, &all, sight->err) < 0)
+                return -1;
+        value_set_boolean(sight->arena, sight->bucket.spec, "publicAccessBlock", all);
+        return 0;
+}
+
+static int see_bucket_policy(struct sight *sight, const struct s3_bucket *bucket) {
+        static const char *const absent[] = { "NoSuchBucketPolicy", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_bucket_policy(bucket);
+        json_t *statement JSON_CLEANUP =
+                policy_document_tls_statement(sight->provider->partition, bucket->name);
+        bool tls;
+
+        if (expect_call(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return -1;
+        tls = !*response.error_code && policy_document_has(strbuf_text(&response.body), statement);
+        value_set_boolean(sight->arena, sight->bucket.spec, "tlsOnly", tls);
+        return 0;
+}
+
+static int see_managed_bucket(struct sight *sight, const struct value *recorded) {
+        static const char *const absent[] = { "NoSuchBucket", "NoSuchTagSet", NULL };
+        const struct s3_bucket bucket = stack_bucket(sight->provider);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_bucket_tagging(&bucket);
+        struct value *tags = value_new_map(sight->arena);
+
+        if (expect_call(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return error_context(sight->err, "bucket %s", bucket.name);
+        if (aws_failed_with(&response, "NoSuchBucket"))
+                return 0;
+        if (!*response.error_code && s3_read_tagging(&response, sight->arena, &tags, sight->err) < 0)
+                return -1;
+        sight->bucket.spec = value_new_map(sight->arena);
+        value_set_text(sight->arena, sight->bucket.spec, "name", bucket.name);
+        set_owner(sight, &sight->bucket, tags, recorded);
+        if (see_encryption(sight, &bucket) < 0 || see_access_block(sight, &bucket) < 0 ||
+            see_bucket_policy(sight, &bucket) < 0)
+                return error_context(sight->err, "bucket %s", bucket.name);
+        return 0;
+}
+
+/* Somebody else's bucket, used by us: it only has to be there. */
+static int see_shared_bucket(struct sight *sight) {
+        static const char *const absent[] = { "NotFound", "NoSuchBucket", NULL };
+        const struct s3_bucket bucket = stack_bucket(sight->provider);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_head_bucket(&bucket);
+
+        sight->bucket.spec = value_new_map(sight->arena);
+        value_set_text(sight->arena, sight->bucket.spec, "name", bucket.name);
+        if (!sight->wanted->desired)
+                return 0;
+        if (expect_call(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return error_context(sight->err, "bucket %s", bucket.name);
+        if (!*response.error_code)
+                return 0;
+        return error_set(
+                sight->err,
+                "the bucket %s does not exist, and this stack does not make it (createBucket: false): apply "
+                "the stack that owns it first, or set createBucket: true",
+                bucket.name);
+}
+
+static int see_role_policy(struct sight *sight, const char *role) {
+        static const char *const absent[] = { "NoSuchEntity", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = iam_get_role_policy(role, STACK_ROLE_POLICY, sight->arena);
+        const char *text = NULL;
+
+        if (expect_call(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return -1;
+        if (!*response.error_code && iam_read_role_policy(&response, sight->arena, &text, sight->err) < 0)
+                return -1;
+        set_document(sight->role.spec, "policy", policy_document_parse(text), sight->arena);
+        return 0;
+}
+
+static int see_managed_role(struct sight *sight, const struct value *recorded) {
+        static const char *const absent[] = { "NoSuchEntity", NULL };
+        const char *name = role_name(sight->provider, sight->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = iam_get_role(name, sight->arena);
+        struct iam_role role;
+
+        if (expect_call(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return error_context(sight->err, "role %s", name);
+        if (*response.error_code)
+                return 0;
+        if (iam_read_role(&response, sight->arena, &role, sight->err) < 0)
+                return error_context(sight->err, "role %s", name);
+        sight->role.spec = value_new_map(sight->arena);
+        value_set_text(sight->arena, sight->role.spec, "name", name);
+        set_document(sight->role.spec, "trust", policy_document_parse(role.trust), sight->arena);
+        set_owner(sight, &sight->role, role.tags, recorded);
+        if (see_role_policy(sight, name) < 0)
+                return error_context(sight->err, "role %s", name);
+        return 0;
+}
+
+/* Names follow from namePrefix: under another one everything would be made anew and the old left to nobody. */
+static int check_name(const struct sight *sight, const char *path, const char *name) {
+        const char *recorded = value_text_of(value_path(sight->wanted->recorded, path));
+
+        if (!recorded || strcmp(recorded, name) == 0)
+                return 0;
+        return error_set(
+                sight->err,
+                "this stack was applied with %s %s, and would now use %s: namePrefix, account and region "
+                "of a stack cannot change. Set them back, or destroy the stack under its old ones first",
+                strncmp(path, "bucket", 6) == 0 ? "the bucket" : "the role", recorded, name);
+}
+
+static void combine(const struct sight *sight, struct observation *ret) {
+        const struct provider *provider = sight->provider;
+        const struct part *const parts[] = { &sight->bucket, &sight->role };
+        struct value *spec = value_new_map(sight->arena);
+        struct value *role = sight->role.spec;
+
+        /* Of a stack that only uses what others own, the record is all there is. */
+        ret->exists = provider->manages_bucket || provider->manages_role
+                              ? sight->bucket.exists || sight->role.exists
+                              : sight->wanted->recorded != NULL;
+        if (!ret->exists)
+                return;
+        ret->id = provider->bucket;
+        ret->ownership = OWNER_SELF;
+        for (size_t i = 0; i < 2; i++) {
+                if (!parts[i]->exists || parts[i]->ownership == OWNER_SELF || ret->ownership == OWNER_OTHER)
+                        continue;
+                ret->ownership = parts[i]->ownership;
+                ret->owner = parts[i]->owner;
+        }
+        if (!provider->manages_role) {
+                role = value_new_map(sight->arena);
+                value_set_text(sight->arena, role, "arn", provider->execution_role);
+        }
+        if (sight->bucket.spec)
+                set_map(spec, "bucket", sight->bucket.spec, sight->arena);
+        if (role)
+                set_map(spec, "role", role, sight->arena);
+        ret->spec = spec;
+        /* The same spec as last time is handed back as it was: nothing new to be stored. */
+        if (sight->wanted->last && value_equal(sight->wanted->last->spec, spec, NULL))
+                ret->spec = sight->wanted->last->spec;
+}
+
+static int observe_stack(struct sight *sight, struct observation *ret) {
+        struct provider *provider = sight->provider;
+        const struct value *recorded = sight->wanted->recorded;
+
+        if (!provider->bucket)
+                return 0;
+        if (check_name(sight, "bucket.name", provider->bucket) < 0)
+                return -1;
+        if (provider->manages_role && check_name(sight, "role.name", role_name(provider, sight->arena)) < 0)
+                return -1;
+        if (provider->manages_bucket) {
+                if (see_managed_bucket(sight, value_get(recorded, "bucket")) < 0)
+                        return -1;
+        } else if (see_shared_bucket(sight) < 0) {
+                return -1;
+        }
+        if (provider->manages_role && see_managed_role(sight, value_get(recorded, "role")) < 0)
+                return -1;
+        combine(sight, ret);
+        return 0;
+}
+
+static int stack_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                         struct error *err) {
+        for (size_t i = 0; i < args->count; i++) {
+                struct sight sight = {
+                        .provider = provider, .wanted = &args->wanted[i], .arena = args->arena, .err = err
+                };
+
+                ret[i] = (struct observation){ .name = args->wanted[i].name };
+                if (strcmp(args->wanted[i].name, provider->stack_name) == 0 &&
+                    observe_stack(&sight, &ret[i]) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int stack_step(struct provider *provider, const struct change *change, struct progress *progress,
+                      struct observation *ret_observed, struct error *err) {
+        return change->action == ACTION_DELETE
+                       ? stack_delete_step(provider, change, progress, ret_observed, err)
+                       : stack_make_step(provider, change, progress, ret_observed, err);
+}
+
+const struct kind_ops aws_stack_ops = {
+        .kind = KIND_STACK,
+        .desire = stack_desire,
+        .cost = stack_cost,
+        .observe = stack_observe,
+        .ask = stack_ask,
+        .step = stack_step,
+};

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Stack's own things: the workspace bucket and the execution role. stack.c says what shall be and what is,
+ * stack_step.c makes it so, stack_delete.c takes it down.
+ *
+ * The spec, as desired and observed:
+ *   bucket {name, encryption "AES256", publicAccessBlock true (all four), tlsOnly true, tags}
+ *   role   {name, trust, policy, tags}      documents in the normal form of policy_document.h
+ * With createBucket: false the bucket is {name} and must exist; with an executionRole the role is {arn}. Neither is
+ * touched then.
+ */
+#ifndef BERTH_PROVIDERS_AWS_STACK_H
+#define BERTH_PROVIDERS_AWS_STACK_H
+
+#include "providers/aws/provider_aws.h"
+#include "providers/aws/s3.h"
+
+/* The name of the role's inline policy. */
+#define STACK_ROLE_POLICY "berth-execution"
+
+/* The bucket that everything of this stack is in. provider->bucket must be known. */
+struct s3_bucket stack_bucket(const struct provider *provider);
+
+/* The parts that Berth manages, told by what only those have. */
+bool stack_has_bucket(const struct value *spec);
+bool stack_has_role(const struct value *spec);
+
+/* stack_step.c */
+void stack_make_cost(const struct change *change, struct cost *ret);
+int stack_make_step(struct provider *provider, const struct change *change, struct progress *progress,
+                    struct observation *ret_observed, struct error *err);
+
+/* stack_delete.c */
+void stack_delete_cost(const struct change *change, struct cost *ret);
+int stack_delete_step(struct provider *provider, const struct change *change, struct progress *progress,
+                      struct observation *ret_observed, struct error *err);
+/* The refusal bucket-not-empty, where the bucket holds more than this stack's records and Berth's locks. */
+int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking the Stack down: what Berth itself left in the bucket, the bucket, the role.
+ *
+ * A bucket that holds more than that, above all workspaces of sessions, is refused (bucket-not-empty). Whoever allows
+ * the refusal has said that all of it may go: then, and only then, everything is removed. What appears between the
+ * question and the deletion is never removed: S3 refuses to delete the bucket then, and so do we.
+ */
+#include "providers/aws/stack.h"
+
+#include "providers/aws/expect.h"
+#include "providers/aws/iam.h"
+#include "providers/aws/stages.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum delete_stage {
+        STAGE_BEGIN,
+        STAGE_LIST,
+        STAGE_EMPTY,
+        STAGE_BUCKET,
+        STAGE_ROLE_POLICY,
+        STAGE_ROLE,
+        STAGE_COUNT
+};
+
+#define LOCKS "berth/locks/"
+#define REGISTRY "registry/"
+
+static bool has_bucket(const struct change *change) {
+        return stack_has_bucket(change->observed->spec);
+}
+
+static bool has_role(const struct change *change) {
+        return stack_has_role(change->observed->spec);
+}
+
+/* The prefixes whose objects are removed, one after the other; NULL at the end. */
+static const char *prefix_at(const struct provider *provider, int64_t index, struct arena *arena) {
+        if (provider->bucket_in_use)
+                return index == 0 ? "" : NULL;
+        switch (index) {
+        case 0:
+                return arena_printf(arena, REGISTRY "%s/", provider->stack_name);
+        case 1:
+                return LOCKS;
+        default:
+                return NULL;
+        }
+}
+
+/* The page's versions as data for the next stage: [[key, version], ...]. */
+static struct value batch_of(const struct s3_page *page, struct arena *arena) {
+        struct value *batch = value_new_list(arena);
+
+        for (size_t i = 0; i < page->count; i++) {
+                struct value *pair = value_new_list(arena);
+                const char *version = page->objects[i].version;
+
+                value_append(arena, pair, value_text(arena, page->objects[i].key));
+                value_append(arena, pair, version ? value_text(arena, version) : value_null());
+                value_append(arena, batch, *pair);
+        }
+        return *batch;
+}
+
+static int list_leftovers(struct stage_turn *turn) {
+        static const char *const gone[] = { "NoSuchBucket", NULL };
+        struct progress *progress = turn->progress;
+        const struct s3_bucket bucket = stack_bucket(turn->provider);
+        int64_t index = value_get_integer(progress->data, "prefix", 0);
+        const char *prefix = prefix_at(turn->provider, index, progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_list_versions(&bucket, prefix, NULL, NULL, NULL);
+        int result = expect_step(turn, &request, gone, NULL, &response);
+        struct s3_page page = { 0 };
+
+        if (result != 0)
+                return result;
+        if (*response.error_code)
+                return STAGE_OVER;
+        if (s3_read_versions(&response, progress->arena, &page, turn->err) < 0)
+                return -1;
+        if (!progress->data)
+                progress->data = value_new_map(progress->arena);
+        if (page.count > 0) {
+                value_set(progress->arena, progress->data, "batch", batch_of(&page, progress->arena));
+                return stage_enter(turn, STAGE_EMPTY);
+        }
+        value_unset(progress->data, "batch");
+        value_set_integer(progress->arena, progress->data, "prefix", index + 1);
+        return prefix_at(turn->provider, index + 1, progress->arena) ? stage_enter(turn, STAGE_LIST)
+                                                                     : STAGE_OVER;
+}
+
+static int remove_leftovers(struct stage_turn *turn) {
+        struct arena *arena = turn->progress->arena;
+        const struct value *batch = value_get(turn->progress->data, "batch");
+        const struct s3_bucket bucket = stack_bucket(turn->provider);
+        struct s3_object *objects = arena_array(arena, batch->count, sizeof(*objects));
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request;
+        int result;
+
+        for (uint32_t i = 0; i < batch->count; i++) {
+                objects[i].key = value_text_of(&batch->items[i].items[0]);
+                objects[i].version = value_text_of(&batch->items[i].items[1]);
+        }
+        request = s3_delete_objects(&bucket, objects, batch->count, arena);
+        result = expect_step(turn, &request, expect_nothing, NULL, &response);
+        if (result != 0)
+                return result;
+        if (s3_read_deleted(&response, arena, turn->err) < 0)
+                return -1;
+        return stage_enter(turn, STAGE_LIST);
+}
+
+static int delete_bucket(struct stage_turn *turn) {
+        static const char *const gone[] = { "NoSuchBucket", NULL };
+        static const char *const passing[] = { "OperationAborted", NULL };
+        const struct s3_bucket bucket = stack_bucket(turn->provider);
+        struct aws_request request = s3_delete_bucket(&bucket);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = expect_step(turn, &request, gone, passing, &response);
+
+        if (result < 0 && aws_failed_with(&response, "BucketNotEmpty"))
+                return error_set(
+                        turn->err,
+                        "the bucket %s is not empty: something has been put there since it was looked at; "
+                        "destroy again to see what",
+                        bucket.name);
+        return result == 0 ? STAGE_OVER : result;
+}
+
+static const char *const no_entity[] = { "NoSuchEntity", NULL };
+
+static const char *role_of(const struct stage_turn *turn) {
+        return value_text_of(value_path(turn->change->observed->spec, "role.name"));
+}
+
+static int delete_role_policy(struct stage_turn *turn) {
+        struct aws_request request =
+                iam_delete_role_policy(role_of(turn), STACK_ROLE_POLICY, turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = expect_step(turn, &request, no_entity, NULL, &response);
+
+        return result == 0 ? STAGE_OVER : result;
+}
+
+static int delete_role(struct stage_turn *turn) {
+        struct aws_request request = iam_delete_role(role_of(turn), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = expect_step(turn, &request, no_entity, NULL, &response);
+
+        if (result < 0 && aws_failed_with(&response, "DeleteConflict"))
+                return error_context(turn->err,
+                                     "somebody else attached policies to the role %s: detach them first",
+                                     role_of(turn));
+        return result == 0 ? STAGE_OVER : result;
+}
+
+static const struct stage stages[STAGE_COUNT] = {
+        [STAGE_LIST] = { "s3", NULL, has_bucket, list_leftovers },
+        [STAGE_EMPTY] = { NULL, NULL, NULL, remove_leftovers },
+        [STAGE_BUCKET] = { "s3", "for the bucket to go", has_bucket, delete_bucket },
+        [STAGE_ROLE_POLICY] = { "iam", NULL, has_role, delete_role_policy },
+        [STAGE_ROLE] = { "iam", NULL, has_role, delete_role },
+};
+
+void stack_delete_cost(const struct change *change, struct cost *ret) {
+        stages_cost(stages, STAGE_COUNT, change, ret);
+        if (has_bucket(change))
+                cost_add(ret, "s3", 1); /* the second listing: the locks' */
+}
+
+int stack_delete_step(struct provider *provider, const struct change *change, struct progress *progress,
+                      struct observation *ret_observed, struct error *err) {
+        struct observation observed = { 0 };
+        struct stage_turn turn = { provider, change, progress, &observed, err };
+        int result = stages_step(stages, STAGE_COUNT, &turn);
+
+        if (result == STEP_DONE)
+                *ret_observed = (struct observation){ .name = change->name };
+        return result;
+}
+
+/* What the bucket holds that is not Berth's own. */
+struct holdings {
+        uint64_t objects, bytes;
+        bool more; /* there are others that were not counted */
+        const char *first;
+};
+
+static int list(struct provider *provider, const char *prefix, const char *delimiter, struct arena *arena,
+                struct s3_page *ret, struct error *err) {
+        static const char *const gone[] = { "NoSuchBucket", NULL };
+        const struct s3_bucket bucket = stack_bucket(provider);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_list_versions(&bucket, prefix, delimiter, NULL, NULL);
+
+        *ret = (struct s3_page){ 0 };
+        if (expect_call(provider->client, &request, gone, &response, err) < 0)
+                return -1;
+        return *response.error_code ? 0 : s3_read_versions(&response, arena, ret, err);
+}
+
+static void count_page(struct holdings *holdings, const struct s3_page *page) {
+        for (size_t i = 0; i < page->count; i++) {
+                holdings->objects++;
+                holdings->bytes += (uint64_t)page->objects[i].size;
+                if (!holdings->first)
+                        holdings->first = page->objects[i].key;
+        }
+        holdings->more |= page->next != NULL;
+}
+
+/* Goes down by folders along the paths to what is Berth's own, and counts what lies beside them. */
+static int look(struct provider *provider, const char *prefix, const char *const *own, struct arena *arena,
+                struct holdings *holdings, struct error *err) {
+        struct s3_page page, below;
+
+        if (list(provider, prefix, "/", arena, &page, err) < 0)
+                return -1;
+        count_page(holdings, &page);
+        for (size_t i = 0; i < page.prefix_count; i++) {
+                const char *found = page.prefixes[i];
+                bool is_own = false, leads_there = false;
+
+                for (const char *const *at = own; *at; at++) {
+                        is_own |= strcmp(*at, found) == 0;
+                        leads_there |= strncmp(*at, found, strlen(found)) == 0;
+                }
+                if (is_own)
+                        continue;
+                if (leads_there) {
+                        if (look(provider, found, own, arena, holdings, err) < 0)
+                                return -1;
+                        continue;
+                }
+                if (list(provider, found, NULL, arena, &below, err) < 0)
+                        return -1;
+                count_page(holdings, &below);
+        }
+        return 0;
+}
+
+static void refuse(struct provider *provider, struct change *change, const struct holdings *holdings,
+                   struct arena *arena) {
+        struct refusal *grown = arena_array(arena, change->refusal_count + 1, sizeof(*grown));
+
+        if (change->refusal_count)
+                memcpy(grown, change->refusals, change->refusal_count * sizeof(*grown));
+        grown[change->refusal_count++] = (struct refusal){
+                .id = "bucket-not-empty",
+                .message = arena_printf(
+                        arena,
+                        "the bucket %s holds %s%" PRIu64 " %s, %" PRIu64 " bytes, that are not Berth's "
+                        "own records: %s%s",
+                        provider->bucket, holdings->more ? "at least " : "", holdings->objects,
+                        holdings->objects == 1 ? "object" : "objects", holdings->bytes,
+                        holdings->first ? holdings->first : "", holdings->objects > 1 ? ", ..." : ""),
+                .remedy = arena_printf(
+                        arena,
+                        "save what is needed and empty the bucket, or delete it with everything in it: "
+                        "--allow bucket-not-empty:%s",
+                        change->address),
+        };
+        change->refusals = grown;
+}
+
+int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err) {
+        const char *const own[] = { arena_printf(arena, REGISTRY "%s/", provider->stack_name), LOCKS, NULL };
+        struct holdings holdings = { 0 };
+
+        provider->bucket_in_use = false;
+        if (change->action != ACTION_DELETE || !has_bucket(change))
+                return 0;
+        if (look(provider, "", own, arena, &holdings, err) < 0)
+                return error_context(err, "bucket %s", provider->bucket);
+        if (holdings.objects == 0)
+                return 0;
+        provider->bucket_in_use = true;
+        refuse(provider, change, &holdings, arena);
+        return 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What workspace_policy.c (desired and observed) and workspace_policy_step.c (making it so) share. */
+#ifndef BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_H
+#define BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_H
+
+#include "providers/aws/provider_aws.h"
+
+/* What exists once `spec` has been applied. */
+struct observation workspace_policy_seen(const struct provider *provider, const char *name,
+                                         const struct value *spec, struct arena *arena);
+
+/* workspace_policy_step.c */
+void workspace_policy_cost(const struct provider *provider, const struct change *change, struct cost *ret);
+int workspace_policy_step(struct provider *provider, const struct change *change, struct progress *progress,
+                          struct observation *ret_observed, struct error *err);
+
+#endif
