@@ -343,16 +343,17 @@ static bool decode_map(const struct decoder *decoder, const struct field *field,
         return check_duplicates(decoder, ret) && good;
 }
 
-/* What was given of an object's fields: the key nodes, by the field's place in the table. */
+/* What was given of an object's fields, by the field's place in the table. */
 struct given {
         const struct node *keys[FIELDS_MAX];
+        bool has_value[FIELDS_MAX]; /* written, and not null, which is as good as not written */
         size_t field_count;
 };
 
 static bool is_given(const struct given *given, const struct field *fields, const char *name) {
         for (size_t i = 0; i < given->field_count; i++) {
                 if (strcmp(fields[i].name, name) == 0)
-                        return given->keys[i] && !is_null(given->keys[i]->next);
+                        return given->has_value[i];
         }
         return false;
 }
@@ -408,6 +409,7 @@ static bool gather_given(const struct decoder *decoder, const struct field *fiel
                         good = false;
                 } else {
                         ret->keys[at] = key;
+                        ret->has_value[at] = !is_null(key->next);
                         expected = at + 1;
                 }
         }
@@ -459,7 +461,7 @@ static bool check_given(const struct decoder *decoder, const struct field *field
 
         for (size_t i = 0; i < given->field_count; i++) {
                 const struct field *field = &fields[i];
-                bool present = given->keys[i] && !is_null(given->keys[i]->next);
+                bool present = given->has_value[i];
 
                 if (field->required && !present) {
                         problem_error(decoder->loading,
@@ -509,7 +511,7 @@ bool decode_object(const struct decoder *decoder, const struct field *fields,
         good = gather_given(decoder, fields, target, &given);
         good = check_given(decoder, fields, groups, &given, node, frame) && good;
         for (size_t i = 0; i < given.field_count; i++)
-                count += is_given(&given, fields, fields[i].name) || has_default(&given, fields, &fields[i]);
+                count += given.has_value[i] || has_default(&given, fields, &fields[i]);
         *ret = positioned(decoder, node, VALUE_MAP);
         ret->members = arena_array(decoder->loading->arena, value_capacity(count), sizeof(*ret->members));
         for (size_t i = 0; i < given.field_count; i++) {
@@ -517,7 +519,7 @@ bool decode_object(const struct decoder *decoder, const struct field *fields,
                 struct frame below = { .up = frame, .name = fields[i].name, .key = key };
                 struct member *member;
 
-                if (key && is_null(key->next))
+                if (!given.has_value[i])
                         key = NULL;
                 if (!key && !has_default(&given, fields, &fields[i]))
                         continue;

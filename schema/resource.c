@@ -40,7 +40,9 @@ static void unknown_part(const struct decoder *decoder, const struct kind *kind,
 
 static const struct node *find_key(const struct node *map, const char *name) {
         for (const struct node *key = map->first; key; key = key->next->next) {
-                if (node_target(key)->type == NODE_SCALAR && strcmp(node_target(key)->text, name) == 0)
+                const struct node *target = node_target(key);
+
+                if (target->type == NODE_SCALAR && target->text[0] == name[0] && strcmp(target->text, name) == 0)
                         return key;
         }
         return NULL;
@@ -52,18 +54,20 @@ static void check_keys(const struct decoder *decoder, const struct node *root, c
                 const struct node *target = node_target(key);
                 size_t part = 0;
 
-                if (target->type == NODE_BROKEN)
+                while (part < PART_COUNT && parts->keys[part] != key)
+                        part++;
+                if (part < PART_COUNT || target->type == NODE_BROKEN)
                         continue;
                 if (target->type != NODE_SCALAR) {
                         problem_error(decoder->loading, decode_place(decoder, key), NULL,
                                       "a key must be a text, found %s", node_phrase(decoder->loading, key));
                         continue;
                 }
-                while (part < PART_COUNT && strcmp(part_names[part], target->text) != 0)
+                for (part = 0; part < PART_COUNT && strcmp(part_names[part], target->text) != 0;)
                         part++;
                 if (part == PART_COUNT)
                         unknown_part(decoder, kind, key);
-                else if (parts->keys[part] != key)
+                else
                         problem_error(decoder->loading, decode_place(decoder, key), NULL,
                                       "%s is given twice, first on line %u", part_names[part],
                                       parts->keys[part]->line);

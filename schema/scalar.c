@@ -50,7 +50,10 @@ static bool is_float(const char *text) {
         return *text == '\0';
 }
 
-static enum scalar_type resolve_plain(const char *text) {
+static enum scalar_type resolve_plain(const char *text, size_t length) {
+        /* Most texts: longer than any word of the schema, and no number. */
+        if (length > 5 && ((text[0] >= 'A' && text[0] <= 'Z') || (text[0] >= 'a' && text[0] <= 'z')))
+                return SCALAR_TEXT;
         switch (text[0]) {
         case '\0':
                 return SCALAR_NULL;
@@ -80,7 +83,7 @@ enum scalar_type scalar_type_of(const struct node *scalar) {
         if (scalar->tag == TAG_TEXT || (scalar->tag == TAG_NONE && !scalar->plain))
                 return SCALAR_TEXT;
         /* A tag is believed only where the text allows: !!int abc is a text, and refused where an integer belongs. */
-        resolved = resolve_plain(scalar->text);
+        resolved = resolve_plain(scalar->text, scalar->count);
         if (scalar->tag == TAG_NONE || (scalar->tag == TAG_INTEGER && resolved == SCALAR_INTEGER) ||
             (scalar->tag == TAG_BOOLEAN && resolved == SCALAR_BOOLEAN) ||
             (scalar->tag == TAG_NULL && resolved == SCALAR_NULL))

@@ -98,8 +98,8 @@ run_demo() {
     chapter "What would change in the empty account"
     typed berth plan
 
-    chapter "Make it so"
-    typed berth apply --yes
+    chapter "Make it so (quietly: the plan has just been shown)"
+    typed berth apply --yes --quiet
 
     chapter "Nothing is left to do"
     typed berth plan

@@ -46,14 +46,13 @@ CASES = {
     "memory negative": (environment(spec="  memoryMB: §-1\n"), ["1769"]),
     "memory a list": (environment(spec="  memoryMB: §[2048]\n"), ["integer"]),
     "memory a map": (environment(spec="  memoryMB: §{a: 1}\n"), ["integer"]),
-    "memory null": (environment(spec="  memoryMB: §null\n"), [""]),
     "storage too small": (environment(spec="  workspaceStorageMB: §511\n"), ["512"]),
     "another timeout": (environment(spec="  timeoutSeconds: §899\n"), ["900"]),
     "retention of no kind": (environment(spec="  logRetentionDays: §31\n"), ["30"]),
     "boolean as text": (environment(spec='  protect: §"true"\n'), ["boolean"]),
     "boolean as yes": (environment(spec="  protect: §yes\n"), ["boolean"]),
     "unknown field": (environment(spec="  §memoryMb: 2048\n"), ["memoryMB"]),
-    "unknown field deep": (environment().replace("{prebuilt: python}", "{§prebuild: python}"), ["prebuilt"]),
+    "unknown field deep": (agent("  type: general\n  limits: {memoryMB: 512, §cpu: 1}\n"), ["cpus"]),
     "duplicate key": (environment(spec="  memoryMB: 2048\n  §memoryMB: 2048\n"), ["memoryMB"]),
     "unknown kind": (environment().replace("Environment", "§Enviroment"), ["Environment"]),
     "another api": (environment().replace("berth/v1", "§berth/v2"), ["berth/v1"]),
@@ -64,13 +63,13 @@ CASES = {
     "reserved variable": (environment(spec="  variables:\n    §AWS_REGION: x\n"), ["AWS_REGION"]),
     "variable that is a map": (environment(spec="  variables:\n    AB: {value: x, §secret: true}\n"), ["sensitive"]),
     "image with tag and digest": (
-        environment().replace("{prebuilt: python}", "§{repository: team/x, tag: a, digest: 'sha256:" + "a" * 64 + "'}"), [""],
+        environment().replace("{prebuilt: python}", "{repository: team/x, tag: a, §digest: 'sha256:" + "a" * 64 + "'}"), [""],
     ),
     "image with a bad digest": (environment().replace("{prebuilt: python}", "{repository: team/x, digest: §'sha256:abc'}"), ["sha256"]),
     "unknown image": (environment().replace("{prebuilt: python}", "§absent"), ["absent"]),
     "missing environment": (agent("  type: general\n  environment: §absent\n"), ["absent"]),
     "nearest environment": (environment("scratch") + "---\n" + agent("  type: general\n  environment: §scrtch\n"), ["scratch"]),
-    "active specialist without environment": (agent("  type: §specialist\n  active: true\n"), ["specialist"]),
+    "active specialist without environment": (agent("  type: specialist\n  active: §true\n"), ["specialist"]),
     "unknown type of agent": (agent("  type: §expert\n"), ["specialist"]),
     "swarm of a missing agent": (
         "apiVersion: berth/v1\nkind: Swarm\nmetadata: {name: s}\nspec:\n  agents: [§absent]\n", ["absent"],
@@ -90,14 +89,14 @@ CASES = {
     ),
     "a range of nothing": (
         "apiVersion: berth/v1\nkind: ResourceRange\nmetadata: {name: r}\nspec:\n  selector: {matchLabels: {a: b}}\n"
-        "  memoryMB: §{min: 4000, max: 3000}\n", [""],
+        "  memoryMB: {min: 4000, max: §3000}\n", [""],
     ),
     "name too long for AWS": (
         "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\nspec: {provider: aws, aws: {namePrefix: " + "p" * 20 + "}}\n---\n"
         + environment(name="§" + "n" * 48), ["64"],
     ),
     "unicode before the value": (environment(spec="  variables: {NÄME: x, §Ü: y}\n").replace("NÄME", "NAME"), [""]),
-    "tabs for indentation": (environment() + "\t§x: 1\n", [""]),
+    "tabs for indentation": (environment() + "§\tx: 1\n", [""]),
     "alias to itself": (environment(spec="  variables: &a\n    NAME: §*a\n"), [""]),
     "many errors": (
         environment(spec="  memoryMB: §1\n  workspaceStorageMB: §1\n  §colour: red\n") + "---\n" + agent("  type: §x\n"),
@@ -173,7 +172,7 @@ def test_duplicates_over_files(offline):
     offline.write("a.yaml", environment() + "---\n" + agent("  type: general\n", "twin"))
     offline.write("b.yaml", environment() + "---\n" + agent("  type: general\n", "twin"))
     errors = diagnostics(offline)
-    assert [(os.path.basename(d["file"]), d["line"]) for d in errors] == [("b.yaml", 4), ("b.yaml", 9)]
+    assert [(os.path.basename(d["file"]), d["line"]) for d in errors] == [("b.yaml", 4), ("b.yaml", 10)]
     for error in errors:
         assert "a.yaml" in error["message"] + (error["hint"] or ""), "the first one's place is named"
 

@@ -226,7 +226,7 @@ static void flipped_bits(void **place) {
 
                 random = random * 1664525 + 1013904223;
                 if (!step && !(i < 8192 ? in_page < 160 && random >> 30 == 0
-                                        : (in_page < 24 && random >> 28 == 0) || (random >> 16) % 509 == 0))
+                                        : (in_page < 24 && random >> 27 == 0) || (random >> 16) % 1021 == 0))
                         continue;
                 snprintf(what, sizeof(what), "byte %zu, bit %u", i, random >> 8 & 7);
                 sample->bytes.data[i] ^= (char)(1 << (random >> 8 & 7));
