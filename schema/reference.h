@@ -20,4 +20,7 @@ int explain(const char *target, FILE *stream, struct error *err) MUST_USE;
 /* The same as data; a new reference. */
 int explain_json(const char *target, json_t **ret, struct error *err) MUST_USE;
 
+/* docs/manifests.md: every kind and field, as Markdown. */
+void reference_markdown(FILE *stream);
+
 #endif

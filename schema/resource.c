@@ -42,7 +42,8 @@ static const struct node *find_key(const struct node *map, const char *name) {
         for (const struct node *key = map->first; key; key = key->next->next) {
                 const struct node *target = node_target(key);
 
-                if (target->type == NODE_SCALAR && target->text[0] == name[0] && strcmp(target->text, name) == 0)
+                if (target->type == NODE_SCALAR && target->text[0] == name[0] &&
+                    strcmp(target->text, name) == 0)
                         return key;
         }
         return NULL;
@@ -226,6 +227,17 @@ static void read_spec(const struct decoder *decoder, const struct node *root, co
         decode_object(decoder, resource->kind->fields, resource->kind->groups, node, &frame, spec);
 }
 
+static void set_address(struct arena *arena, struct resource *resource, const char *name) {
+        size_t kind_length = strlen(resource->kind->name), length = strlen(name);
+        char *address = arena_alloc(arena, kind_length + length + 2);
+
+        memcpy(address, resource->kind->name, kind_length);
+        address[kind_length] = '/';
+        memcpy(address + kind_length + 1, name, length);
+        resource->address = address;
+        resource->name = address + kind_length + 1;
+}
+
 void decode_document(struct loading *loading, uint16_t file, const struct node *root) {
         struct decoder decoder = { .loading = loading, .file = file };
         const struct node *name;
@@ -250,9 +262,7 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
         draft->resource =
                 (struct resource){ .kind = kind, .file = file, .line = root->line, .column = root->column };
         if (name && kind) {
-                draft->resource.address =
-                        arena_printf(loading->arena, "%s/%s", kind->name, node_target(name)->text);
-                draft->resource.name = draft->resource.address + strlen(kind->name) + 1;
+                set_address(loading->arena, &draft->resource, node_target(name)->text);
                 draft->name = decode_place(&decoder, name);
                 loading->address = draft->resource.address;
         }

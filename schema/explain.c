@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `berth explain`: one kind or field, in words or as data. */
+#include "base/suggest.h"
+#include "base/terminal.h"
+#include "schema/decode.h"
+#include "schema/reference.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH_MAX 100
+#define NAMES_MAX 40U
+
+/* What a target means: a kind, or a field of it. */
+struct target {
+        const struct kind *kind;
+        const struct field *field; /* NULL: the kind itself */
+        const char *path;          /* without "spec." */
+        bool in_metadata;
+};
+
+const char *field_type_name(const struct field *field) {
+        switch (field->type) {
+        case FIELD_BOOLEAN:
+                return "boolean";
+        case FIELD_INTEGER:
+                return "integer";
+        case FIELD_TEXT:
+                return "text";
+        case FIELD_LIST:
+                return "list";
+        case FIELD_ONE_OF:
+                return "text or map";
+        default:
+                return "map";
+        }
+}
+
+const struct field *field_children(const struct field *field) {
+        while (field && !field->fields && (field->type == FIELD_LIST || field->type == FIELD_MAP))
+                field = field->item;
+        return field ? field->fields : NULL;
+}
+
+static int no_such_kind(const char *name, size_t length, struct error *err) {
+        const char *names[KIND_COUNT], *nearest;
+        char typed[64];
+
+        snprintf(typed, sizeof(typed), "%.*s", (int)length, name);
+        for (size_t i = 0; i < KIND_COUNT; i++)
+                names[i] = kinds[i].name;
+        nearest = suggest_nearest(typed, names, KIND_COUNT);
+        if (nearest)
+                return error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: did you mean %s?", typed,
+                                      nearest);
+        return error_set_kind(err, ERROR_NOT_FOUND,
+                              "there is no kind %s: there are Stack, ResourceRange, Image, Environment, "
+                              "WorkspacePolicy, Agent and Swarm",
+                              typed);
+}
+
+/* The parent of the path's last known step, so that the next one can be suggested from its fields. */
+static int no_such_field(const struct target *target, const struct field *fields, struct error *err) {
+        const char *names[NAMES_MAX], *typed = target->path, *nearest;
+        size_t count = 0;
+        char step[64];
+
+        for (const char *dot = typed; (dot = strchr(dot, '.')); dot++) {
+                struct strbuf prefix STRBUF_CLEANUP = STRBUF_INIT;
+                const struct field *parent;
+
+                strbuf_append_bytes(&prefix, target->path, (size_t)(dot - target->path));
+                parent = target->in_metadata ? NULL : kind_field(target->kind, strbuf_text(&prefix));
+                if (!parent)
+                        break;
+                fields = field_children(parent);
+                typed = dot + 1;
+        }
+        snprintf(step, sizeof(step), "%.*s", (int)strcspn(typed, "."), typed);
+        for (const struct field *field = fields; field && field->name && count < NAMES_MAX; field++)
+                names[count++] = field->name;
+        nearest = suggest_nearest(step, names, count);
+        return error_set_kind(err, ERROR_NOT_FOUND, "%s has no field %s%s%s%s", target->kind->name,
+                              target->path, nearest ? ": did you mean " : "", nearest ? nearest : "",
+                              nearest ? "?" : "");
+}
+
+static int find_target(const char *text, struct target *ret, struct error *err) {
+        size_t length = strcspn(text, ".");
+        struct target target = { 0 };
+        char kind_name[64];
+
+        snprintf(kind_name, sizeof(kind_name), "%.*s", (int)length, text);
+        target.kind = kind_find_loosely(kind_name);
+        if (!target.kind)
+                return no_such_kind(text, length, err);
+        target.path = text[length] == '.' ? text + length + 1 : text + length;
+        if (strncmp(target.path, "spec", 4) == 0 && (target.path[4] == '.' || target.path[4] == '\0'))
+                target.path += target.path[4] == '.' ? 5 : 4;
+        if (strncmp(target.path, "metadata.", 9) == 0) {
+                target.in_metadata = true;
+                target.field = field_find(metadata_fields, target.path + 9);
+        } else if (*target.path) {
+                target.field = kind_field(target.kind, target.path);
+        }
+        if (*target.path && !target.field)
+                return no_such_field(&target, target.in_metadata ? metadata_fields : target.kind->fields,
+                                     err);
+        *ret = target;
+        return 0;
+}
+
+static int output_width(FILE *stream) {
+        int width = terminal_width(stream);
+
+        return width > WIDTH_MAX ? WIDTH_MAX : width;
+}
+
+/* The text in lines of the terminal's width, each indented; the first goes on where the stream stands. */
+static void print_wrapped(FILE *stream, const char *text, int indent) {
+        int width = output_width(stream) - indent, column = 0;
+
+        while (*text) {
+                size_t length = strcspn(text, " ");
+                int columns = text_columns(text, length);
+
+                if (column > 0 && column + 1 + columns > width) {
+                        fprintf(stream, "\n%*s", indent, "");
+                        column = 0;
+                }
+                fprintf(stream, "%s%.*s", column > 0 ? " " : "", (int)length, text);
+                column += columns + (column > 0);
+                text += length;
+                text += strspn(text, " ");
+        }
+        fputc('\n', stream);
+}
+
+static void print_fact(FILE *stream, const char *name, const char *text) {
+        fprintf(stream, "  %s%-10s%s ", terminal_style(stream, STYLE_DIM), name,
+                terminal_style(stream, STYLE_PLAIN));
+        print_wrapped(stream, text, 13);
+}
+
+/* "1769 to 10240 MB", "one of pin or tag", "1 to 48 characters"; "" where anything goes. In the arena. */
+const char *field_facts_range(struct arena *arena, const struct field *field) {
+        if (field->choices_text || field->choices_integer)
+                return field_range_phrase(arena, field);
+        if (field->minimum == 0 && field->maximum == 0)
+                return "";
+        if (field->type != FIELD_INTEGER)
+                return field_length_phrase(arena, field);
+        return arena_printf(arena, "%s%s%s", field->minimum == field->maximum ? "only " : "",
+                            field_range_phrase(arena, field), "");
+}
+
+const char *field_facts_type(struct arena *arena, const struct field *field) {
+        if (field->type == FIELD_LIST)
+                return arena_printf(arena, "list of %s",
+                                    field->item->type == FIELD_OBJECT ? "maps" : "texts");
+        if (field->type == FIELD_MAP)
+                return arena_printf(arena, "map, free keys");
+        return field_type_name(field);
+}
+
+static void print_fields(FILE *stream, const struct field *fields) {
+        for (const struct field *field = fields; field->name; field++) {
+                fprintf(stream, "  %s%s%s (%s%s)\n      ", terminal_style(stream, STYLE_BOLD), field->name,
+                        terminal_style(stream, STYLE_PLAIN), field_type_name(field),
+                        field->required ? ", required" : "");
+                print_wrapped(stream, field->doc, 6);
+        }
+}
+
+/* The one number that follows from a field and is never set. */
+static void print_computed(FILE *stream, const struct target *target, struct arena *arena) {
+        if (target->kind->id != KIND_ENVIRONMENT || strcmp(target->field->name, "memoryMB") != 0)
+                return;
+        print_fact(stream, "computed",
+                   arena_printf(arena, "vCPU = memoryMB / %d: %.2f with the default, %.2f at most",
+                                MEMORY_MB_PER_VCPU, 2048.0 / MEMORY_MB_PER_VCPU,
+                                (double)target->field->maximum / MEMORY_MB_PER_VCPU));
+}
+
+static void print_field(FILE *stream, const struct target *target, struct arena *arena) {
+        const struct field *field = target->field, *children = field_children(field);
+        const char *range = field_facts_range(arena, field);
+
+        fprintf(stream, "%s%s.%s%s\n  ", terminal_style(stream, STYLE_BOLD), target->kind->name, target->path,
+                terminal_style(stream, STYLE_PLAIN));
+        print_wrapped(stream, field->doc, 2);
+        fputc('\n', stream);
+        print_fact(stream, "type", field_facts_type(arena, field));
+        if (field->required)
+                print_fact(stream, "required", "yes");
+        if (field->unit)
+                print_fact(stream, "unit", field->unit);
+        if (*range)
+                print_fact(stream, field->choices_text || field->choices_integer ? "one of" : "range", range);
+        if (field->pattern_message)
+                print_fact(stream, "form", field->pattern_message);
+        if (field->default_text)
+                print_fact(stream, "default", field->default_text);
+        if (field->reference)
+                print_fact(stream, "names", arena_printf(arena, "a resource of kind %s", field->reference));
+        if (field->needs)
+                print_fact(stream, "only with", field->needs);
+        print_computed(stream, target, arena);
+        if (children) {
+                fputs("\nFields\n", stream);
+                print_fields(stream, children);
+        }
+}
+
+int explain(const char *text, FILE *stream, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = NULL;
+        struct target target;
+
+        if (find_target(text, &target, err) < 0)
+                return -1;
+        arena = arena_new();
+        if (target.field) {
+                print_field(stream, &target, arena);
+                return 0;
+        }
+        fprintf(stream, "%s%s%s  apiVersion: %s\n  ", terminal_style(stream, STYLE_BOLD), target.kind->name,
+                terminal_style(stream, STYLE_PLAIN), API_VERSION);
+        print_wrapped(stream, target.kind->doc, 2);
+        fputs("\nFields of spec\n", stream);
+        print_fields(stream, target.kind->fields);
+        return 0;
+}
+
+static json_t *fields_json(const struct field *fields);
+
+static void set(json_t *object, const char *name, json_t *value) {
+        if (!value || json_object_set_new(object, name, value) != 0)
+                abort();
+}
+
+static json_t *choices_json(const struct field *field) {
+        json_t *choices = json_array();
+
+        for (size_t i = 0; field->choices_text && field->choices_text[i]; i++)
+                json_array_append_new(choices, json_string(field->choices_text[i]));
+        for (size_t i = 0; field->choices_integer && field->choices_integer[i] >= 0; i++)
+                json_array_append_new(choices, json_integer(field->choices_integer[i]));
+        return choices;
+}
+
+static json_t *field_json(const struct field *field) {
+        json_t *json = json_object();
+        const struct field *children = field_children(field);
+
+        set(json, "name", json_string(field->name));
+        set(json, "type", json_string(field_type_name(field)));
+        set(json, "required", json_boolean(field->required));
+        set(json, "doc", json_string(field->doc));
+        if (field->minimum != 0 || field->maximum != 0) {
+                set(json, field->type == FIELD_INTEGER ? "minimum" : "minLength",
+                    json_integer(field->minimum));
+                set(json, field->type == FIELD_INTEGER ? "maximum" : "maxLength",
+                    json_integer(field->maximum));
+        }
+        if (field->choices_text || field->choices_integer)
+                set(json, "choices", choices_json(field));
+        if (field->default_text) {
+                struct value value = decode_default(field);
+
+                set(json, "default", value_to_json(&value, NULL));
+        }
+        if (field->unit)
+                set(json, "unit", json_string(field->unit));
+        if (field->pattern)
+                set(json, "pattern", json_string(field->pattern));
+        if (field->reference)
+                set(json, "reference", json_string(field->reference));
+        if (children)
+                set(json, "fields", fields_json(children));
+        return json;
+}
+
+static json_t *fields_json(const struct field *fields) {
+        json_t *list = json_array();
+
+        for (const struct field *field = fields; field->name; field++)
+                json_array_append_new(list, field_json(field));
+        return list;
+}
+
+int explain_json(const char *text, json_t **ret, struct error *err) {
+        struct target target;
+        json_t *json;
+
+        if (find_target(text, &target, err) < 0)
+                return -1;
+        if (target.field) {
+                json = field_json(target.field);
+                set(json, "path", json_string(target.path));
+        } else {
+                json = json_pack("{s:s, s:o}", "doc", target.kind->doc, "fields",
+                                 fields_json(target.kind->fields));
+        }
+        set(json, "kind", json_string(target.kind->name));
+        *ret = json;
+        return 0;
+}

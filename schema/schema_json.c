@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON Schema (2020-12) from the field tables. What one document alone can violate, its schema refuses. */
+#include "schema/decode.h"
+#include "schema/reference.h"
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIALECT "https://json-schema.org/draft/2020-12/schema"
+
+/* Rules between fields that the tables do not say, as schemas that hold beside the table's own. */
+static const char *const kind_rules[KIND_COUNT] = {
+        [KIND_STACK] = "{\"properties\": {\"tags\": {\"propertyNames\": {\"not\": "
+                       "{\"pattern\": \"^([aA][wW][sS]|[bB][eE][rR][tT][hH]):\"}}}}}",
+        [KIND_IMAGE] =
+                "{\"properties\": {\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}",
+        [KIND_ENVIRONMENT] =
+                "{\"properties\": {\"image\": {\"if\": {\"type\": \"object\"}, \"then\": {\"properties\": "
+                "{\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}}}}",
+        [KIND_WORKSPACE_POLICY] =
+                "{\"allOf\": ["
+                "{\"if\": {\"required\": [\"abortIncompleteUploadDays\"]}, \"then\": "
+                "{\"properties\": {\"selector\": {\"required\": [\"all\"]}}}},"
+                "{\"properties\": {\"transitions\": {\"items\": {"
+                "\"if\": {\"properties\": {\"storageClass\": {\"enum\": [\"STANDARD_IA\", \"ONEZONE_IA\"]}}, "
+                "\"required\": [\"storageClass\"]}, "
+                "\"then\": {\"properties\": {\"afterDays\": {\"minimum\": 30}}}}}}}]}",
+        [KIND_AGENT] =
+                "{\"if\": {\"properties\": {\"type\": {\"const\": \"specialist\"}}, \"required\": [\"type\"], "
+                "\"not\": {\"required\": [\"environment\"]}}, "
+                "\"then\": {\"properties\": {\"active\": {\"const\": false}}, \"required\": [\"active\"]}}",
+        [KIND_SWARM] = "{\"properties\": {\"agents\": {\"uniqueItems\": true}}}",
+};
+
+static json_t *checked(json_t *json) {
+        if (!json)
+                abort();
+        return json;
+}
+
+static void put(json_t *object, const char *name, json_t *value) {
+        if (json_object_set_new(object, name, checked(value)) != 0)
+                abort();
+}
+
+static void append(json_t *array, json_t *value) {
+        if (json_array_append_new(array, checked(value)) != 0)
+                abort();
+}
+
+static json_t *field_schema(const struct field *field);
+
+static bool matches(const char *pattern, const char *text) {
+        struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;
+        regex_t regex;
+        bool match;
+
+        strbuf_printf(&whole, "^(%s)$", pattern);
+        if (regcomp(&regex, strbuf_text(&whole), REG_EXTENDED | REG_NOSUB) != 0)
+                abort();
+        match = regexec(&regex, text, 0, NULL, 0) == 0;
+        regfree(&regex);
+        return match;
+}
+
+/*
+ * A text field takes a plain scalar as it is written, but a validator sees what its YAML reader made of it: `tag: 1.10`
+ * is a number there. Such types are let through where the pattern could match their text.
+ */
+static void put_text_types(json_t *schema, const struct field *field) {
+        json_t *types = json_array();
+
+        append(types, json_string("string"));
+        if (!field->pattern || matches(field->pattern, "123456789012") || matches(field->pattern, "1.5"))
+                append(types, json_string("number"));
+        if (!field->pattern || matches(field->pattern, "true"))
+                append(types, json_string("boolean"));
+        put(schema, "type", types);
+}
+
+static void put_limits(json_t *schema, const struct field *field, const char *least, const char *most) {
+        if (field->minimum == 0 && field->maximum == 0)
+                return;
+        if (field->minimum != 0 || field->type == FIELD_INTEGER)
+                put(schema, least, json_integer(field->minimum));
+        put(schema, most, json_integer(field->maximum));
+}
+
+static void put_pattern(json_t *schema, const struct field *field) {
+        struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (!field->pattern)
+                return;
+        strbuf_printf(&whole, "^(%s)$", field->pattern);
+        put(schema, "pattern", json_string(strbuf_text(&whole)));
+}
+
+static json_t *list_of(const char *const *texts) {
+        json_t *list = checked(json_array());
+
+        for (size_t i = 0; texts[i]; i++)
+                append(list, json_string(texts[i]));
+        return list;
+}
+
+static void put_text(json_t *schema, const struct field *field) {
+        if (field->choices_text) {
+                put(schema, "enum", list_of(field->choices_text));
+                return;
+        }
+        put_text_types(schema, field);
+        put_limits(schema, field, "minLength", "maxLength");
+        put_pattern(schema, field);
+        if (field->refused)
+                put(schema, "not", json_pack("{s:o}", "enum", list_of(field->refused)));
+}
+
+static void put_integer(json_t *schema, const struct field *field) {
+        json_t *choices;
+
+        if (!field->choices_integer) {
+                put(schema, "type", json_string("integer"));
+                put_limits(schema, field, "minimum", "maximum");
+                return;
+        }
+        choices = checked(json_array());
+        for (const int64_t *choice = field->choices_integer; *choice >= 0; choice++)
+                append(choices, json_integer(*choice));
+        put(schema, "enum", choices);
+}
+
+static json_t *group_schema(const struct field_group *group) {
+        json_t *alternatives = checked(json_array());
+
+        for (const char *const *name = group->names; *name; name++)
+                append(alternatives, json_pack("{s:[s]}", "required", *name));
+        return json_pack("{s:o}", group->exactly_one ? "oneOf" : "anyOf", alternatives);
+}
+
+/* What may be absent may be null as well: `variables:` with nothing after it. */
+static json_t *optional(json_t *schema) {
+        json_t *type = json_object_get(schema, "type"), *choices = json_object_get(schema, "enum"), *types;
+
+        if (choices) {
+                append(choices, json_null());
+        } else if (json_is_array(type)) {
+                append(type, json_string("null"));
+        } else if (json_is_string(type)) {
+                types = checked(json_array());
+                append(types, json_incref(type));
+                append(types, json_string("null"));
+                put(schema, "type", types);
+        } else if (json_is_array(json_object_get(schema, "anyOf"))) {
+                append(json_object_get(schema, "anyOf"), json_pack("{s:s}", "type", "null"));
+        }
+        return schema;
+}
+
+static void put_object(json_t *schema, const struct field *fields, const struct field_group *groups) {
+        json_t *properties = checked(json_object()), *required = checked(json_array());
+        json_t *needs = checked(json_object()), *all = checked(json_array());
+
+        for (const struct field *field = fields; field->name; field++) {
+                json_t *property = field_schema(field);
+
+                put(properties, field->name, field->required ? property : optional(property));
+                if (field->required)
+                        append(required, json_string(field->name));
+                if (field->needs)
+                        put(needs, field->name, json_pack("[s]", field->needs));
+        }
+        for (const struct field_group *group = groups; group && group->names; group++)
+                append(all, group_schema(group));
+        put(schema, "type", json_string("object"));
+        put(schema, "properties", properties);
+        if (json_array_size(required) > 0)
+                put(schema, "required", json_incref(required));
+        if (json_object_size(needs) > 0)
+                put(schema, "dependentRequired", json_incref(needs));
+        if (json_array_size(all) > 0)
+                put(schema, "allOf", json_incref(all));
+        put(schema, "additionalProperties", json_false());
+        json_decref(required);
+        json_decref(needs);
+        json_decref(all);
+}
+
+/* Keys are texts for every reader. */
+static json_t *key_schema(const struct field *keys) {
+        json_t *schema = checked(json_object());
+
+        put_limits(schema, keys, "minLength", "maxLength");
+        put_pattern(schema, keys);
+        if (keys->refused)
+                put(schema, "not", json_pack("{s:o}", "enum", list_of(keys->refused)));
+        return schema;
+}
+
+static void put_one_of(json_t *schema, const struct field *field) {
+        json_t *object = checked(json_object());
+
+        put_object(object, field->fields, field->groups);
+        put(schema, "anyOf", json_pack("[o, o]", field_schema(field->item), object));
+}
+
+static void put_default(json_t *schema, const struct field *field) {
+        struct value value;
+
+        if (!field->default_text)
+                return;
+        value = decode_default(field);
+        put(schema, "default", value_to_json(&value, NULL));
+}
+
+static json_t *field_schema(const struct field *field) {
+        json_t *schema = checked(json_object());
+
+        put(schema, "description", json_string(field->doc));
+        switch (field->type) {
+        case FIELD_BOOLEAN:
+                if (field->choices_text)
+                        put(schema, "enum", json_pack("[b]", strcmp(field->choices_text[0], "true") == 0));
+                else
+                        put(schema, "type", json_string("boolean"));
+                break;
+        case FIELD_INTEGER:
+                put_integer(schema, field);
+                break;
+        case FIELD_TEXT:
+                put_text(schema, field);
+                break;
+        case FIELD_LIST:
+                put(schema, "type", json_string("array"));
+                put(schema, "items", field_schema(field->item));
+                put_limits(schema, field, "minItems", "maxItems");
+                break;
+        case FIELD_MAP:
+                put(schema, "type", json_string("object"));
+                put(schema, "propertyNames", key_schema(field->keys));
+                put(schema, "additionalProperties", field_schema(field->item));
+                put_limits(schema, field, "minProperties", "maxProperties");
+                break;
+        case FIELD_OBJECT:
+                put_object(schema, field->fields, field->groups);
+                break;
+        case FIELD_ONE_OF:
+                put_one_of(schema, field);
+                break;
+        }
+        put_default(schema, field);
+        return schema;
+}
+
+static json_t *spec_schema(const struct kind *kind) {
+        json_t *schema = checked(json_object());
+
+        put_object(schema, kind->fields, kind->groups);
+        if (kind_rules[kind->id]) {
+                json_t *all = json_object_get(schema, "allOf");
+
+                if (!all) {
+                        all = checked(json_array());
+                        put(schema, "allOf", all);
+                }
+                append(all, json_loads(kind_rules[kind->id], 0, NULL));
+        }
+        return schema;
+}
+
+static bool needs_spec(const struct kind *kind) {
+        for (const struct field *field = kind->fields; field->name; field++) {
+                if (field->required)
+                        return true;
+        }
+        return false;
+}
+
+static json_t *document_schema(const struct kind *kind) {
+        json_t *schema = checked(json_object()), *metadata = checked(json_object()),
+               *spec = spec_schema(kind);
+
+        put_object(metadata, metadata_fields, NULL);
+        put(schema, "title", json_string(kind->name));
+        put(schema, "description", json_string(kind->doc));
+        put(schema, "type", json_string("object"));
+        put(schema, "properties",
+            json_pack("{s:{s:s}, s:{s:s}, s:o, s:o}", "apiVersion", "const", API_VERSION, "kind", "const",
+                      kind->name, "metadata", metadata, "spec", needs_spec(kind) ? spec : optional(spec)));
+        put(schema, "required", json_pack("[s, s, s]", "apiVersion", "kind", "metadata"));
+        if (needs_spec(kind))
+                append(json_object_get(schema, "required"), json_string("spec"));
+        put(schema, "additionalProperties", json_false());
+        return schema;
+}
+
+static json_t *all_kinds_schema(void) {
+        json_t *definitions = checked(json_object()), *names = checked(json_array()),
+               *cases = checked(json_array());
+        struct strbuf pointer STRBUF_CLEANUP = STRBUF_INIT;
+
+        for (size_t i = 0; i < KIND_COUNT; i++) {
+                strbuf_clear(&pointer);
+                strbuf_printf(&pointer, "#/$defs/%s", kinds[i].name);
+                put(definitions, kinds[i].name, document_schema(&kinds[i]));
+                append(names, json_string(kinds[i].name));
+                append(cases,
+                       json_pack("{s:{s:{s:{s:s}}, s:[s]}, s:{s:s}}", "if", "properties", "kind", "const",
+                                 kinds[i].name, "required", "kind", "then", "$ref", strbuf_text(&pointer)));
+        }
+        return checked(json_pack("{s:s, s:s, s:s, s:[s, s, s], s:{s:{s:s}, s:{s:o}}, s:o, s:o}", "$schema",
+                                 DIALECT, "title", "Berth manifest", "type", "object", "required",
+                                 "apiVersion", "kind", "metadata", "properties", "apiVersion", "const",
+                                 API_VERSION, "kind", "enum", names, "allOf", cases, "$defs", definitions));
+}
+
+json_t *schema_json(const struct kind *kind) {
+        json_t *schema;
+
+        if (!kind)
+                return all_kinds_schema();
+        schema = document_schema(kind);
+        put(schema, "$schema", json_string(DIALECT));
+        return schema;
+}
