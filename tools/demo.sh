@@ -25,7 +25,12 @@ chapter() { printf '\n%s== %s ==%s\n' "$BOLD" "$*" "$PLAIN"; }
 
 # Shows a command as one would type it, and runs it.
 typed() {
-    printf '\n%s$ %s%s\n' "$DIM" "$*" "$PLAIN"
+    local word line=''
+    for word in "$@"; do
+        [[ $word != *[' *']* ]] || word="'$word'"
+        line+=" $word"
+    done
+    printf '\n%s$%s%s\n' "$DIM" "$line" "$PLAIN"
     "$@"
 }
 

@@ -45,8 +45,7 @@ run_test() {
         say "end-to-end tests"
         local code=0
         BERTH_BIN=$PWD/build/$preset/berth PYTHONPATH=tests/e2e PYTHONPYCACHEPREFIX=$PWD/build/pycache \
-            "$VENV/bin/python" -m pytest "${paths[@]}" "${arguments[@]}" ||
-            code=$?
+            "$VENV/bin/python" -m pytest "${paths[@]}" "${arguments[@]}" || code=$?
         [ "$failed" -eq 0 ] || say "the unit tests failed too: ctest's list stands above pytest's output"
         [ "$code" -eq 0 ] || failed=$code
     fi
