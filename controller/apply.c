@@ -92,10 +92,6 @@ static int take_step(struct applying *applying, struct work *work, struct turn *
         struct observation observed = { 0 };
         int stage = work->progress.stage, result;
 
-        if (work->change->action == ACTION_DELETE && !work->change->observed->exists) {
-                turn->done = true;
-                return finish(applying, work, &observed, err);
-        }
         if (work->journaled_stage != stage) {
                 if (write_journal(applying, work, false, stage, err) < 0)
                         return -1;

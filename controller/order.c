@@ -153,7 +153,7 @@ void planning_count(struct planning *planning) {
                 (*counter(&plan->summary, change->action))++;
                 if (change_is_refused(change))
                         plan->summary.refused++;
-                else if (subject->ops->cost && (change->observed->exists || change->action != ACTION_DELETE))
+                else if (subject->ops->cost)
                         subject->ops->cost(planning->args->provider, change, &plan->cost);
         }
         plan->floor_ms = ops->floor_ms ? ops->floor_ms(&plan->cost) : 0;

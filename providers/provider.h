@@ -195,7 +195,8 @@ struct kind_ops {
         int (*ask)(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
         /*
          * One stage: one call, or one poll. Returns enum step_result, or -1 with err: the change failed. Safe to be
-         * called again from stage 0 after a crash at any point: each stage looks at what is there or is idempotent.
+         * called again from stage 0 after a crash at any point: each stage looks at what is there or is idempotent. A
+         * deletion is also asked for where nothing was observed: parts of the resource may be left.
          * On STEP_DONE *ret_observed is what exists now, in progress->arena (exists false after a delete).
          */
         int (*step)(struct provider *provider, const struct change *change, struct progress *progress,
