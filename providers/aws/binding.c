@@ -97,7 +97,8 @@ static int read_pages(struct provider *provider, struct binding_listing *listing
                 free(token);
                 token = page.next ? strdup(page.next) : NULL;
         } while (token);
-        qsort(listing->objects, listing->count, sizeof(*listing->objects), by_key);
+        if (listing->count > 1)
+                qsort(listing->objects, listing->count, sizeof(*listing->objects), by_key);
         return 0;
 }
 
