@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -37,6 +38,7 @@
 #define LOCK_FILE_SIZE 32768
 #define NO_SPACE_LEFT 65536
 #define FILE_MODE 0600
+#define ENTRIES_MAPPED 4096 /* read by a cursor before it lets go of the map's pages */
 
 /* What store_write()'s attempt answers when the map must grow first. */
 #define GROW 2
@@ -65,8 +67,10 @@ struct store_txn {
 struct store_cursor {
         struct store_txn *txn;
         MDB_cursor *cursor;
-        enum store_database database;
         bool begun, backwards;
+        /* What was read since the map's pages were last let go. */
+        uintptr_t low, high;
+        size_t entries;
 };
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -369,11 +373,33 @@ int store_cursor_open(struct store_txn *txn, enum store_database database, bool 
         *cursor = (struct store_cursor){
                 .txn = txn,
                 .cursor = inner,
-                .database = database,
                 .backwards = backwards,
+                .low = UINTPTR_MAX,
         };
         *ret = cursor;
         return 0;
+}
+
+/*
+ * What the caller has been given and has copied need not stay mapped, else the whole file counts as this process's
+ * memory. The pages remain in the kernel's cache, and come back where somebody still looks at them.
+ */
+static void let_go(struct store_cursor *cursor) {
+        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = cursor->low & ~(page - 1);
+
+        if (cursor->high > start)
+                madvise((void *)start, cursor->high - start, MADV_DONTNEED);
+        cursor->low = UINTPTR_MAX;
+        cursor->high = 0;
+        cursor->entries = 0;
+}
+
+static void remember(struct store_cursor *cursor, const MDB_val *value) {
+        uintptr_t start = (uintptr_t)value->mv_data, end = start + value->mv_size;
+
+        cursor->low = start < cursor->low ? start : cursor->low;
+        cursor->high = end > cursor->high ? end : cursor->high;
+        cursor->entries++;
 }
 
 int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct slice *ret_value,
@@ -381,13 +407,17 @@ int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct
         MDB_cursor_op first = cursor->backwards ? MDB_LAST : MDB_FIRST;
         MDB_cursor_op next = cursor->backwards ? MDB_PREV : MDB_NEXT;
         MDB_val key, value;
-        int code = mdb_cursor_get(cursor->cursor, &key, &value, cursor->begun ? next : first);
+        int code;
 
+        if (cursor->entries == ENTRIES_MAPPED)
+                let_go(cursor);
+        code = mdb_cursor_get(cursor->cursor, &key, &value, cursor->begun ? next : first);
         if (code == MDB_NOTFOUND)
                 return 0;
         if (code != 0)
                 return fail(cursor->txn->store->path, code, "read", err);
         cursor->begun = true;
+        remember(cursor, &value);
         *ret_key = (struct slice){ key.mv_data, key.mv_size };
         *ret_value = (struct slice){ value.mv_data, value.mv_size };
         return 1;
@@ -396,6 +426,7 @@ int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct
 void store_cursor_close(struct store_cursor **cursor) {
         if (!*cursor)
                 return;
+        let_go(*cursor);
         mdb_cursor_close((*cursor)->cursor);
         free(*cursor);
         *cursor = NULL;
