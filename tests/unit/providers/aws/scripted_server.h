@@ -35,7 +35,7 @@ struct scripted_server {
         int sockets[SERVER_CONNECTIONS];
         int connections;
         int requests;
-        char *received[SERVER_REQUESTS]; /* the head of each */
+        char *received[SERVER_REQUESTS]; /* head and body of each */
 };
 
 struct scripted_connection {
@@ -57,7 +57,7 @@ static struct scripted_answer scripted_next(struct scripted_server *server, cons
         return answer;
 }
 
-/* Reads one request: the head into `buffer`, the body is passed over. 0 where the peer has gone. */
+/* Reads one request, head and body. 0 where the peer has gone. */
 static int scripted_read(int socket, char *buffer, size_t size) {
         size_t used = 0, wanted = 0;
         const char *end = NULL, *length;
@@ -74,13 +74,16 @@ static int scripted_read(int socket, char *buffer, size_t size) {
         length = strcasestr(buffer, "content-length:");
         if (length && length < end)
                 wanted = strtoul(length + strlen("content-length:"), NULL, 10);
-        for (size_t have = used - (size_t)(end + 4 - buffer); have < wanted;) {
-                char rest[4096];
-                ssize_t got = recv(socket, rest, sizeof(rest), 0);
+        wanted += (size_t)(end + 4 - buffer);
+        if (wanted >= size)
+                return 0;
+        while (used < wanted) {
+                ssize_t got = recv(socket, buffer + used, size - 1 - used, 0);
 
                 if (got <= 0)
                         return 0;
-                have += (size_t)got;
+                used += (size_t)got;
+                buffer[used] = '\0';
         }
         return 1;
 }
