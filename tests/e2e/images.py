@@ -99,6 +99,15 @@ def write_layout(image, folder, tag):
     (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [entry]}))
 
 
+def write_folder(image, folder):
+    """The same as skopeo's dir:FOLDER, for Docker's media types, which an OCI layout may not hold."""
+    folder.mkdir(parents=True)
+    (folder / "version").write_text("Directory Transport Version: 1.1\n")
+    (folder / "manifest.json").write_bytes(image.manifest)
+    for digest, data in image.blobs.items():
+        (folder / digest.removeprefix("sha256:")).write_bytes(data)
+
+
 class Pushes:
     """`cloud.pushes`: put images into the stand-in's registry; each answers with the image's digest."""
 
@@ -135,12 +144,16 @@ class Pushes:
     def _skopeo(self, repository, tag, image):
         self._count += 1
         folder = self._folder / f"layout-{self._count}"
-        folder.mkdir(parents=True)
-        write_layout(image, folder, tag)
+        if image.media_type == DOCKER["manifest"]:
+            write_folder(image, folder)
+            source = f"dir:{folder}"
+        else:
+            write_layout(image, folder, tag)
+            source = f"oci:{folder}:{tag}"
         host = urlsplit(self._cloud.standin.url).netloc
         command = ["skopeo", "--insecure-policy", "copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", "AWS:x"]
         command += ["--all"] if image.children else []
-        command += [f"oci:{folder}:{tag}", f"docker://{host}/{repository}:{tag}"]
+        command += [source, f"docker://{host}/{repository}:{tag}"]
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self._folder), "TMPDIR": str(self._folder)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
