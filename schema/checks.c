@@ -51,8 +51,9 @@ static void check_environment(struct loading *loading, const struct draft *draft
         check_repository(loading, value_get(draft->resource.spec, "image"));
         for (uint32_t i = 0; variables && i < variables->count; i++) {
                 const struct member *member = &variables->members[i];
+                const char *text = value_text_of(&member->value);
 
-                size += json_size(member->name) + 1 + json_size(value_text_of(&member->value)) + (i > 0);
+                size += json_size(member->name) + 1 + json_size(text ? text : "") + (i > 0);
         }
         if (variables && size > VARIABLES_SIZE_MAX)
                 problem_error(loading, place_of(variables),
@@ -127,16 +128,19 @@ static int compare_items(const void *a, const void *b) {
 /* Names in a list, each once. */
 static void check_names_once(struct loading *loading, const struct value *list) {
         const struct value **sorted;
+        size_t count = 0;
 
         if (!list || list->count < 2)
                 return;
         sorted = calloc(list->count, sizeof(const struct value *));
         if (!sorted)
                 abort();
-        for (uint32_t i = 0; i < list->count; i++)
-                sorted[i] = &list->items[i];
-        qsort(sorted, list->count, sizeof(const struct value *), compare_items);
-        for (uint32_t i = 1; i < list->count; i++) {
+        for (uint32_t i = 0; i < list->count; i++) {
+                if (value_text_of(&list->items[i]))
+                        sorted[count++] = &list->items[i];
+        }
+        qsort(sorted, count, sizeof(const struct value *), compare_items);
+        for (size_t i = 1; i < count; i++) {
                 if (strcmp(sorted[i - 1]->text, sorted[i]->text) == 0)
                         problem_error(loading, place_of(sorted[i]), NULL,
                                       "%.100s is named twice, first on line %u", sorted[i]->text,
@@ -193,9 +197,10 @@ static void check_transitions(struct loading *loading, const struct draft *draft
         for (uint32_t i = 0; i < transitions->count; i++) {
                 const struct value *transition = &transitions->items[i];
                 const char *storage_class = value_get_text(transition, "storageClass");
-                const struct value *days = value_get(transition, "afterDays");
+                const struct value *days = typed_member(transition, "afterDays", VALUE_INTEGER);
 
-                if (is_infrequent_access(storage_class) && days->integer < IA_DAYS_MIN)
+                if (storage_class && days && is_infrequent_access(storage_class) &&
+                    days->integer < IA_DAYS_MIN)
                         problem_error(loading, place_of(days), NULL,
                                       "S3 moves files to %s after %d days at the earliest, found %" PRId64,
                                       storage_class, IA_DAYS_MIN, days->integer);

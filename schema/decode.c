@@ -210,6 +210,15 @@ static bool check_count(const struct decoder *decoder, const struct field *field
         return false;
 }
 
+/*
+ * Of a value with errors, lists and maps stay with what could be read of them, and are checked further; anything else
+ * becomes null, so that nobody calls it missing.
+ */
+static void keep_readable(const struct decoder *decoder, const struct node *node, struct value *value) {
+        if (value->type != VALUE_LIST && value->type != VALUE_MAP)
+                *value = positioned(decoder, node, VALUE_NULL);
+}
+
 /* An item or a free key's value: unlike a field it cannot be left out by writing nothing. */
 static bool decode_item(const struct decoder *decoder, const struct field *field, const struct node *node,
                         const struct frame *frame, struct value *ret) {
@@ -221,7 +230,10 @@ static bool decode_item(const struct decoder *decoder, const struct field *field
                               "%s has no value", decode_path(decoder, frame));
                 return false;
         }
-        return decode_value(decoder, field, node, frame, ret);
+        if (decode_value(decoder, field, node, frame, ret))
+                return true;
+        keep_readable(decoder, node, ret);
+        return false;
 }
 
 static bool decode_list(const struct decoder *decoder, const struct field *field, const struct node *node,
@@ -239,7 +251,6 @@ static bool decode_list(const struct decoder *decoder, const struct field *field
         for (const struct node *item = target->first; item; item = item->next) {
                 struct frame below = { .up = frame, .index = ret->count + 1 };
 
-                /* A bad item stays in as null, so that the others keep their places. */
                 good = decode_item(decoder, field->item, item, &below, &ret->items[ret->count]) && good;
                 ret->count++;
         }
@@ -428,6 +439,7 @@ static bool check_group(const struct decoder *decoder, const struct field *field
                         const struct field_group *group, const struct given *given, const struct node *node,
                         const struct frame *frame) {
         const struct node *first = NULL;
+        const char *path;
 
         for (const char *const *name = group->names; *name; name++) {
                 const struct node *key;
@@ -448,9 +460,10 @@ static bool check_group(const struct decoder *decoder, const struct field *field
         }
         if (first)
                 return true;
+        path = decode_path(decoder, frame);
         problem_error(decoder->loading, place_of_object(decoder, node, frame), NULL, "%s needs %s%s",
-                      frame->name ? decode_path(decoder, frame) : "this",
-                      group->exactly_one ? "" : "at least one of ", join_names(decoder, group->names));
+                      *path ? path : "spec", group->exactly_one ? "" : "at least one of ",
+                      join_names(decoder, group->names));
         return false;
 }
 
@@ -464,12 +477,12 @@ static bool check_given(const struct decoder *decoder, const struct field *field
                 bool present = given->has_value[i];
 
                 if (field->required && !present) {
+                        const char *path = decode_path(decoder, frame);
+
                         problem_error(decoder->loading,
                                       given->keys[i] ? decode_place(decoder, given->keys[i])
                                                      : place_of_object(decoder, node, frame),
-                                      NULL, "%s is required%s%s", field->name,
-                                      frame && frame->name ? " in " : "",
-                                      frame && frame->name ? decode_path(decoder, frame) : "");
+                                      NULL, "%s is required%s%s", field->name, *path ? " in " : "", path);
                         good = false;
                 }
                 if (field->needs && present && !is_given(given, fields, field->needs)) {
@@ -531,30 +544,44 @@ bool decode_object(const struct decoder *decoder, const struct field *fields,
                 }
                 member->line = key->line;
                 member->column = key->column;
-                /* What cannot be read stays as null, so that nobody calls it missing. */
                 if (!decode_value(decoder, &fields[i], key->next, &below, &member->value)) {
-                        member->value = positioned(decoder, key->next, VALUE_NULL);
+                        keep_readable(decoder, key->next, &member->value);
                         good = false;
                 }
         }
         return good;
 }
 
-/* {value: text, sensitive: true}: becomes the text, marked. Whatever is wrong with it, its lines are not quoted. */
+/* Every scalar below the node is taken for a secret. */
+static void hide(const struct decoder *decoder, const struct node *node) {
+        const struct node *target = node_target(node);
+
+        if (target->type == NODE_SCALAR)
+                problem_add_secret(decoder->loading, (struct secret_place){
+                                                             .file = decoder->file,
+                                                             .line = target->line,
+                                                             .column = target->column,
+                                                             .end_line = target->end_line,
+                                                             .end_column = target->end_column,
+                                                     });
+        else if (target->type == NODE_LIST || target->type == NODE_MAP)
+                for (const struct node *child = target->first; child; child = child->next)
+                        hide(decoder, child);
+}
+
+/* {value: text, sensitive: true}: becomes the text, marked. */
 static bool decode_sensitive(const struct decoder *decoder, const struct field *field,
                              const struct node *node, const struct frame *frame, struct value *ret) {
         const struct node *target = node_target(node);
         struct value object;
         bool good = decode_object(decoder, field->fields, field->groups, node, frame, &object);
-        const struct value *text = value_get(&object, "value");
+        const struct value *text = typed_member(&object, "value", VALUE_TEXT);
         bool sensitive = value_get_boolean(&object, "sensitive", true);
 
+        /* Where the object is wrong, what it holds may be a secret all the same. */
         for (const struct node *key = target->first; key && (sensitive || !good); key = key->next->next) {
-                const struct node *value = node_target(key->next);
-                uint32_t last = value->type == NODE_SCALAR ? value->end_line : key->next->line;
-
-                problem_add_secret(decoder->loading, decoder->file, value->line, last);
-                problem_add_secret(decoder->loading, decoder->file, key->line, key->line);
+                if (node_target(key)->type != NODE_SCALAR || strcmp(node_target(key)->text, "sensitive") != 0)
+                        hide(decoder, key->next);
         }
         if (!good || !text)
                 return false;

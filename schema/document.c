@@ -128,6 +128,7 @@ static struct node *scalar_node(struct reader *reader, const yaml_event_t *event
         node->tag = tag_of(reader, event, event->data.scalar.tag);
         node->complete = true;
         node->end_line = (uint32_t)event->end_mark.line + 1 + reader->line_offset;
+        node->end_column = (uint32_t)event->end_mark.column + 1;
         node->count = (uint32_t)length;
         node->weight += (uint32_t)(length / BYTES_PER_WEIGHT);
         node->text = arena_strndup(reader->loading->scratch, text, length);

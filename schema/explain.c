@@ -179,7 +179,8 @@ static void print_computed(FILE *stream, const struct target *target, struct are
                 return;
         print_fact(stream, "computed",
                    arena_printf(arena, "vCPU = memoryMB / %d: %.2f with the default, %.2f at most",
-                                MEMORY_MB_PER_VCPU, 2048.0 / MEMORY_MB_PER_VCPU,
+                                MEMORY_MB_PER_VCPU,
+                                strtod(target->field->default_text, NULL) / MEMORY_MB_PER_VCPU,
                                 (double)target->field->maximum / MEMORY_MB_PER_VCPU));
 }
 

@@ -49,10 +49,10 @@ struct draft {
         struct place name;
 };
 
-/* Lines that hold a secret are never quoted in diagnostics. */
-struct secret_lines {
+/* Where a secret is written: diagnostics quote its lines with stars in its place. */
+struct secret_place {
         uint16_t file;
-        uint32_t first, last;
+        uint32_t line, column, end_line, end_column; /* the end is the first character behind it */
 };
 
 struct loading {
@@ -65,7 +65,7 @@ struct loading {
         bool is_folder;       /* what the user gave */
         struct draft *drafts; /* malloc */
         size_t draft_count, draft_capacity;
-        struct secret_lines *secrets; /* malloc */
+        struct secret_place *secrets; /* malloc */
         size_t secret_count, secret_capacity;
         const char *address;         /* of the resource being looked at, for diagnostics; or NULL */
         unsigned suggestions;        /* made so far against long lists: each costs */
@@ -87,9 +87,9 @@ const char *problem_suggest(struct loading *loading, const char *typed, const ch
                             size_t count);
 /* "FILE:LINE:COLUMN" in the arena. */
 const char *problem_place_text(struct loading *loading, struct place place);
-/* Takes the quoted line from every diagnostic that would show a secret. */
+/* Puts stars in place of every secret that a diagnostic quotes. */
 void problem_hide_secrets(struct loading *loading);
-void problem_add_secret(struct loading *loading, uint16_t file, uint32_t first, uint32_t last);
+void problem_add_secret(struct loading *loading, struct secret_place secret);
 
 static inline struct place place_of(const struct value *value) {
         return (struct place){ .file = value->file, .line = value->line, .column = value->column };

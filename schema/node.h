@@ -21,14 +21,14 @@ enum node_type {
 enum node_tag { TAG_NONE, TAG_TEXT, TAG_INTEGER, TAG_BOOLEAN, TAG_NULL, TAG_OTHER };
 
 struct node {
-        uint8_t type;          /* enum node_type */
-        uint8_t tag;           /* enum node_tag: a core tag that was written (!!str) */
-        bool plain;            /* a scalar without quotes */
-        bool complete;         /* everything below has been read */
-        uint32_t line, column; /* 1-based */
-        uint32_t end_line;     /* of a scalar */
-        uint32_t count;        /* bytes of a scalar, children of a list or map */
-        uint32_t weight;       /* roughly the memory that it takes once its aliases are expanded; saturates */
+        uint8_t type;                  /* enum node_type */
+        uint8_t tag;                   /* enum node_tag: a core tag that was written (!!str) */
+        bool plain;                    /* a scalar without quotes */
+        bool complete;                 /* everything below has been read */
+        uint32_t line, column;         /* 1-based */
+        uint32_t end_line, end_column; /* of a scalar: the first character behind it */
+        uint32_t count;                /* bytes of a scalar, children of a list or map */
+        uint32_t weight; /* roughly the memory that it takes once its aliases are expanded; saturates */
         struct node *next;
         union {
                 const char *text; /* NUL-terminated, holds no other NUL */

@@ -141,7 +141,7 @@ const char *problem_place_text(struct loading *loading, struct place place) {
                             place.column);
 }
 
-void problem_add_secret(struct loading *loading, uint16_t file, uint32_t first, uint32_t last) {
+void problem_add_secret(struct loading *loading, struct secret_place secret) {
         if (loading->secret_count == loading->secret_capacity) {
                 loading->secret_capacity = loading->secret_capacity ? loading->secret_capacity * 2 : 64;
                 loading->secrets =
@@ -149,34 +149,59 @@ void problem_add_secret(struct loading *loading, uint16_t file, uint32_t first, 
                 if (!loading->secrets)
                         abort();
         }
-        loading->secrets[loading->secret_count++] =
-                (struct secret_lines){ .file = file, .first = first, .last = last };
+        loading->secrets[loading->secret_count++] = secret;
 }
 
 static int compare_secrets(const void *a, const void *b) {
-        const struct secret_lines *left = a, *right = b;
+        const struct secret_place *left = a, *right = b;
 
         if (left->file != right->file)
                 return left->file < right->file ? -1 : 1;
-        return left->last < right->last ? -1 : left->last > right->last;
+        return left->end_line < right->end_line ? -1 : left->end_line > right->end_line;
 }
 
-/* Scalars do not overlap: of the sorted ranges the first that ends at or after the line is the only one to ask. */
-static bool is_secret(const struct loading *loading, const char *path, uint32_t line) {
+/* Of the sorted secrets the first that ends on the line or after it. */
+static size_t first_secret(const struct loading *loading, const char *path, uint32_t line) {
         size_t low = 0, high = loading->secret_count;
 
         while (low < high) {
                 size_t middle = low + (high - low) / 2;
-                const struct secret_lines *lines = &loading->secrets[middle];
-                int order = strcmp(loading->sources[lines->file].path, path);
+                const struct secret_place *secret = &loading->secrets[middle];
+                int order = strcmp(loading->sources[secret->file].path, path);
 
-                if (order < 0 || (order == 0 && lines->last < line))
+                if (order < 0 || (order == 0 && secret->end_line < line))
                         low = middle + 1;
                 else
                         high = middle;
         }
-        return low < loading->secret_count && loading->secrets[low].first <= line &&
-               strcmp(loading->sources[loading->secrets[low].file].path, path) == 0;
+        return low;
+}
+
+/* The line with a star for each character of the columns from `column` to before `end`. */
+static const char *starred(struct arena *arena, const char *line, uint32_t column, uint32_t end) {
+        size_t length = strlen(line), start = byte_of_column(line, length, column);
+        size_t stop = byte_of_column(line, length, end);
+        uint32_t stars = count_characters(line + start, stop > start ? stop - start : 0);
+        char *copy = arena_alloc(arena, start + stars + (length - stop) + 1);
+
+        memcpy(copy, line, start);
+        memset(copy + start, '*', stars);
+        memcpy(copy + start + stars, line + stop, length - stop);
+        return copy;
+}
+
+static void hide_secrets(struct loading *loading, struct diagnostic *diagnostic) {
+        for (size_t i = first_secret(loading, diagnostic->file, diagnostic->line); i < loading->secret_count;
+             i++) {
+                const struct secret_place *secret = &loading->secrets[i];
+                uint32_t line = diagnostic->line;
+
+                if (secret->line > line || strcmp(loading->sources[secret->file].path, diagnostic->file) != 0)
+                        return;
+                diagnostic->source_line = starred(loading->arena, diagnostic->source_line,
+                                                  secret->line == line ? secret->column : 1,
+                                                  secret->end_line == line ? secret->end_column : UINT32_MAX);
+        }
 }
 
 void problem_hide_secrets(struct loading *loading) {
@@ -186,9 +211,7 @@ void problem_hide_secrets(struct loading *loading) {
                 return;
         qsort(loading->secrets, loading->secret_count, sizeof(*loading->secrets), compare_secrets);
         for (size_t i = 0; i < diagnostics->count; i++) {
-                struct diagnostic *diagnostic = &diagnostics->items[i];
-
-                if (diagnostic->source_line && is_secret(loading, diagnostic->file, diagnostic->line))
-                        diagnostic->source_line = NULL;
+                if (diagnostics->items[i].source_line)
+                        hide_secrets(loading, &diagnostics->items[i]);
         }
 }

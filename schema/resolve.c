@@ -273,6 +273,8 @@ static struct value selected_by_name(struct loading *loading, const struct draft
         struct value selected = { .type = VALUE_LIST };
 
         for (uint32_t i = 0; i < names->count; i++) {
+                if (!value_text_of(&names->items[i]))
+                        continue;
                 resolve_environment_name(loading, policy, &names->items[i]);
                 value_append(loading->arena, &selected, names->items[i]);
         }

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Manifests in a temporary folder, loaded, and what was said about them as one text. */
+#ifndef BERTH_TESTS_UNIT_SCHEMA_SUPPORT_H
+#define BERTH_TESTS_UNIT_SCHEMA_SUPPORT_H
+
+#include "base/files.h"
+#include "schema/manifest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct loaded {
+        struct arena *arena;
+        struct manifests manifests;
+        struct diagnostics diagnostics;
+        struct error err;
+        int result;
+        struct strbuf said; /* "FILE:LINE:COLUMN: MESSAGE [HINT]", a line each; FILE without the folder */
+        char folder[64];
+};
+
+static inline void loaded_begin(struct loaded *loaded) {
+        memset(loaded, 0, sizeof(*loaded));
+        loaded->arena = arena_new();
+        diagnostics_init(&loaded->diagnostics, loaded->arena);
+        strcpy(loaded->folder, "/tmp/berth-test-XXXXXX");
+        assert_non_null(mkdtemp(loaded->folder));
+}
+
+static inline const char *loaded_path(struct loaded *loaded, const char *name) {
+        return arena_printf(loaded->arena, "%s%s%s", loaded->folder, *name ? "/" : "", name);
+}
+
+static inline void loaded_write_bytes(struct loaded *loaded, const char *name, const void *bytes,
+                                      size_t length) {
+        const char *path = loaded_path(loaded, name), *slash = strrchr(path, '/');
+        char *folder = arena_strndup(loaded->arena, path, (size_t)(slash - path));
+
+        assert_int_equal(folder_make(folder, &loaded->err), 0);
+        assert_int_equal(file_write_atomic(path, bytes, length, 0600, &loaded->err), 0);
+}
+
+static inline void loaded_write(struct loaded *loaded, const char *name, const char *text) {
+        loaded_write_bytes(loaded, name, text, strlen(text));
+}
+
+static inline void say(struct loaded *loaded, const struct diagnostic *diagnostic) {
+        size_t length = strlen(loaded->folder);
+        const char *file = diagnostic->file ? diagnostic->file : "";
+
+        if (strncmp(file, loaded->folder, length) == 0)
+                file += file[length] == '/' ? length + 1 : length;
+        strbuf_printf(&loaded->said, "%s:%u:%u: %s%s", file, diagnostic->line, diagnostic->column,
+                      diagnostic->severity == SEVERITY_WARNING ? "warning: " : "", diagnostic->message);
+        if (diagnostic->hint)
+                strbuf_printf(&loaded->said, " [%s]", diagnostic->hint);
+        strbuf_append_char(&loaded->said, '\n');
+}
+
+/* Loads `name` below the folder ("" for the folder itself). */
+static inline void loaded_load(struct loaded *loaded, const char *name, const struct load_options *options) {
+        static const struct load_options none = { 0 };
+
+        loaded->result = manifests_load(loaded_path(loaded, name), options ? options : &none, loaded->arena,
+                                        &loaded->manifests, &loaded->diagnostics, &loaded->err);
+        for (size_t i = 0; i < loaded->diagnostics.count; i++)
+                say(loaded, &loaded->diagnostics.items[i]);
+}
+
+static inline void loaded_end(struct loaded *loaded) {
+        char *command = arena_printf(loaded->arena, "rm -rf %s", loaded->folder);
+
+        assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a name that this file made */
+        strbuf_release(&loaded->said);
+        arena_free(loaded->arena);
+}
+
+#endif
