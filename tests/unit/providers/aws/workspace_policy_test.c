@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a policy desires and what its changes cost; its rules have a test of their own. */
+#include "providers/aws/provider_aws.h"
+
+#include "base/json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+static struct arena *arena;
+
+static int setup(void **state) {
+        (void)state;
+        arena = arena_new();
+        return 0;
+}
+
+static int teardown(void **state) {
+        (void)state;
+        arena_free(arena);
+        return 0;
+}
+
+static struct value *desire(const char *text) {
+        json_t *json JSON_CLEANUP = json_loads(text, 0, NULL);
+        const struct provider provider = { .stack_name = "team" };
+        struct value manifest = value_from_json(arena, json), *spec = NULL;
+        const struct resource resource = { .kind = &kinds[KIND_WORKSPACE_POLICY],
+                                           .name = "p",
+                                           .spec = &manifest };
+        struct observation observed = { .name = "p" };
+        struct error err;
+
+        assert_int_equal(
+                aws_workspace_policy_ops.desire(&provider, &resource, &observed, NULL, arena, &spec, &err),
+                0);
+        return spec;
+}
+
+#define SELECTED(names, rest) \
+        "{\"selector\":{\"environments\":[" names "]},\"environments\":[" names "]," rest "}"
+
+static void transitions_come_by_days(void **state) {
+        const struct value *one = desire("{\"selector\":{\"all\":true},\"transitions\":["
+                                         "{\"afterDays\":90,\"storageClass\":\"GLACIER\"},"
+                                         "{\"afterDays\":30,\"storageClass\":\"STANDARD_IA\"}]}");
+        const struct value *first = &value_get(one, "transitions")->items[0];
+
+        (void)state;
+        assert_int_equal(value_get_integer(first, "afterDays", 0), 30);
+        assert_true(value_get_boolean(value_get(one, "selector"), "all", false));
+}
+
+static void only_the_state_knows_some(void **state) {
+        const char *const *paths = aws_workspace_policy_ops.recorded_only;
+
+        (void)state;
+        assert_string_equal(paths[0], "selector");
+        assert_string_equal(paths[1], "maxDownloadFileMB");
+        assert_null(paths[2]);
+}
+
+/* Specs before (NULL: nothing there) and after (NULL: deleted), and the calls between them. */
+static void changes_cost_what_they_write(void **state) {
+        static const struct {
+                const char *before, *after;
+                unsigned calls;
+        } cases[] = {
+                { NULL, SELECTED("\"a\"", "\"expireAfterDays\":3"), 4 },
+                { NULL, SELECTED("", "\"expireAfterDays\":3"), 0 },
+                { SELECTED("\"a\"", "\"expireAfterDays\":3"), SELECTED("\"a\"", "\"expireAfterDays\":4"), 4 },
+                { SELECTED("\"a\"", "\"expireAfterDays\":3"),
+                  SELECTED("\"a\",\"b\"", "\"expireAfterDays\":3"), 4 },
+                { SELECTED("\"a\"", "\"expireAfterDays\":3"),
+                  SELECTED("\"a\"", "\"expireAfterDays\":3,\"maxDownloadFileMB\":5"), 0 },
+                { SELECTED("\"a\"", "\"expireAfterDays\":3"),
+                  "{\"selector\":{\"matchLabels\":{\"x\":\"y\"}},\"environments\":[\"a\"],\"expireAfterDays\":3}",
+                  0 },
+                { SELECTED("\"a\"", "\"expireAfterDays\":3"), NULL, 4 },
+                { SELECTED("", "\"expireAfterDays\":3"), NULL, 0 },
+        };
+        const struct provider provider = { .stack_name = "team" };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                const struct value *before = cases[i].before ? desire(cases[i].before) : NULL;
+                struct observation observed = { .exists = before != NULL, .spec = before };
+                struct change change = {
+                        .action = cases[i].after ? ACTION_UPDATE : ACTION_DELETE,
+                        .desired = cases[i].after ? desire(cases[i].after) : NULL,
+                        .recorded = before,
+                        .observed = &observed,
+                };
+                struct cost cost = { 0 };
+
+                aws_workspace_policy_ops.cost(&provider, &change, &cost);
+                if ((cost.count ? cost.calls[0].count : 0) != cases[i].calls)
+                        fail_msg("case %zu", i);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(transitions_come_by_days, setup, teardown),
+                cmocka_unit_test(only_the_state_knows_some),
+                cmocka_unit_test_setup_teardown(changes_cost_what_they_write, setup, teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
