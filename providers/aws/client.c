@@ -414,7 +414,8 @@ static int choose_region(struct aws_client *client, const struct value *stack_aw
                         "%s of %s",
                         client->profile, profiles_config_path(client->profiles));
         client->region = copy(region);
-        return endpoint_partition(region, &client->partition, err);
+        client->partition = endpoint_partition(region, err);
+        return client->partition ? 0 : -1;
 }
 
 static int choose_endpoints(struct aws_client *client, struct error *err) {

@@ -50,44 +50,39 @@ void credentials_chain_free(struct credentials_chain *chain) {
         free(chain);
 }
 
-static int find_source(const struct credentials_settings *settings, struct credentials_source **ret,
-                       struct error *err) {
+/* NULL on failure. */
+static struct credentials_source *find_source(const struct credentials_settings *settings,
+                                              struct error *err) {
         struct strbuf tried STRBUF_CLEANUP = STRBUF_INIT;
 
         for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-                int found;
+                struct credentials_source *source = NULL;
 
                 if (settings->profile_named && !sources[i].with_named_profile)
                         continue;
                 if (tried.length)
                         strbuf_append(&tried, "; ");
-                found = sources[i].construct(settings, ret, &tried, err);
-                if (found < 0)
-                        return -1;
-                if (found > 0)
-                        return 0;
+                if (sources[i].construct(settings, &source, &tried, err) != 0)
+                        return source; /* NULL where it is configured wrongly */
         }
-        return error_set(err,
-                         "no AWS credentials found. Looked at: %s. Set AWS_ACCESS_KEY_ID and "
-                         "AWS_SECRET_ACCESS_KEY, or name a profile by AWS_PROFILE or the Stack's aws.profile",
-                         strbuf_text(&tried));
+        error_set(
+                err,
+                "no AWS credentials found. Looked at: %s. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a "
+                "profile by AWS_PROFILE or the Stack's aws.profile",
+                strbuf_text(&tried));
+        return NULL;
 }
 
-static int open_source(struct credentials_chain *chain, struct error *err) {
-        const struct credentials_settings *settings = &chain->settings;
-        struct credentials_source *source;
+static struct credentials_source *open_source(const struct credentials_settings *settings,
+                                              struct error *err) {
+        struct credentials_source *source = find_source(settings, err);
 
-        if (chain->source)
-                return 0;
-        if (find_source(settings, &source, err) < 0)
-                return -1;
-        if (settings->assume_role && *settings->assume_role) {
+        if (source && settings->assume_role && *settings->assume_role) {
                 struct role role = { .arn = settings->assume_role };
 
                 source = credentials_assume_role(settings, &role, source);
         }
-        chain->source = source;
-        return 0;
+        return source;
 }
 
 enum freshness { FRESH, STALE_SOON, STALE };
@@ -128,7 +123,7 @@ static int fetch(struct credentials_chain *chain, struct credentials **ret, enum
         const struct clock *clock = chain->settings.clock;
         struct credentials *fetched = NULL, *old;
 
-        if (open_source(chain, err) < 0)
+        if (!chain->source && !(chain->source = open_source(&chain->settings, err)))
                 return -1;
         if (chain->source->ops->fetch(chain->source, &fetched, ret_reason, ret_asked_ms, err) < 0) {
                 pthread_mutex_lock(&chain->lock);

@@ -54,28 +54,25 @@ static bool is_label(const char *text) {
         return true;
 }
 
-int endpoint_partition(const char *region, const struct partition **ret, struct error *err) {
-        if (!is_label(region))
-                return error_set(err,
-                                 "\"%.100s\" is not the name of an AWS region (one looks like eu-west-1)",
-                                 region);
+const struct partition *endpoint_partition(const char *region, struct error *err) {
+        if (!is_label(region)) {
+                error_set(err, "\"%.100s\" is not the name of an AWS region (one looks like eu-west-1)",
+                          region);
+                return NULL;
+        }
         for (size_t i = 0; i < sizeof(other_partitions) / sizeof(other_partitions[0]); i++) {
-                size_t length = strlen(other_partitions[i]);
-
-                if (begins_with(region, other_partitions[i]) && region[length] == '-')
-                        return error_set(
+                if (begins_with(region, other_partitions[i]) && region[strlen(other_partitions[i])] == '-') {
+                        error_set(
                                 err,
-                                "the region %s is in an AWS partition that Berth does not know; it knows "
-                                "aws, aws-cn and aws-us-gov",
+                                "the region %s is in an AWS partition that Berth does not know; it knows aws, aws-cn "
+                                "and aws-us-gov",
                                 region);
+                        return NULL;
+                }
         }
         if (begins_with(region, "cn-"))
-                *ret = &partition_cn;
-        else if (begins_with(region, "us-gov-"))
-                *ret = &partition_gov;
-        else
-                *ret = &partition_aws;
-        return 0;
+                return &partition_cn;
+        return begins_with(region, "us-gov-") ? &partition_gov : &partition_aws;
 }
 
 bool endpoint_setting_is_true(const char *value) {
@@ -222,11 +219,11 @@ static bool wants_path_style(const struct endpoint_settings *settings, bool conf
 int endpoint_resolve(const struct endpoint_settings *settings, enum aws_service service, struct endpoint *ret,
                      struct error *err) {
         struct strbuf url STRBUF_CLEANUP = STRBUF_INIT, origin STRBUF_CLEANUP = STRBUF_INIT;
-        const struct partition *partition;
+        const struct partition *partition = endpoint_partition(settings->region, err);
         bool configured;
         int result;
 
-        if (endpoint_partition(settings->region, &partition, err) < 0)
+        if (!partition)
                 return -1;
         *ret = (struct endpoint){ 0 };
         configured = find_configured(settings, service_facts(service), &url, &origin);

@@ -29,8 +29,8 @@ struct partition {
         bool fips;
 };
 
-/* The partition of a region, by its name's beginning. Fails on a name that cannot be one, or a partition not known. */
-int endpoint_partition(const char *region, const struct partition **ret, struct error *err) MUST_USE;
+/* The partition of a region, by its name's beginning. NULL and err on a name that cannot be one, or a partition not known. */
+const struct partition *endpoint_partition(const char *region, struct error *err) MUST_USE;
 
 struct endpoint_settings {
         const char *region;

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The AWS client by itself (call_cli, one call a line), each protocol against each stand-in, through the judging proxy."""
 
+import datetime
+import http.server
+import ipaddress
 import json
 import os
 import socket
+import ssl
 import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 
@@ -268,3 +276,58 @@ def test_an_answer_that_never_ends_is_cut_off(tmp_path):
         answer = caller.many([LIST_FUNCTIONS])[0]
         assert "exceeds 16777216 bytes" in answer["error"]
         thread.join(10)
+
+
+def certificate(folder, address):
+    """A self-signed certificate for the address: (PEM of the certificate, PEM of both)."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "berth tests")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(x509.random_serial_number()).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    public = made.public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / f"{address}.pem").write_bytes(public)
+    (folder / f"{address}.both").write_bytes(public + private)
+    return folder / f"{address}.pem", folder / f"{address}.both"
+
+
+class _Empty(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize(("named", "trusted", "works"), [("127.0.0.1", True, True), ("127.0.0.1", False, False), ("127.0.0.2", True, False)])
+def test_certificates_are_verified(tmp_path, named, trusted, works):
+    public, both = certificate(tmp_path, named)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(both)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Empty)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        caller = Caller(tmp_path, f"https://127.0.0.1:{server.server_address[1]}")
+        if trusted:
+            caller.env["AWS_CA_BUNDLE"] = str(public)
+        answer = caller.many([LIST_FUNCTIONS])[0]
+        if works:
+            assert (answer.get("error"), answer["status"]) == (None, 200)
+        else:
+            assert "no trusted TLS connection to 127.0.0.1" in answer["error"] and "AWS_CA_BUNDLE" in answer["error"]
+    finally:
+        server.shutdown()
+        server.server_close()
