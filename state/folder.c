@@ -33,7 +33,7 @@ static int look(const char *folder, const char *name, bool *ret_present, struct 
 
 int folder_look(const char *folder, bool *ret_present, struct error *err) {
         static const char *const marks[] = { STATE_LINEAGE_FILE, STORE_LOCK_FILE };
-        bool data, mark = false;
+        bool data = false, mark = false;
 
         if (look(folder, STORE_DATA_FILE, &data, err) < 0)
                 return -1;
@@ -155,7 +155,7 @@ static int make_store(const char *folder, const char *new_folder, struct error *
 int folder_create(const char *folder, struct error *err) {
         char *new_folder TEXT_CLEANUP = path_join(folder, NEW_FOLDER);
         int descriptor DESCRIPTOR_CLEANUP = -1;
-        bool present;
+        bool present = false;
         int result;
 
         if (folder_make(*folder ? folder : ".", err) < 0)

@@ -51,10 +51,10 @@ void form_set_number(uint8_t *bytes, size_t index, uint64_t number);
 void form_seal(uint8_t *bytes, size_t length, struct form_place place);
 
 /*
- * Reads a value; the texts of *ret point into `bytes`. Fails, naming database and key, where the checksum is another,
+ * Reads a value; the texts of *ret point into `data`. Fails, naming database and key, where the checksum is another,
  * the parts do not add up to `length`, the version is newer, or there are fewer numbers or texts than asked for.
  */
-int form_parse(const void *bytes, size_t length, struct form_place place, size_t numbers, size_t texts,
+int form_parse(const void *data, size_t length, struct form_place place, size_t numbers, size_t texts,
                struct form *ret, struct error *err) MUST_USE;
 
 /* What to do about damage; ends the message of every error about it. */

@@ -20,6 +20,7 @@
 #define KEY_MAX 511
 #define DEPTH_MAX 31
 #define META_PAGES 2
+#define PAGE_SIZE_MIN 512
 /* The last transaction may have left pages at the end of the file unwritten, all of them free: never more than it
  * could hold (MDB_IDL_UM_MAX). */
 #define UNWRITTEN_MAX 131072
@@ -111,7 +112,7 @@ static int read_at(int descriptor, const char *path, void *buffer, size_t size, 
 }
 
 static bool page_size_valid(uint32_t size) {
-        return size >= 512 && size <= 32768 && (size & (size - 1)) == 0;
+        return size >= PAGE_SIZE_MIN && size <= 32768 && (size & (size - 1)) == 0;
 }
 
 static int read_meta(int descriptor, const char *path, uint64_t number, uint64_t page_size, struct meta *ret,
@@ -179,17 +180,18 @@ static int file_size(int descriptor, const char *path, uint64_t *ret, struct err
         return 0;
 }
 
+/* Rough: it keeps what is allocated for the walk within the file's own size; the walk is exact. */
 static int check_last_page(const char *path, const struct meta *meta, uint64_t size, struct error *err) {
-        if (meta->last_page >= size / meta->free.pad + UNWRITTEN_MAX)
+        if (meta->last_page >= size / PAGE_SIZE_MIN + UNWRITTEN_MAX)
                 return damaged(err, path, "is truncated (%llu bytes where its meta page counts %llu pages)",
                                (unsigned long long)size, (unsigned long long)meta->last_page + 1);
         return 0;
 }
 
 int pages_check_head(int descriptor, const char *path, size_t *ret_size, struct error *err) {
-        struct meta metas[2];
+        struct meta metas[2] = { 0 };
         const struct meta *newest;
-        uint64_t size;
+        uint64_t size = 0;
 
         if (file_size(descriptor, path, &size, err) < 0)
                 return -1;
@@ -433,7 +435,7 @@ static int walk_tree(struct walk *walk, enum tree_kind kind, const struct tree_h
 
 int pages_check_trees(int descriptor, const char *path, uint64_t transaction, struct error *err) {
         struct walk walk = { .descriptor = descriptor, .path = path, .transaction = transaction, .err = err };
-        struct meta meta, other;
+        struct meta meta = { 0 }, other = { 0 };
         int result;
 
         /* Found by parity: the other page may be under way to a later transaction. */

@@ -85,6 +85,15 @@ struct binding {
         bool active;
 };
 
+/*
+ * A dependent taken out of service by `disassociate`: whatever its manifest says, it is applied as inactive and bound to
+ * nothing, until `reassociate` drops the override.
+ */
+struct override {
+        const char *dependent;   /* "Agent/x" or "Swarm/x" */
+        const char *environment; /* what it was bound to: remembered */
+};
+
 struct history_entry {
         uint64_t run;
         int64_t at_ms;
@@ -102,6 +111,9 @@ int state_load_sightings(struct state *state, struct arena *arena, struct sighti
                          struct error *err) MUST_USE;
 int state_load_bindings(struct state *state, struct arena *arena, struct binding **ret, size_t *ret_count,
                         struct error *err) MUST_USE;
+/* Overrides by dependent. */
+int state_load_overrides(struct state *state, struct arena *arena, struct override **ret, size_t *ret_count,
+                         struct error *err) MUST_USE;
 int state_load_journal(struct state *state, struct arena *arena, struct journal_entry **ret, size_t *ret_count,
                        struct error *err) MUST_USE;
 /* The newest first, `limit` at the most (0: all). */
@@ -118,6 +130,8 @@ enum state_op_type {
         STATE_DELETE_SIGHTING,/* .address */
         STATE_PUT_BINDING,    /* .binding: replaces what the dependent had */
         STATE_DELETE_BINDING, /* .address of the dependent */
+        STATE_PUT_OVERRIDE,   /* .override */
+        STATE_DELETE_OVERRIDE,/* .address of the dependent */
         STATE_JOURNAL_BEGIN,  /* .journal: intent, before a stage's call */
         STATE_JOURNAL_ANSWER, /* .journal: its outcome, after it */
         STATE_JOURNAL_END,    /* .address: the change is over */
@@ -132,6 +146,7 @@ struct state_op {
                 const struct record *record;
                 const struct sighting *sighting;
                 const struct binding *binding;
+                const struct override *override;
                 const struct journal_entry *journal;
                 const struct history_entry *history;
                 struct {
@@ -143,7 +158,7 @@ struct state_op {
 /*
  * All or nothing, durable when it returns. May be called by many threads at once: callers that wait together are
  * committed together, in one transaction with one sync. Grows the map as needed; a full disk is an error that leaves
- * the state as it was. The serial is raised once per call that has record or binding operations.
+ * the state as it was. The serial is raised once per call that has record, binding or override operations.
  */
 int state_commit(struct state *state, const struct state_op *ops, size_t count, struct error *err) MUST_USE;
 

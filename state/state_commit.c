@@ -38,6 +38,9 @@ static enum store_database database_of(enum state_op_type type) {
         case STATE_PUT_BINDING:
         case STATE_DELETE_BINDING:
                 return STORE_BINDINGS;
+        case STATE_PUT_OVERRIDE:
+        case STATE_DELETE_OVERRIDE:
+                return STORE_OVERRIDES;
         case STATE_JOURNAL_BEGIN:
         case STATE_JOURNAL_ANSWER:
         case STATE_JOURNAL_END:
@@ -58,6 +61,8 @@ static const char *key_of(const struct state_op *op, struct arena *arena) {
                 return op->sighting->address;
         case STATE_PUT_BINDING:
                 return op->binding->dependent;
+        case STATE_PUT_OVERRIDE:
+                return op->override->dependent;
         case STATE_JOURNAL_BEGIN:
         case STATE_JOURNAL_ANSWER:
                 return op->journal->address;
@@ -93,6 +98,9 @@ static int encode_value(const struct state *state, const struct state_op *op, st
                 return codec_encode_sighting(op->sighting, key, arena, &ret->bytes, &ret->length, err);
         case STATE_PUT_BINDING:
                 return codec_encode_binding(op->binding, arena, &ret->bytes, &ret->length, err);
+        case STATE_PUT_OVERRIDE:
+                return codec_encode_binding(&(struct binding){ .environment = op->override->environment }, arena,
+                                            &ret->bytes, &ret->length, err);
         case STATE_JOURNAL_BEGIN:
         case STATE_JOURNAL_ANSWER:
                 return encode_journal(state, op, arena, ret, err);
@@ -118,7 +126,8 @@ static int encode(const struct state *state, const struct state_op *op, struct a
         if (length < 1 || length > STORE_KEY_MAX)
                 return error_set(err, "a name of %zu bytes cannot be kept in the state's database \"%s\"",
                                  length, store_database_name(ret->database));
-        if (op->type == STATE_PUT_BINDING && !op->binding->environment)
+        if ((op->type == STATE_PUT_BINDING && !op->binding->environment) ||
+            (op->type == STATE_PUT_OVERRIDE && !op->override->environment))
                 return error_set(err, "the binding of %s names no environment", ret->key);
         return encode_value(state, op, arena, ret, err);
 }

@@ -75,6 +75,19 @@ static int decode_binding(const struct load *load, const char *key, const char *
         return codec_decode_binding(bytes, length, key, item, err);
 }
 
+/* An override is stored as the binding that it remembers. */
+static int decode_override(const struct load *load, const char *key, const char *bytes, size_t length,
+                           void *item, struct error *err) {
+        struct override *override = item;
+        struct binding binding;
+
+        (void)load;
+        if (codec_decode_binding(bytes, length, key, &binding, err) < 0)
+                return -1;
+        *override = (struct override){ .dependent = binding.dependent, .environment = binding.environment };
+        return 0;
+}
+
 static int decode_journal(const struct load *load, const char *key, const char *bytes, size_t length,
                           void *item, struct error *err) {
         return codec_decode_journal(bytes, length, key, load->arena, item, err);
@@ -129,6 +142,22 @@ int state_load_bindings(struct state *state, struct arena *arena, struct binding
         if (run(state, &load, err) < 0)
                 return -1;
         *ret = (struct binding *)(void *)load.items;
+        *ret_count = load.count;
+        return 0;
+}
+
+int state_load_overrides(struct state *state, struct arena *arena, struct override **ret, size_t *ret_count,
+                         struct error *err) {
+        struct load load = {
+                .database = STORE_OVERRIDES,
+                .arena = arena,
+                .item_size = sizeof(**ret),
+                .decode = decode_override,
+        };
+
+        if (run(state, &load, err) < 0)
+                return -1;
+        *ret = (struct override *)(void *)load.items;
         *ret_count = load.count;
         return 0;
 }

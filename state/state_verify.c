@@ -98,6 +98,12 @@ static int check_binding(struct verify *verify, struct store_txn *txn, struct ar
         return 0;
 }
 
+static int check_override(const char *key, const char *bytes, size_t length, struct error *err) {
+        struct binding remembered;
+
+        return codec_decode_binding(bytes, length, key, &remembered, err);
+}
+
 static int check_journal(struct verify *verify, struct arena *arena, const char *key, const char *bytes,
                          size_t length, struct error *err) {
         struct journal_entry entry;
@@ -136,6 +142,8 @@ static int check_entry(struct verify *verify, struct store_txn *txn, struct aren
                 return check_sighting(verify, arena, key, bytes, length, err);
         case STORE_BINDINGS:
                 return check_binding(verify, txn, arena, key, bytes, length, err);
+        case STORE_OVERRIDES:
+                return check_override(key, bytes, length, err);
         case STORE_JOURNAL:
                 return check_journal(verify, arena, key, bytes, length, err);
         case STORE_HISTORY:

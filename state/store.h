@@ -70,7 +70,7 @@ int store_write(struct store *store, store_body *body, void *context, struct err
 /* 1 and the value, or 0 where there is none. */
 int store_get(struct store_txn *txn, enum store_database database, const char *key, struct slice *ret,
               struct error *err) MUST_USE;
-int store_put(struct store_txn *txn, enum store_database database, const char *key, const void *value,
+int store_put(struct store_txn *txn, enum store_database database, const char *key, const void *data,
               size_t length, struct error *err) MUST_USE;
 /* What is not there is deleted already. */
 int store_delete(struct store_txn *txn, enum store_database database, const char *key,

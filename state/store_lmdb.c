@@ -215,7 +215,7 @@ static int still_there(const struct store_txn *txn, struct error *err) {
 }
 
 int store_read(struct store *store, store_body *body, void *context, struct error *err) {
-        struct store_txn txn;
+        struct store_txn txn = { .store = store };
         int result;
 
         if (begin(store, false, &txn, err) < 0)
@@ -252,7 +252,7 @@ static int commit(struct store_txn *txn, struct error *err) {
 
 static int attempt(struct store *store, store_body *body, void *context, size_t *ret_map_size,
                    struct error *err) {
-        struct store_txn txn;
+        struct store_txn txn = { .store = store };
         int result, committed = 0;
 
         if (begin(store, true, &txn, err) < 0)
@@ -452,7 +452,7 @@ int store_check(struct store *store, struct error *err) {
         if (mdb_env_get_fd(store->env, &descriptor) != 0)
                 return error_set(err, "the state file %s is not open", store->path);
         for (int attempts = 0; attempts < 1000 && result == 1; attempts++) {
-                struct store_txn txn;
+                struct store_txn txn = { .store = store };
 
                 if (attempts > 0)
                         nanosleep(&pause, NULL);
@@ -555,7 +555,7 @@ static int open_databases(struct store_txn *txn, bool create, struct error *err)
 }
 
 static int check_seal(struct store_txn *txn, struct error *err) {
-        struct slice value;
+        struct slice value = { 0 };
         struct form form;
         int found = store_get(txn, STORE_META, STORE_SEAL_KEY, &value, err);
 
@@ -578,7 +578,7 @@ static int check_seal(struct store_txn *txn, struct error *err) {
 
 /* Handles made in a transaction stay only where it is committed, also one that reads. */
 static int open_existing(struct store *store, struct error *err) {
-        struct store_txn txn;
+        struct store_txn txn = { .store = store };
         int result, code;
 
         if (store_check(store, err) < 0 || begin(store, false, &txn, err) < 0)

@@ -84,6 +84,8 @@ static long call(long number, long a, long b, long c, long d) {
         return -1;
 }
 
+/* The parameters bear other names than in the C library's headers, where those are reserved. */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
         return call(SYS_pwrite64, fd, (long)bytes, (long)size, offset);
 }
@@ -112,6 +114,7 @@ int fsync(int fd) {
 int rename(const char *from, const char *to) {
         return (int)call(SYS_renameat, AT_FDCWD, (long)from, AT_FDCWD, (long)to);
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 /* What one process does to the state: two commits, each all or nothing. */
 

@@ -78,7 +78,7 @@ static int hold(const char *folder, enum after after, int says, int hears) {
 
 static struct child start_holder(const char *folder, enum after after) {
         struct child child;
-        int says[2], hears[2];
+        int says[2] = { -1, -1 }, hears[2] = { -1, -1 };
         char byte;
 
         REQUIRE(pipe(says) == 0 && pipe(hears) == 0);
