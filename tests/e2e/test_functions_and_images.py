@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Corners of Lambda and ECR: updates that fail or meet others, variables of others, log groups, repositories let go of."""
+
+import json
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+from test_each_kind import World
+
+import stacks
+
+FUNCTION = "alphaagent-env-x"
+
+
+@pytest.fixture
+def world(cloud, berth, prebuilt):
+    return World(cloud, berth)
+
+
+def refusals(plan):
+    return {c["address"]: [r["id"] for r in c["refusals"]] for c in plan["changes"] if c["refusals"]}
+
+
+# --- functions --------------------------------------------------------------------------------------
+
+
+def test_a_failed_update_is_told_and_made_again_in_place(world, cloud):
+    """The function goes on running what it ran: it is updated again, never taken away."""
+    world(stacks.environment("x"))
+    cloud.settings(fail_updates={FUNCTION: "The image was taken away"})
+    world.write(stacks.environment("x", memoryMB=3000))
+    result = world.berth("apply", "--yes").expect(1)
+    assert "The image was taken away" in result.out + result.err
+    cloud.settings(fail_updates={})
+    (change,) = world.berth.plan()["changes"]
+    assert change["action"] == "update"
+    world.berth.apply()
+    assert cloud.calls(operation="DeleteFunction") == []
+    assert world.function("x")["Configuration"]["LastUpdateStatus"] == "Successful"
+    assert world.function("x")["Configuration"]["MemorySize"] == 3000
+    world.berth.assert_settled()
+
+
+def apply_while(world, cloud, change):
+    """Someone calls `change` between Berth's look at the function and its update."""
+    world.write(stacks.environment("x", memoryMB=3000))
+    cloud.faults(({"operation": "UpdateFunctionConfiguration", "nth": 1}, {"kind": "delay", "seconds": 1.5}))
+    mark = cloud.mark()
+    process = world.berth.popen("apply", "--yes")
+    end = time.monotonic() + 30
+    while not cloud.calls(mark, operation="UpdateFunctionConfiguration"):
+        assert time.monotonic() < end and process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    change(cloud.aws("lambda"))
+    out, err = process.communicate(timeout=60)
+    cloud.faults()
+    updates = cloud.calls(mark, operation="UpdateFunctionConfiguration")
+    assert updates[0]["error"] in ("PreconditionFailedException", "ResourceConflictException"), updates
+    return world.berth.result(["apply"], process.returncode, out, err)
+
+
+def test_someone_elses_change_of_another_field_is_no_obstacle(world, cloud):
+    world(stacks.environment("x"))
+    apply_while(world, cloud, lambda aws: aws.update_function_configuration(FunctionName=FUNCTION, KMSKeyArn="")).expect(0)
+    assert world.function("x")["Configuration"]["MemorySize"] == 3000
+    world.berth.assert_settled()
+
+
+def test_someone_elses_change_of_the_same_field_is_not_overwritten(world, cloud):
+    world(stacks.environment("x"))
+    result = apply_while(world, cloud, lambda aws: aws.update_function_configuration(FunctionName=FUNCTION, MemorySize=4000)).expect(1)
+    assert FUNCTION in result.out + result.err and "since the plan" in result.out + result.err
+    assert world.function("x")["Configuration"]["MemorySize"] == 4000
+    world.berth.apply()
+    assert world.function("x")["Configuration"]["MemorySize"] == 3000
+
+
+def test_variables_of_others_stay_and_are_not_kept(world, cloud):
+    token = {"value": "first-Secret-11", "sensitive": True}
+    world(stacks.environment("x", variables={"TOKEN": token, "OPEN": "1"}))
+    aws = cloud.aws("lambda")
+    theirs = {"TOKEN": "first-Secret-11", "OPEN": "1", "THEIRS": "their-Secret-22"}
+    aws.update_function_configuration(FunctionName=FUNCTION, Environment={"Variables": theirs})
+    world.berth.assert_settled()
+    changed = world(stacks.environment("x", variables={"TOKEN": {**token, "value": "next-Secret-33"}, "OPEN": "1"}))
+    assert changed == ["UpdateFunctionConfiguration"]
+    assert world.function("x")["Configuration"]["Environment"]["Variables"] == {**theirs, "TOKEN": "next-Secret-33"}
+    changed = world(stacks.environment("x"))
+    assert changed == ["UpdateFunctionConfiguration"]
+    assert world.function("x")["Configuration"]["Environment"]["Variables"] == {"THEIRS": "their-Secret-22"}
+    kept = b"".join(path.read_bytes() for path in (world.berth.stack / ".berth").rglob("*") if path.is_file())
+    for secret in (b"first-Secret-11", b"their-Secret-22", b"next-Secret-33"):
+        assert secret not in kept
+
+
+def test_a_variable_that_is_no_secret_any_more(world):
+    world(stacks.environment("x", variables={"TOKEN": {"value": "v", "sensitive": True}}))
+    world(stacks.environment("x", variables={"TOKEN": "v"}))
+    world(stacks.environment("x", variables={"TOKEN": {"value": "v", "sensitive": True}}))
+
+
+def log_groups(cloud):
+    return {g["logGroupName"]: g.get("retentionInDays") for g in cloud.aws("logs").describe_log_groups()["logGroups"]}
+
+
+def test_log_groups_come_and_go_with_their_environments(world, cloud):
+    group = f"/aws/lambda/{FUNCTION}"
+    many = [stacks.environment(f"m-{n:02}", logRetentionDays=3) for n in range(12)]
+    world(*many, stacks.environment("x", logRetentionDays=7))
+    assert log_groups(cloud)[group] == 7 and len(log_groups(cloud)) == 13
+    tags = cloud.aws("logs").list_tags_log_group(logGroupName=group)["tags"]
+    assert tags["berth:stack"] == "team" and tags["berth:name"] == "x"
+    cloud.aws("logs").put_retention_policy(logGroupName=group, retentionInDays=1)
+    assert world(*many, stacks.environment("x", logRetentionDays=7)) == ["PutRetentionPolicy"]
+    cloud.aws("logs").delete_log_group(logGroupName=group)
+    assert sorted(world(*many, stacks.environment("x", logRetentionDays=7))) == ["CreateLogGroup", "PutRetentionPolicy"]
+    assert world(*many, stacks.environment("x")) == ["DeleteRetentionPolicy"]
+    assert log_groups(cloud)[group] is None
+    world(*many)
+    assert group not in log_groups(cloud), "Berth made it, so it goes with its environment"
+
+
+def test_a_log_group_that_berth_did_not_make_stays(world, cloud):
+    group = f"/aws/lambda/{FUNCTION}"
+    cloud.aws("logs").create_log_group(logGroupName=group)
+    world(stacks.environment("x"))
+    world()
+    assert group in log_groups(cloud)
+
+
+def test_what_only_the_state_knows_needs_no_call(world, cloud):
+    world(stacks.environment("x", protect=True))
+    assert world(stacks.environment("x", protect=False)) == []
+
+
+def test_many_tags_taken_away(world, cloud):
+    world.stack["spec"]["tags"] = {f"k{n}": "v" for n in range(20)}
+    world(stacks.environment("x"))
+    del world.stack["spec"]["tags"]
+    changed = world(stacks.environment("x"))
+    assert changed.count("UntagResource") >= 3
+    assert set(world.function("x")["Tags"]) == {"berth:stack", "berth:kind", "berth:name"}
+
+
+def test_replaced_where_it_is_allowed(world, cloud):
+    """Only MiniStack keeps TenancyConfig, but to ask for it is the same everywhere."""
+    world(stacks.environment("x", reservedConcurrency=3))
+    world.write(stacks.environment("x", reservedConcurrency=3, tenantIsolation=True))
+    plan = world.berth.plan(code=3)
+    assert refusals(plan) == {"Environment/x": ["needs-replacement"]}
+    mark = cloud.mark()
+    world.berth.apply("--allow", "needs-replacement:Environment/x")
+    operations = [c["operation"] for c in cloud.changing_calls(mark)]
+    assert operations == ["DeleteFunction", "CreateFunction", "PutFunctionConcurrency"]
+    (made,) = [c for c in cloud.changing_calls(mark) if c["operation"] == "CreateFunction"]
+    assert made["params"]["TenancyConfig"] == {"TenantIsolationMode": "PER_TENANT"}
+
+
+# --- images of environments -------------------------------------------------------------------------
+
+
+def test_an_index_is_refused_with_the_flags_that_mend_it(world, cloud):
+    cloud.pushes.index("team/tool", "v1")
+    world.write(stacks.environment("x", image={"repository": "team/tool", "tag": "v1"}))
+    (change,) = [c for c in world.berth.plan(code=3)["changes"] if c["address"] == "Environment/x"]
+    (refusal,) = change["refusals"]
+    assert refusal["id"] == "image-unusable" and "index" in refusal["message"] and "linux/arm64" in refusal["message"]
+    assert "--platform linux/amd64 --provenance=false --sbom=false" in refusal["remedy"]
+    assert f"{cloud.account}.dkr.ecr.us-east-1.amazonaws.com/team/tool:v1" in refusal["remedy"]
+
+
+def test_one_call_resolves_all_tags_of_a_repository(world, cloud):
+    for tag in ("a", "b"):
+        cloud.pushes.amd64("team/tool", tag, tag)
+    images = [{"repository": "team/tool", "tag": "ab"[n % 2], "follow": "tag"} for n in range(6)]
+    images.append({"repository": "team/tool", "tag": "gone"})
+    world.write(*[stacks.environment(f"x-{n}", image=image) for n, image in enumerate(images)])
+    mark = cloud.mark()
+    plan = world.berth.plan(code=3)
+    assert len(cloud.calls(mark, "ecr", "BatchGetImage")) == 1
+    assert refusals(plan) == {"Environment/x-6": ["image-unusable"]}, "one missing tag is one environment's trouble"
+
+
+# --- repositories -----------------------------------------------------------------------------------
+
+
+def repositories(cloud):
+    return {r["repositoryName"] for r in cloud.aws("ecr").describe_repositories()["repositories"]}
+
+
+def tags_of(cloud, repository):
+    arn = f"arn:aws:ecr:us-east-1:{cloud.account}:repository/{repository}"
+    return {t["Key"] for t in cloud.aws("ecr").list_tags_for_resource(resourceArn=arn)["tags"]}
+
+
+def test_an_empty_repository_goes_with_its_image(world, cloud):
+    world(stacks.image("i", repository="team/made", tag="t", createRepository=True))
+    assert "team/made" in repositories(cloud)
+    world()
+    assert "team/made" not in repositories(cloud)
+
+
+def test_a_repository_with_images_is_kept_and_let_go(world, cloud):
+    world(stacks.image("i", repository="team/made", tag="t", createRepository=True, retain={"lastTagged": 5}))
+    cloud.pushes.amd64("team/made", "t")
+    world.write()
+    (change,) = world.berth.plan()["changes"]
+    assert change["action"] == "delete" and "holds images" in change["reason"]
+    world()
+    assert cloud.aws("ecr").describe_images(repositoryName="team/made")["imageDetails"]
+    assert not any(key.startswith("berth:") for key in tags_of(cloud, "team/made"))
+    with pytest.raises(ClientError, match="LifecyclePolicyNotFound"):
+        cloud.aws("ecr").get_lifecycle_policy(repositoryName="team/made")
+
+
+def test_a_policy_that_someone_changed_is_not_deleted(world, cloud):
+    cloud.pushes.amd64("team/tool", "v1")
+    world(stacks.image("i", repository="team/tool", tag="v1", retain={"untaggedDays": 5}))
+    rule = {"rulePriority": 1, "selection": {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": 500}, "action": {"type": "expire"}}
+    cloud.aws("ecr").put_lifecycle_policy(repositoryName="team/tool", lifecyclePolicyText=json.dumps({"rules": [rule]}))
+    world()
+    kept = json.loads(cloud.aws("ecr").get_lifecycle_policy(repositoryName="team/tool")["lifecyclePolicyText"])
+    assert kept["rules"][0]["selection"]["countNumber"] == 500
+
+
+def test_the_same_policy_in_another_order_is_no_change(world, cloud):
+    cloud.pushes.amd64("team/tool", "v1")
+    image = stacks.image("i", repository="team/tool", tag="v1", retain={"untaggedDays": 5, "lastTagged": 9})
+    world(image)
+    ecr = cloud.aws("ecr")
+    policy = json.loads(ecr.get_lifecycle_policy(repositoryName="team/tool")["lifecyclePolicyText"])
+    rules = list(reversed(policy["rules"]))
+    for priority, rule in enumerate(rules, 10):
+        rule.update(rulePriority=priority, description="someone's words")
+    ecr.put_lifecycle_policy(repositoryName="team/tool", lifecyclePolicyText=json.dumps({"rules": rules}))
+    world.berth.assert_settled()
+
+
+def test_another_repository(world, cloud):
+    world(stacks.image("i", repository="team/one", tag="t", createRepository=True))
+    world(stacks.image("i", repository="team/two", tag="t", createRepository=True, scanOnPush=True))
+    assert {"team/one", "team/two"} & repositories(cloud) == {"team/two"}
+
+
+def test_a_repository_that_is_not_ours(world, cloud):
+    cloud.pushes.amd64("team/theirs", "v1")
+    world.write(stacks.image("i", repository="team/theirs", tag="v1", createRepository=True))
+    assert refusals(world.berth.plan(code=3)) == {"Image/i": ["not-owned"]}
+    world.write(stacks.image("i", repository="team/nowhere", tag="v1"))
+    plan = world.berth.plan(code=3)
+    assert refusals(plan) == {"Image/i": ["image-unusable"]}
+    (refusal,) = plan["changes"][-1]["refusals"]
+    assert "createRepository: true" in refusal["remedy"]
+
+
+def test_a_repository_becomes_nobodys_when_it_is_not_to_be_made(world, cloud):
+    world(stacks.image("i", repository="team/made", tag="t", createRepository=True, scanOnPush=True))
+    assert world(stacks.image("i", repository="team/made", tag="t", scanOnPush=True)) == ["UntagResource"]
+    assert not any(key.startswith("berth:") for key in tags_of(cloud, "team/made"))
+    world()
+    assert "team/made" in repositories(cloud)
