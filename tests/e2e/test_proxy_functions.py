@@ -47,7 +47,7 @@ def wait(cloud, name="f", seconds=10):
 
 def test_creation_is_pending_and_turns_the_revision_over(cloud, make):
     cloud.settings(pending_s=0.6)
-    made = make(Timeout=900, MemorySize=2048, EphemeralStorage={"Size": 1024}, Tags={"k": "v"}, Architectures=["x86_64"])
+    made = make(TenancyConfig={"TenantIsolationMode": "PER_TENANT"}, Timeout=900, MemorySize=2048, EphemeralStorage={"Size": 1024}, Tags={"k": "v"}, Architectures=["x86_64"])
     assert (made["State"], made["StateReasonCode"]) == ("Pending", "Creating") and "LastUpdateStatus" not in made
     assert configuration(cloud)["RevisionId"] == made["RevisionId"]
     refused("ResourceConflictException", cloud.client("lambda").update_function_configuration, FunctionName="f", MemorySize=3000)
@@ -56,6 +56,7 @@ def test_creation_is_pending_and_turns_the_revision_over(cloud, make):
     assert ready["RevisionId"] != made["RevisionId"]
     assert configuration(cloud)["RevisionId"] == ready["RevisionId"]
     assert (ready["MemorySize"], ready["Timeout"], ready["EphemeralStorage"], ready["Architectures"]) == (2048, 900, {"Size": 1024}, ["x86_64"])
+    assert ready["TenancyConfig"] == {"TenantIsolationMode": "PER_TENANT"}
     assert cloud.aws("lambda").get_function(FunctionName="f")["Tags"] == {"k": "v"}
 
 
@@ -86,7 +87,7 @@ def test_configuration_update(cloud, make):
     assert response["ResponseMetadata"]["HTTPStatusCode"] == 412
     answer = client.update_function_configuration(
         FunctionName="f", MemorySize=3000, EphemeralStorage={"Size": 2048}, Environment={"Variables": {}},
-        LoggingConfig={"LogFormat": "JSON"}, RevisionId=before["RevisionId"],
+        LoggingConfig={"LogFormat": "JSON"}, TracingConfig={"Mode": "Active"}, RevisionId=before["RevisionId"],
     )  # fmt: skip
     assert answer["RevisionId"] != before["RevisionId"]
     during = configuration(cloud)
@@ -95,6 +96,7 @@ def test_configuration_update(cloud, make):
     after = wait(cloud)
     assert after["LastUpdateStatus"] == "Successful" and after["RevisionId"] not in (answer["RevisionId"], before["RevisionId"])
     assert (after["MemorySize"], after["EphemeralStorage"], after["LoggingConfig"]["LogFormat"]) == (3000, {"Size": 2048}, "JSON")
+    assert after["TracingConfig"] == {"Mode": "Active"}
     assert "Environment" not in after
     assert after["ConfigSha256"] != before["ConfigSha256"] and after["CodeSha256"] == before["CodeSha256"]
 

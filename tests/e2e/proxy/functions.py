@@ -20,8 +20,8 @@ from . import images, roles
 from .errors import AwsError
 from .settings import new_revision
 
-# Fields that moto drops from UpdateFunctionConfiguration; kept here for both.
-KEPT_FIELDS = ("EphemeralStorage", "LoggingConfig", "ImageConfig")
+# Fields that moto drops, from CreateFunction or from UpdateFunctionConfiguration; kept here for both.
+KEPT_FIELDS = ("EphemeralStorage", "LoggingConfig", "ImageConfig", "TenancyConfig", "TracingConfig")
 CHANGED_BY_CLOCK = ("LastModified", "RevisionId", "State", "StateReason", "StateReasonCode", "LastUpdateStatus",
                     "LastUpdateStatusReason", "LastUpdateStatusReasonCode", "CodeSha256", "ConfigSha256")  # fmt: skip
 STALE = (
