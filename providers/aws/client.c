@@ -8,47 +8,18 @@
 
 #include "base/log.h"
 #include "providers/aws/answer.h"
-#include "providers/aws/credentials.h"
-#include "providers/aws/endpoint.h"
+#include "providers/aws/client_state.h"
 #include "providers/aws/explain.h"
-#include "providers/aws/http.h"
-#include "providers/aws/profiles.h"
-#include "providers/aws/quota.h"
 #include "providers/aws/request.h"
-#include "providers/aws/retry.h"
 #include "providers/aws/services.h"
 #include "providers/aws/xml.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ANSWER_LIMIT (16U * 1024U * 1024U)
 #define SKEW_WORTH_MENDING_MS (4 * 60 * 1000)
-
-struct aws_client {
-        struct credentials_caller caller; /* first: see assume_role() */
-        const struct clock *clock;
-        double (*random)(void);
-        struct profiles *profiles;
-        char *profile;
-        const char *profile_named_by; /* NULL where none was named */
-        char *region;
-        const struct partition *partition;
-        char *assume_role;
-        char *stack_url;
-        struct endpoint endpoints[AWS_SERVICE_COUNT];
-        struct http_pool *http;
-        struct credentials_chain *chain;
-        struct quota_bucket quotas[QUOTA_COUNT];
-        struct retry_quota retries;
-        unsigned max_attempts;
-        atomic_llong skew_ms; /* what AWS's clock is ahead of ours, once that has come up */
-        pthread_mutex_t account_lock;
-        char *account;
-        char *arn;
-};
+#define LAST_TRY_MS (5 * 60 * 1000) /* after the first, where a call waits by itself */
 
 /* What one try came to. */
 struct outcome {
@@ -176,7 +147,7 @@ static int attempt(struct aws_client *client, const struct aws_request *request,
 }
 
 /* For roles: one try, with keys that are not the client's own. */
-static int assume_role(struct credentials_caller *caller, const struct credentials *signer, const char *form,
+int client_assume_role(struct credentials_caller *caller, const struct credentials *signer, const char *form,
                        struct strbuf *ret_answer, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
                        struct error *err) {
         struct aws_client *client = (struct aws_client *)caller;
@@ -228,6 +199,7 @@ static int wait_until(struct aws_client *client, int64_t when_ms, const struct a
 int aws_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
              struct error *err) {
         struct error last = { 0 };
+        int64_t first_ms = 0;
 
         for (unsigned attempts = 1;; attempts++) {
                 struct outcome outcome = { 0 };
@@ -236,11 +208,13 @@ int aws_call(struct aws_client *client, const struct aws_request *request, struc
 
                 if (wait_until(client, when_ms, request, err) < 0)
                         return -1;
+                if (attempts == 1)
+                        first_ms = when_ms;
                 if (attempt(client, request, response, &outcome, &last) == 0) {
                         retry_quota_refund(&client->retries, attempts);
                         return 0;
                 }
-                if (!try_again(client, &outcome, attempts, &when_ms)) {
+                if (!try_again(client, &outcome, attempts, &when_ms) || when_ms - first_ms > LAST_TRY_MS) {
                         if (attempts > 1 && outcome.reason != RETRY_NOT)
                                 error_context(&last, "after %u tries", attempts);
                         *err = last;
@@ -351,187 +325,4 @@ int aws_client_account(struct aws_client *client, const char **ret_account, cons
         }
         pthread_mutex_unlock(&client->account_lock);
         return result;
-}
-
-const char *aws_client_region(const struct aws_client *client) {
-        return client->region;
-}
-
-const char *aws_client_partition(const struct aws_client *client) {
-        return client->partition->name;
-}
-
-const struct clock *aws_client_clock(const struct aws_client *client) {
-        return client->clock;
-}
-
-static const char *environment(const char *name) {
-        const char *value = getenv(name);
-
-        return value && *value ? value : NULL;
-}
-
-static char *copy(const char *text) {
-        char *result = text ? strdup(text) : NULL;
-
-        if (text && !result)
-                abort();
-        return result;
-}
-
-static const char *stack_text(const struct value *stack_aws, const char *name) {
-        const char *text = value_get_text(stack_aws, name);
-
-        return text && *text ? text : NULL;
-}
-
-static void choose_profile(struct aws_client *client, const struct value *stack_aws) {
-        static const char *const variables[] = { "AWS_PROFILE", "AWS_DEFAULT_PROFILE" };
-        const char *name = stack_text(stack_aws, "profile");
-
-        if (name)
-                client->profile_named_by = "the Stack's aws.profile";
-        for (size_t i = 0; !name && i < sizeof(variables) / sizeof(variables[0]); i++) {
-                if ((name = environment(variables[i])))
-                        client->profile_named_by = variables[i];
-        }
-        client->profile = copy(name ? name : "default");
-}
-
-static int choose_region(struct aws_client *client, const struct value *stack_aws, struct error *err) {
-        const char *region = stack_text(stack_aws, "region");
-
-        if (!region)
-                region = environment("AWS_REGION");
-        if (!region)
-                region = environment("AWS_DEFAULT_REGION");
-        if (!region)
-                region = profiles_get(client->profiles, client->profile, "region");
-        if (!region || !*region)
-                return error_set(
-                        err,
-                        "no AWS region: set the Stack's aws.region, AWS_REGION, or region in the profile "
-                        "%s of %s",
-                        client->profile, profiles_config_path(client->profiles));
-        client->region = copy(region);
-        client->partition = endpoint_partition(region, err);
-        return client->partition ? 0 : -1;
-}
-
-static int choose_endpoints(struct aws_client *client, struct error *err) {
-        struct endpoint_settings settings = {
-                .region = client->region,
-                .stack_url = client->stack_url,
-                .profiles = client->profiles,
-                .profile = client->profile,
-        };
-
-        for (int service = 0; service < AWS_SERVICE_COUNT; service++) {
-                if (endpoint_resolve(&settings, (enum aws_service)service, &client->endpoints[service], err) <
-                    0)
-                        return -1;
-        }
-        return 0;
-}
-
-static int choose_attempts(struct aws_client *client, struct error *err) {
-        const char *text = environment("AWS_MAX_ATTEMPTS");
-        char *end;
-        long value;
-
-        if (!text)
-                text = profiles_get(client->profiles, client->profile, "max_attempts");
-        client->max_attempts = RETRY_ATTEMPTS_DEFAULT;
-        if (!text)
-                return 0;
-        value = strtol(text, &end, 10);
-        if (end == text || *end || value < 1 || value > 100)
-                return error_set(
-                        err,
-                        "AWS_MAX_ATTEMPTS (or max_attempts of the profile %s) is \"%.40s\": it must be 1 "
-                        "to 100",
-                        client->profile, text);
-        client->max_attempts = (unsigned)value;
-        return 0;
-}
-
-static void open_http(struct aws_client *client) {
-        const char *bundle = environment("AWS_CA_BUNDLE");
-
-        if (!bundle)
-                bundle = profiles_get(client->profiles, client->profile, "ca_bundle");
-        client->http = http_pool_new(bundle);
-}
-
-static void open_credentials(struct aws_client *client) {
-        struct credentials_settings settings = {
-                .profiles = client->profiles,
-                .profile = client->profile,
-                .profile_named = client->profile_named_by != NULL,
-                .profile_named_by = client->profile_named_by,
-                .assume_role = client->assume_role,
-                .clock = client->clock,
-                .caller = &client->caller,
-        };
-
-        client->caller.assume_role = assume_role;
-        client->chain = credentials_chain_new(&settings);
-}
-
-int aws_client_open_with(const struct aws_client_options *options, struct aws_client **ret,
-                         struct error *err) {
-        struct aws_client *client = calloc(1, sizeof(*client));
-        double scale = options->rate_scale > 0 ? options->rate_scale : 1.0;
-
-        if (!client || pthread_mutex_init(&client->account_lock, NULL) != 0)
-                abort();
-        client->clock = options->clock;
-        client->random = options->random ? options->random : random_unit;
-        client->assume_role = copy(stack_text(options->stack_aws, "assumeRole"));
-        client->stack_url = copy(stack_text(options->stack_aws, "endpointUrl"));
-        atomic_init(&client->skew_ms, 0);
-        for (int kind = 0; kind < QUOTA_COUNT; kind++)
-                quota_init(&client->quotas[kind], quota_default_rate((enum quota_kind)kind) * scale);
-        retry_quota_init(&client->retries);
-        if (profiles_load(&client->profiles, err) < 0)
-                goto failed;
-        choose_profile(client, options->stack_aws);
-        if (choose_region(client, options->stack_aws, err) < 0 || choose_endpoints(client, err) < 0 ||
-            choose_attempts(client, err) < 0)
-                goto failed;
-        open_http(client);
-        open_credentials(client);
-        *ret = client;
-        return 0;
-failed:
-        aws_client_close(client);
-        return -1;
-}
-
-int aws_client_open(const struct value *stack_aws, const struct clock *clock, struct aws_client **ret,
-                    struct error *err) {
-        struct aws_client_options options = { .stack_aws = stack_aws, .clock = clock };
-
-        return aws_client_open_with(&options, ret, err);
-}
-
-void aws_client_close(struct aws_client *client) {
-        if (!client)
-                return;
-        credentials_chain_free(client->chain);
-        http_pool_free(client->http);
-        for (int service = 0; service < AWS_SERVICE_COUNT; service++)
-                endpoint_release(&client->endpoints[service]);
-        for (int kind = 0; kind < QUOTA_COUNT; kind++)
-                quota_destroy(&client->quotas[kind]);
-        retry_quota_destroy(&client->retries);
-        profiles_free(client->profiles);
-        pthread_mutex_destroy(&client->account_lock);
-        free(client->profile);
-        free(client->region);
-        free(client->assume_role);
-        free(client->stack_url);
-        free(client->account);
-        free(client->arn);
-        free(client);
 }

@@ -229,6 +229,21 @@ static void throttling_is_waited_out(void **state) {
         release(&fixture);
 }
 
+static void no_call_takes_for_ever(void **state) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        setenv("AWS_MAX_ATTEMPTS", "100", 1);
+        open_client(&fixture, &down, 1, 1, NULL);
+        assert_int_equal(aws_call(fixture.client, &get_function, &response, &err), -1);
+        assert_true(atomic_load(&elapsed_ms) > 280000 && atomic_load(&elapsed_ms) <= 300000);
+        stop(&fixture);
+        assert_true(fixture.server.requests > 20 && fixture.server.requests < 50);
+        release(&fixture);
+}
+
 static void the_user_may_interrupt(void **state) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct fixture fixture;
@@ -665,6 +680,7 @@ int main(void) {
                 cmocka_unit_test_setup(half_an_answer_is_a_failure_that_passes, begin),
                 cmocka_unit_test_setup(failures_that_last_end, begin),
                 cmocka_unit_test_setup(throttling_is_waited_out, begin),
+                cmocka_unit_test_setup(no_call_takes_for_ever, begin),
                 cmocka_unit_test_setup(the_user_may_interrupt, begin),
                 cmocka_unit_test_setup(calls_keep_to_the_quota, begin),
                 cmocka_unit_test_setup(steps_say_when_to_come_back, begin),

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A client's inside, for client.c (calls) and client_open.c (settings). */
+#ifndef BERTH_PROVIDERS_AWS_CLIENT_STATE_H
+#define BERTH_PROVIDERS_AWS_CLIENT_STATE_H
+
+#include "providers/aws/client.h"
+#include "providers/aws/credentials.h"
+#include "providers/aws/endpoint.h"
+#include "providers/aws/http.h"
+#include "providers/aws/profiles.h"
+#include "providers/aws/quota.h"
+#include "providers/aws/retry.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct aws_client {
+        struct credentials_caller caller; /* first: see client_assume_role() */
+        const struct clock *clock;
+        double (*random)(void);
+        struct profiles *profiles;
+        char *profile;
+        const char *profile_named_by; /* NULL where none was named */
+        char *region;
+        const struct partition *partition;
+        char *assume_role;
+        char *stack_url;
+        struct endpoint endpoints[AWS_SERVICE_COUNT];
+        struct http_pool *http;
+        struct credentials_chain *chain;
+        struct quota_bucket quotas[QUOTA_COUNT];
+        struct retry_quota retries;
+        unsigned max_attempts;
+        atomic_llong skew_ms; /* what AWS's clock is ahead of ours, once that has come up */
+        pthread_mutex_t account_lock;
+        char *account;
+        char *arn;
+};
+
+/* The credentials' way back to the client; `caller` is the client's first member. */
+int client_assume_role(struct credentials_caller *caller, const struct credentials *signer, const char *form,
+                       struct strbuf *ret_answer, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
+                       struct error *err);
+
+#endif
