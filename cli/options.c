@@ -30,6 +30,7 @@ enum option_id {
         OPTION_ALLOW,
         OPTION_SKIP_REFUSED,
         OPTION_FORCE,
+        OPTION_ALL,
         OPTION_VERSION,
 };
 
@@ -53,13 +54,15 @@ const struct option_row options_rows[] = {
         { OPTION_EXCLUDE, "exclude", "ADDR", " plan apply ", "not this resource; may repeat, may have *" },
         { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
           "exit with 2 where there are changes" },
-        { OPTION_YES, "yes", NULL, " apply destroy ", "do not ask" },
-        { OPTION_PARALLEL, "parallel", "N", " apply destroy ", "calls at once, 1 to 256 (default 16)" },
+        { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate ", "do not ask" },
+        { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate ",
+          "calls at once, 1 to 256 (default 16)" },
         { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import ",
           "let this refusal through; may repeat" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
           "apply what is not refused, and exit with 3" },
         { OPTION_FORCE, "force", NULL, " lock ", "release the lock of a run that seems to be alive" },
+        { OPTION_ALL, "all", NULL, " disassociate reassociate ", "every dependent of the environment" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
         { 0, NULL, NULL, NULL, NULL },
 };
@@ -182,6 +185,9 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 break;
         case OPTION_FORCE:
                 options->force = true;
+                break;
+        case OPTION_ALL:
+                options->all = true;
                 break;
         case OPTION_VERSION:
         default:

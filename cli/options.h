@@ -19,7 +19,7 @@ struct options {
         const char *output;   /* -o, or NULL */
         const char *format;   /* --format, or NULL; each verb checks it */
         bool json, verbose, quiet, help;
-        bool yes, force, detailed_exitcode, skip_refused;
+        bool yes, force, all, detailed_exitcode, skip_refused;
         enum plan_refresh refresh;
         unsigned parallel;
         const char **targets, **excludes;

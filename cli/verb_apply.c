@@ -1,76 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apply and destroy: the same but for what is desired. */
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/terminal.h"
+#include "cli/perform.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/report.h"
 #include "controller/saved_plan.h"
 
-#include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
-
-struct screen {
-        const struct options *options;
-        bool bar; /* a progress line on a terminal */
-        bool bar_drawn;
-};
-
-static void wipe_bar(struct screen *screen) {
-        if (screen->bar_drawn)
-                fputs("\r\033[K", stderr);
-        screen->bar_drawn = false;
-}
-
-static void on_ended(void *context, const struct change *change, const struct change_result *result) {
-        struct screen *screen = context;
-
-        if (screen->options->json || (screen->options->quiet && result->outcome == JOB_DONE))
-                return;
-        flockfile(stderr);
-        wipe_bar(screen);
-        fflush(stderr);
-        report_ended_text(change, result, stdout);
-        fflush(stdout);
-        funlockfile(stderr);
-}
-
-static void on_progress(void *context, const struct executor_stats *stats, int64_t elapsed_ms) {
-        struct screen *screen = context;
-        char duration[32];
-
-        if (!screen->bar || elapsed_ms < 500)
-                return;
-        flockfile(stderr);
-        fprintf(stderr, "\r\033[K  %zu of %zu done", stats->done, stats->total);
-        if (stats->failed)
-                fprintf(stderr, ", %zu failed", stats->failed);
-        if (stats->waiting > stats->queued)
-                fprintf(stderr, ", %zu waiting", stats->waiting - stats->queued);
-        fprintf(stderr, "  %s%s", report_duration(elapsed_ms, duration, sizeof(duration)),
-                interrupt_count() ? "  finishing what was begun (again: stop now)" : "");
-        fflush(stderr);
-        screen->bar_drawn = true;
-        funlockfile(stderr);
-}
-
-static int confirm(const struct options *options, const struct plan *plan, bool destroy, struct error *err) {
-        char answer[16] = "";
-
-        if (options->yes)
-                return 0;
-        if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-                return error_set(err, "this would change %zu %s: say --yes where nobody can be asked",
-                                 plan->change_count, plan->change_count == 1 ? "resource" : "resources");
-        fprintf(stderr, "\n%s %zu %s? Only \"yes\" will do: ", destroy ? "Delete" : "Change",
-                plan->change_count, plan->change_count == 1 ? "resource" : "resources");
-        fflush(stderr);
-        if (!fgets(answer, sizeof(answer), stdin) || strcmp(answer, "yes\n") != 0)
-                return error_set(err, "nothing was changed");
-        return 0;
-}
 
 static int report_refused(const struct options *options, const struct plan *plan) {
         struct report_style style = { .verbose = options->verbose, .quiet = options->quiet };
@@ -82,34 +19,6 @@ static int report_refused(const struct options *options, const struct plan *plan
                 fputs("\nRefused: nothing was changed.\n", stdout);
         }
         return EXIT_REFUSED;
-}
-
-static int carry_out(struct session *session, const struct options *options, const struct plan_args *planning,
-                     struct plan *plan, struct error *err) {
-        struct screen screen = { .options = options,
-                                 .bar = !options->quiet && !options->json && isatty(STDERR_FILENO) };
-        struct apply_watcher watcher = { .context = &screen, .ended = on_ended, .progress = on_progress };
-        struct apply_args args = {
-                .planning = planning,
-                .plan = plan,
-                .command = planning->destroy ? "destroy" : "apply",
-                .parallel = options->parallel,
-                .watcher = &watcher,
-        };
-        struct apply_result result;
-        int applied = apply_plan(&args, session->arena, &result, err);
-
-        wipe_bar(&screen);
-        fflush(stderr);
-        if (applied < 0)
-                return -1;
-        if (options->json)
-                print_json(report_result_json(plan, &result));
-        else if (plan->change_count)
-                report_result_text(plan, &result, stdout);
-        if (result.failed || result.interrupted)
-                return EXIT_ERROR;
-        return plan_has_refusals(plan) ? EXIT_REFUSED : EXIT_DONE;
 }
 
 static int take_lease(struct session *session, const struct options *options, bool destroy,
@@ -197,12 +106,12 @@ static int decide(struct session *session, const struct options *options, struct
                 report_plan_text(plan, &style, stdout);
         fflush(stdout);
         if (plan_has_changes(plan)) {
-                if (confirm(options, plan, planning->destroy, err) < 0)
+                if (perform_confirm(options, plan, planning->destroy, err) < 0)
                         return -1;
                 if (!options->json)
                         fputc('\n', stdout);
         }
-        return carry_out(session, options, planning, plan, err);
+        return perform(session, options, planning, plan, planning->destroy ? "destroy" : "apply", err);
 }
 
 static int run(const struct options *options, bool destroy, struct error *err) {

@@ -12,6 +12,8 @@ int verb_destroy(const struct options *options, struct error *err);
 int verb_drift(const struct options *options, struct error *err);
 int verb_refresh(const struct options *options, struct error *err);
 int verb_map(const struct options *options, struct error *err);
+int verb_disassociate(const struct options *options, struct error *err);
+int verb_reassociate(const struct options *options, struct error *err);
 int verb_import(const struct options *options, struct error *err);
 int verb_init(const struct options *options, struct error *err);
 int verb_completion(const struct options *options, struct error *err);

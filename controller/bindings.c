@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *bound_environment(const struct kind *kind, const struct value *spec) {
         if (kind->id != KIND_AGENT && kind->id != KIND_SWARM)
                 return NULL;
         return value_get_text(spec, "environment");
+}
+
+static int by_environment(const void *a, const void *b) {
+        const struct binding *left = a, *right = b;
+        int order = strcmp(left->environment, right->environment);
+
+        return order ? order : strcmp(left->dependent, right->dependent);
+}
+
+void bindings_sort(struct binding *bindings, size_t count) {
+        if (count > 1)
+                qsort(bindings, count, sizeof(*bindings), by_environment);
 }
 
 /* The first binding whose environment is not before `environment`: they are sorted by it. */

@@ -115,8 +115,8 @@ static bool still_bound(const struct subject *dependent, const char *environment
 
         if (!dependent)
                 return true;
-        if (dependent->desired) {
-                bound = bound_environment(dependent->kind, dependent->desired->spec);
+        if (dependent->declared) {
+                bound = bound_environment(dependent->kind, dependent->declared->spec);
                 if (bound && strcmp(bound, environment) == 0)
                         return true;
         }
@@ -179,6 +179,57 @@ static void guard_dependents(struct planning *planning, struct change *change) {
                 });
 }
 
+static bool is_allowed(const struct planning *planning, const struct refusal *refusal, const char *address) {
+        const struct plan_args *args = planning->args;
+
+        for (size_t i = 0; i < args->allowance_count; i++) {
+                const struct allowance *allowance = &args->allowances[i];
+
+                if (strcmp(allowance->id, refusal->id) != 0)
+                        continue;
+                if (!allowance->address || (address && strcmp(allowance->address, address) == 0))
+                        return true;
+        }
+        return false;
+}
+
+static bool is_active_specialist(const struct subject *dependent) {
+        const struct value *spec = !dependent           ? NULL
+                                   : dependent->desired ? dependent->desired->spec
+                                   : dependent->record  ? dependent->record->spec
+                                                        : NULL;
+        const char *type = value_get_text(spec, "type");
+
+        return type && strcmp(type, "specialist") == 0 && value_get_boolean(spec, "active", false);
+}
+
+/* Where dependents may be left behind (--allow has-dependents), active specialists may still not: they cannot work. */
+static void guard_specialists(struct planning *planning, struct change *change) {
+        const char **dependents;
+        size_t count, specialists = 0;
+
+        if (change->kind->id != KIND_ENVIRONMENT || change->action != ACTION_DELETE ||
+            !is_allowed(planning, &(struct refusal){ .id = "has-dependents" }, change->address))
+                return;
+        dependents = remaining_dependents(planning, change->name, &count);
+        for (size_t i = 0; i < count; i++) {
+                if (is_active_specialist(plan_subject(planning->plan, dependents[i])))
+                        dependents[specialists++] = dependents[i];
+        }
+        if (specialists == 0)
+                return;
+        change_refuse(planning->arena, change,
+                      (struct refusal){
+                              .id = "inactive-specialist",
+                              .message = arena_printf(
+                                      planning->arena, "%zu active %s would be left without an environment",
+                                      specialists, specialists == 1 ? "specialist" : "specialists"),
+                              .remedy = "set active: false first, or point them at another environment",
+                              .dependents = dependents,
+                              .dependent_count = specialists,
+                      });
+}
+
 static void guard_mass_deletion(struct planning *planning) {
         const struct value *guards = value_get(planning->args->manifests->stack->spec, "guards");
         int64_t most = value_get_integer(guards, "maxDeletes", -1);
@@ -212,20 +263,6 @@ static void guard_mass_deletion(struct planning *planning) {
                         .remedy =
                                 "if that is meant: --allow mass-delete, or raise the Stack's guards.maxDeletes",
                 });
-}
-
-static bool is_allowed(const struct planning *planning, const struct refusal *refusal, const char *address) {
-        const struct plan_args *args = planning->args;
-
-        for (size_t i = 0; i < args->allowance_count; i++) {
-                const struct allowance *allowance = &args->allowances[i];
-
-                if (strcmp(allowance->id, refusal->id) != 0)
-                        continue;
-                if (!allowance->address || (address && strcmp(allowance->address, address) == 0))
-                        return true;
-        }
-        return false;
 }
 
 static void apply_allowances(struct planning *planning, struct refusal *refusals, size_t *count,
@@ -272,6 +309,7 @@ int planning_guard(struct planning *planning, struct error *err) {
                 guard_protection(planning, change);
                 guard_replacement(planning, &plan->subjects[i]);
                 guard_dependents(planning, change);
+                guard_specialists(planning, change);
                 apply_allowances(planning, change->refusals, &change->refusal_count, change->address);
         }
         guard_mass_deletion(planning);

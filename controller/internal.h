@@ -38,7 +38,8 @@ void plan_warn(struct arena *arena, struct plan *plan, const char *text);
 int planning_order(struct planning *planning, struct error *err) MUST_USE;
 void planning_count(struct planning *planning);
 
-/* bindings.c: the recorded bindings of one environment. */
+/* bindings.c: the state has bindings by dependent, a plan wants them by environment; those of one environment. */
+void bindings_sort(struct binding *bindings, size_t count);
 const struct binding *bindings_of(const struct planning *planning, const char *environment,
                                   size_t *ret_count);
 

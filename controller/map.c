@@ -3,6 +3,7 @@
 
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "controller/internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static bool is_environment(const struct record *record) {
         return strncmp(record->address, prefix, sizeof(prefix) - 1) == 0;
 }
 
-/* Records come by address and bindings by environment and dependent: both are walked once. */
+/* Records come by address, bindings now by environment and dependent: both are walked once. */
 static void take_dependents(struct map_environment *environment, const struct binding *bindings, size_t count,
                             size_t *at, struct arena *arena) {
         size_t start;
@@ -56,6 +57,7 @@ int map_load(struct state *state, const char *environment, struct arena *arena, 
         if (state_load_records(state, arena, &records, &record_count, err) < 0 ||
             state_load_bindings(state, arena, &bindings, &binding_count, err) < 0)
                 return -1;
+        bindings_sort(bindings, binding_count);
         map.environments = arena_array(arena, record_count + 1, sizeof(*map.environments));
         for (size_t i = 0; i < record_count; i++) {
                 const char *name = records[i].address + sizeof(prefix) - 1;

@@ -20,10 +20,12 @@ struct subject {
         const struct kind_ops *ops;
         const char *name;
         const char *address;
-        const struct resource *desired; /* NULL: no manifest declares it any more */
-        struct record *record;          /* NULL: never applied */
-        struct sighting *sighting;      /* NULL: never seen */
-        bool unfinished;                /* an earlier run left its change half-way */
+        const struct resource *declared; /* as the manifest has it; NULL: no manifest declares it any more */
+        const struct resource *desired;  /* the same, or what an override makes of it */
+        const struct override *override; /* taken out of service by disassociate; or NULL */
+        struct record *record;           /* NULL: never applied */
+        struct sighting *sighting;       /* NULL: never seen */
+        bool unfinished;                 /* an earlier run left its change half-way */
         const struct observation
                 *last; /* the sighting, as providers take it; NULL where it is not to be trusted */
         struct observation observed;
@@ -85,6 +87,7 @@ struct plan_args {
         bool destroy;               /* nothing is desired */
         const char *const *targets; /* addresses or patterns such as "Agent/team-*"; none: everything */
         size_t target_count;
+        bool only_targets; /* not what they need as well */
         const char *const *excludes;
         size_t exclude_count;
         const struct allowance *allowances;

@@ -40,7 +40,8 @@ static bool may_bind(const struct subject *subject) {
 }
 
 static void put_binding(struct record_writer *writer, const struct subject *subject) {
-        const char *environment = bound_environment(subject->kind, subject->desired->spec);
+        /* A dependent that was disassociated keeps its binding, as an inactive one: its reference still guards. */
+        const char *environment = bound_environment(subject->kind, subject->declared->spec);
 
         if (!may_bind(subject))
                 return;
@@ -51,7 +52,7 @@ static void put_binding(struct record_writer *writer, const struct subject *subj
         writer->binding = (struct binding){
                 .environment = environment,
                 .dependent = subject->address,
-                .active = value_get_boolean(subject->desired->spec, "active", true),
+                .active = !subject->override && value_get_boolean(subject->desired->spec, "active", true),
         };
         add(writer, (struct state_op){ .type = STATE_PUT_BINDING, .binding = &writer->binding });
 }
@@ -79,6 +80,8 @@ void record_forget(struct record_writer *writer, const struct subject *subject) 
         add_address(writer, STATE_DELETE_SIGHTING, subject);
         if (may_bind(subject))
                 add_address(writer, STATE_DELETE_BINDING, subject);
+        if (subject->override)
+                add_address(writer, STATE_DELETE_OVERRIDE, subject);
         add_address(writer, STATE_JOURNAL_END, subject);
 }
 

@@ -5,7 +5,7 @@
 
 #include "controller/plan.h"
 
-#define RECORD_WRITER_MAX 4
+#define RECORD_WRITER_MAX 5
 
 /* Holds what its operations point to: do not copy or move it before they are committed. */
 struct record_writer {

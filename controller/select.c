@@ -90,13 +90,14 @@ int planning_select(struct planning *planning, struct error *err) {
                     !matches_any(plan->subjects[i].address, args->targets, args->target_count))
                         continue;
                 wanted[i] = true;
-                if (args->target_count)
+                if (args->target_count && !args->only_targets)
                         follow_needs(planning, &plan->subjects[i], wanted);
         }
         for (size_t i = 0; i < plan->subject_count; i++) {
                 const struct subject *subject = &plan->subjects[i];
 
-                wanted[i] = wanted[i] && !matches_any(subject->address, args->excludes, args->exclude_count) &&
+                wanted[i] = wanted[i] &&
+                            !matches_any(subject->address, args->excludes, args->exclude_count) &&
                             !needs_excluded(planning, subject);
         }
         for (size_t i = 0; i < plan->subject_count; i++) {

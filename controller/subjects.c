@@ -12,6 +12,8 @@ struct known {
         size_t sighting_count;
         struct journal_entry *journal;
         size_t journal_count;
+        struct override *overrides;
+        size_t override_count;
 };
 
 static int compare_subjects(const void *a, const void *b) {
@@ -79,9 +81,47 @@ static int load_known(struct planning *planning, struct known *ret, struct error
                 return -1;
         if (state_load_bindings(state, arena, &planning->bindings, &planning->binding_count, err) < 0)
                 return -1;
+        if (state_load_overrides(state, arena, &ret->overrides, &ret->override_count, err) < 0)
+                return -1;
+        bindings_sort(planning->bindings, planning->binding_count);
         if (state_load_journal(state, arena, &ret->journal, &ret->journal_count, err) < 0)
                 return -1;
         return state_serial(state, &planning->plan->serial, err);
+}
+
+static const struct override *find_override(const struct known *known, const char *address) {
+        for (size_t i = 0; i < known->override_count; i++) {
+                if (strcmp(known->overrides[i].dependent, address) == 0)
+                        return &known->overrides[i];
+        }
+        return NULL;
+}
+
+/* Out of service: bound to nothing, and an agent inactive, whatever its manifest says. */
+static const struct resource *overridden(struct planning *planning, const struct resource *declared) {
+        struct resource *copy = arena_alloc(planning->arena, sizeof(*copy));
+        struct value *spec = arena_alloc(planning->arena, sizeof(*spec));
+
+        *copy = *declared;
+        *spec = value_copy(planning->arena, declared->spec);
+        value_unset(spec, "environment");
+        if (declared->kind->id == KIND_AGENT)
+                value_set_boolean(planning->arena, spec, "active", false);
+        copy->spec = spec;
+        return copy;
+}
+
+static void apply_override(struct planning *planning, const struct known *known, struct subject *subject) {
+        subject->declared = subject->desired;
+        subject->override = find_override(known, subject->address);
+        if (!subject->override || !subject->desired)
+                return;
+        subject->desired = overridden(planning, subject->desired);
+        plan_warn(planning->arena, planning->plan,
+                  arena_printf(planning->arena,
+                               "%s is disassociated from %s: out of service until berth reassociate %s --all",
+                               subject->address, subject->override->environment,
+                               subject->override->environment));
 }
 
 /* A subject that already has kind, name, address and desired gets what the state knows. */
@@ -198,9 +238,10 @@ int planning_gather(struct planning *planning, struct error *err) {
         if (add_all_undeclared(planning, &known, subjects, &count, err) < 0)
                 return -1;
         qsort(subjects, count, sizeof(*subjects), compare_subjects);
-        if (planning->args->destroy) {
-                for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+                if (planning->args->destroy)
                         subjects[i].desired = NULL;
+                apply_override(planning, &known, &subjects[i]);
         }
         planning->plan->subjects = subjects;
         planning->plan->subject_count = count;

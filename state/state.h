@@ -40,16 +40,16 @@ const uint8_t *state_secret_key(const struct state *state);
 
 /* What was last applied to one resource. */
 struct record {
-        const char *address;  /* "Kind/name" */
-        const char *provider; /* "aws" */
-        const char *id;       /* the provider's own name, or NULL */
+        const char *address;              /* "Kind/name" */
+        const char *provider;             /* "aws" */
+        const char *id;                   /* the provider's own name, or NULL */
         uint8_t fingerprint[SHA256_SIZE]; /* value_fingerprint() of the desired spec that was applied */
         const struct value *spec;         /* that spec, secrets as keyed hashes; NULL until record_decode() */
         const char *raw;                  /* the spec as stored (JSON); for record_decode() */
         size_t raw_length;
-        uint64_t serial;      /* at which it was written */
-        int64_t applied_ms;   /* wall time */
-        bool incomplete;      /* a change of it failed half-way: it must be read and made whole again */
+        uint64_t serial;    /* at which it was written */
+        int64_t applied_ms; /* wall time */
+        bool incomplete;    /* a change of it failed half-way: it must be read and made whole again */
 };
 
 /* Decodes the spec when first needed. */
@@ -70,11 +70,11 @@ int sighting_decode(struct sighting *sighting, struct arena *arena, struct error
 
 /* A step that was begun and not ended: left by a run that died, or under way. */
 struct journal_entry {
-        uint64_t run;        /* number of the run */
+        uint64_t run; /* number of the run */
         const char *address;
-        const char *action;  /* "create", ... */
-        int stage;           /* the last one begun */
-        bool answered;       /* the stage's outcome was seen */
+        const char *action;       /* "create", ... */
+        int stage;                /* the last one begun */
+        bool answered;            /* the stage's outcome was seen */
         const struct value *data; /* progress data, or NULL */
         int64_t at_ms;
 };
@@ -97,11 +97,12 @@ struct override {
 struct history_entry {
         uint64_t run;
         int64_t at_ms;
-        const char *who;      /* user@host */
-        const char *command;  /* "apply", "destroy" */
-        const char *commit;   /* of the manifests' repository, or NULL */
-        const char *outcome;  /* "begun", "done", "failed", "interrupted"; a run that died stays "begun" */
-        const struct value *detail; /* map: {changes: [{address, action, outcome, error?}], allowed: [...]}; or NULL */
+        const char *who;     /* user@host */
+        const char *command; /* "apply", "destroy" */
+        const char *commit;  /* of the manifests' repository, or NULL */
+        const char *outcome; /* "begun", "done", "failed", "interrupted"; a run that died stays "begun" */
+        const struct value
+                *detail; /* map: {changes: [{address, action, outcome, error?}], allowed: [...]}; or NULL */
 };
 
 /* Each returns everything, sorted by key, in the arena; specs undecoded. */
@@ -114,8 +115,8 @@ int state_load_bindings(struct state *state, struct arena *arena, struct binding
 /* Overrides by dependent. */
 int state_load_overrides(struct state *state, struct arena *arena, struct override **ret, size_t *ret_count,
                          struct error *err) MUST_USE;
-int state_load_journal(struct state *state, struct arena *arena, struct journal_entry **ret, size_t *ret_count,
-                       struct error *err) MUST_USE;
+int state_load_journal(struct state *state, struct arena *arena, struct journal_entry **ret,
+                       size_t *ret_count, struct error *err) MUST_USE;
 /* The newest first, `limit` at the most (0: all). */
 int state_load_history(struct state *state, size_t limit, struct arena *arena, struct history_entry **ret,
                        size_t *ret_count, struct error *err) MUST_USE;
@@ -124,19 +125,19 @@ int state_load_meta(struct state *state, const char *name, struct arena *arena, 
                     struct error *err) MUST_USE;
 
 enum state_op_type {
-        STATE_PUT_RECORD,     /* .record: spec (not raw) is encoded */
-        STATE_DELETE_RECORD,  /* .address */
-        STATE_PUT_SIGHTING,   /* .sighting */
-        STATE_DELETE_SIGHTING,/* .address */
-        STATE_PUT_BINDING,    /* .binding: replaces what the dependent had */
-        STATE_DELETE_BINDING, /* .address of the dependent */
-        STATE_PUT_OVERRIDE,   /* .override */
-        STATE_DELETE_OVERRIDE,/* .address of the dependent */
-        STATE_JOURNAL_BEGIN,  /* .journal: intent, before a stage's call */
-        STATE_JOURNAL_ANSWER, /* .journal: its outcome, after it */
-        STATE_JOURNAL_END,    /* .address: the change is over */
-        STATE_PUT_HISTORY,    /* .history: by run number */
-        STATE_PUT_META        /* .meta */
+        STATE_PUT_RECORD,      /* .record: spec (not raw) is encoded */
+        STATE_DELETE_RECORD,   /* .address */
+        STATE_PUT_SIGHTING,    /* .sighting */
+        STATE_DELETE_SIGHTING, /* .address */
+        STATE_PUT_BINDING,     /* .binding: replaces what the dependent had */
+        STATE_DELETE_BINDING,  /* .address of the dependent */
+        STATE_PUT_OVERRIDE,    /* .override */
+        STATE_DELETE_OVERRIDE, /* .address of the dependent */
+        STATE_JOURNAL_BEGIN,   /* .journal: intent, before a stage's call */
+        STATE_JOURNAL_ANSWER,  /* .journal: its outcome, after it */
+        STATE_JOURNAL_END,     /* .address: the change is over */
+        STATE_PUT_HISTORY,     /* .history: by run number */
+        STATE_PUT_META         /* .meta */
 };
 
 struct state_op {
@@ -180,7 +181,8 @@ struct lease_holder {
 int state_lease_acquire(struct state *state, const char *command, struct error *err) MUST_USE;
 void state_lease_release(struct state *state);
 /* *ret NULL where nobody holds it. */
-int state_lease_show(struct state *state, struct arena *arena, struct lease_holder **ret, struct error *err) MUST_USE;
+int state_lease_show(struct state *state, struct arena *arena, struct lease_holder **ret,
+                     struct error *err) MUST_USE;
 /* Takes the lease from a holder by hand (lock release). Refuses to while the holder is alive unless `force`. */
 int state_lease_break(struct state *state, bool force, struct error *err) MUST_USE;
 

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/perform.h"
+
+#include "base/clock.h"
+#include "base/terminal.h"
+#include "controller/report.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct screen {
+        const struct options *options;
+        bool bar; /* a progress line on a terminal */
+        bool bar_drawn;
+};
+
+static void wipe_bar(struct screen *screen) {
+        if (screen->bar_drawn)
+                fputs("\r\033[K", stderr);
+        screen->bar_drawn = false;
+}
+
+static void on_ended(void *context, const struct change *change, const struct change_result *result) {
+        struct screen *screen = context;
+
+        if (screen->options->json || (screen->options->quiet && result->outcome == JOB_DONE))
+                return;
+        flockfile(stderr);
+        wipe_bar(screen);
+        fflush(stderr);
+        report_ended_text(change, result, stdout);
+        fflush(stdout);
+        funlockfile(stderr);
+}
+
+static void on_progress(void *context, const struct executor_stats *stats, int64_t elapsed_ms) {
+        struct screen *screen = context;
+        char duration[32];
+
+        if (!screen->bar || elapsed_ms < 500)
+                return;
+        flockfile(stderr);
+        fprintf(stderr, "\r\033[K  %zu of %zu done", stats->done, stats->total);
+        if (stats->failed)
+                fprintf(stderr, ", %zu failed", stats->failed);
+        if (stats->waiting > stats->queued)
+                fprintf(stderr, ", %zu waiting", stats->waiting - stats->queued);
+        fprintf(stderr, "  %s%s", report_duration(elapsed_ms, duration, sizeof(duration)),
+                interrupt_count() ? "  finishing what was begun (again: stop now)" : "");
+        fflush(stderr);
+        screen->bar_drawn = true;
+        funlockfile(stderr);
+}
+
+int perform_confirm(const struct options *options, const struct plan *plan, bool destroy, struct error *err) {
+        char answer[16] = "";
+
+        if (options->yes)
+                return 0;
+        if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+                return error_set(err, "this would change %zu %s: say --yes where nobody can be asked",
+                                 plan->change_count, plan->change_count == 1 ? "resource" : "resources");
+        fprintf(stderr, "\n%s %zu %s? Only \"yes\" will do: ", destroy ? "Delete" : "Change",
+                plan->change_count, plan->change_count == 1 ? "resource" : "resources");
+        fflush(stderr);
+        if (!fgets(answer, sizeof(answer), stdin) || strcmp(answer, "yes\n") != 0)
+                return error_set(err, "nothing was changed");
+        return 0;
+}
+
+int perform(struct session *session, const struct options *options, const struct plan_args *planning,
+            struct plan *plan, const char *command, struct error *err) {
+        struct screen screen = { .options = options,
+                                 .bar = !options->quiet && !options->json && isatty(STDERR_FILENO) };
+        struct apply_watcher watcher = { .context = &screen, .ended = on_ended, .progress = on_progress };
+        struct apply_args args = {
+                .planning = planning,
+                .plan = plan,
+                .command = command,
+                .parallel = options->parallel,
+                .watcher = &watcher,
+        };
+        struct apply_result result;
+        int applied = apply_plan(&args, session->arena, &result, err);
+
+        wipe_bar(&screen);
+        fflush(stderr);
+        if (applied < 0)
+                return -1;
+        if (options->json)
+                print_json(report_result_json(plan, &result));
+        else if (plan->change_count)
+                report_result_text(plan, &result, stdout);
+        if (result.failed || result.interrupted)
+                return EXIT_ERROR;
+        return plan_has_refusals(plan) ? EXIT_REFUSED : EXIT_DONE;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan carried out before the user's eyes: asked for, shown as it goes, summed up. */
+#ifndef BERTH_CLI_PERFORM_H
+#define BERTH_CLI_PERFORM_H
+
+#include "cli/options.h"
+#include "cli/session.h"
+
+/* Asks on a terminal; an error where the answer is no, or where nobody can be asked and --yes was not given. */
+int perform_confirm(const struct options *options, const struct plan *plan, bool destroy,
+                    struct error *err) MUST_USE;
+
+/* Applies, printing each change as it ends and the result. Returns the exit code, or -1. `command` is for the history. */
+int perform(struct session *session, const struct options *options, const struct plan_args *planning,
+            struct plan *plan, const char *command, struct error *err) MUST_USE;
+
+#endif

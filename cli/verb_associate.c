@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* disassociate and reassociate: an override for every dependent of an environment, and their records brought in line. */
+#include "base/clock.h"
+#include "cli/perform.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "controller/association.h"
+#include "controller/report.h"
+
+static int open_all(struct session *session, const struct options *options, const char *command,
+                    struct error *err) {
+        if (session_load(session, options, true, err) < 0 ||
+            session_open_provider(session, options, err) < 0 ||
+            session_open_state(session, options, STATE_CREATE, err) < 0 ||
+            state_lease_acquire(session->state, command, err) < 0)
+                return -1;
+        session->leased = true;
+        return 0;
+}
+
+/* The overrides are in the state from here on: should the records not be reached now, the next apply brings them in line. */
+static int bring_in_line(struct session *session, const struct options *options,
+                         const struct association *association, const char *command, struct error *err) {
+        struct plan_args args = session_plan_args(session, options, false);
+        struct report_style style = { .verbose = options->verbose, .quiet = options->quiet };
+        struct plan plan;
+
+        args.targets = association->dependents;
+        args.target_count = association->count;
+        args.only_targets = true;
+        if (session_plan(session, &args, options, &plan, err) < 0)
+                return -1;
+        if (plan_has_refusals(&plan)) {
+                report_plan_text(&plan, &style, stdout);
+                return EXIT_REFUSED;
+        }
+        return perform(session, options, &args, &plan, command, err);
+}
+
+static int confirm(const struct options *options, const struct association *association, bool out,
+                   struct error *err) {
+        struct plan plan = { .change_count = association->count };
+
+        if (!options->yes && !options->quiet) {
+                fprintf(stderr, "%s of %s:\n",
+                        out ? "To be taken out of service, dependents" : "To be put back, dependents",
+                        options->operands[0]);
+                for (size_t i = 0; i < association->count; i++)
+                        fprintf(stderr, "  %s\n", association->dependents[i]);
+        }
+        return perform_confirm(options, &plan, false, err);
+}
+
+static int run(const struct options *options, bool out, struct error *err) {
+        const char *command = out ? "disassociate" : "reassociate";
+        struct session session SESSION_CLEANUP = { 0 };
+        struct association association;
+
+        if (!options->all)
+                return error_set(err, "berth %s %s takes every dependent: say --all", command,
+                                 options->operands[0]);
+        session_init(&session);
+        interrupt_install();
+        if (open_all(&session, options, command, err) < 0 ||
+            association_find(session.state, options->operands[0], out, session.arena, &association, err) <
+                    0 ||
+            confirm(options, &association, out, err) < 0 ||
+            state_commit(session.state, association.ops, association.count, err) < 0)
+                return -1;
+        return bring_in_line(&session, options, &association, command, err);
+}
+
+int verb_disassociate(const struct options *options, struct error *err) {
+        return run(options, true, err);
+}
+
+int verb_reassociate(const struct options *options, struct error *err) {
+        return run(options, false, err);
+}
