@@ -156,6 +156,8 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
 
         ret->status = answer->status;
         http_header(answer, "etag", ret->etag, sizeof(ret->etag));
+        http_header(answer, "x-amz-transition-default-minimum-object-size", ret->minimum_size,
+                    sizeof(ret->minimum_size));
         take_request_id(answer, ret);
         if (answer->status < 200 || answer->status >= 300) {
                 read_error(protocol, answer, ret);

@@ -88,7 +88,7 @@ struct aws_response {
         struct strbuf body;
         json_t *json;        /* the body parsed, for Lambda, ECR, Logs, tagging; owned by the response; may be NULL */
         char etag[128];      /* with its quotes, as S3 gives it; "" where absent */
-        char next[16];       /* unused by the client */
+        char minimum_size[40]; /* S3's x-amz-transition-default-minimum-object-size: a lifecycle's; "" where absent */
         char error_code[96]; /* "ResourceNotFoundException", without namespace or suffix; "" on success */
         char error_message[1024];
         char request_id[96];

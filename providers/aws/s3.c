@@ -195,10 +195,13 @@ struct aws_request s3_get_lifecycle(const struct s3_bucket *bucket) {
         return setting(bucket, "GetBucketLifecycleConfiguration", "GET", "lifecycle");
 }
 
-struct aws_request s3_put_lifecycle(const struct s3_bucket *bucket, const char *text, size_t length) {
+struct aws_request s3_put_lifecycle(const struct s3_bucket *bucket, const char *text, size_t length,
+                                    const char *minimum_size) {
         struct aws_request request = setting(bucket, "PutBucketLifecycleConfiguration", "PUT", "lifecycle");
 
         set_text_body(&request, text, length, "application/xml");
+        if (minimum_size && *minimum_size)
+                add_header(&request, "x-amz-transition-default-minimum-object-size", minimum_size);
         return request;
 }
 

@@ -63,8 +63,12 @@ struct aws_request s3_put_bucket_policy(const struct s3_bucket *bucket, const ch
 
 /* GET ?lifecycle -> <LifecycleConfiguration><Rule>... 404 NoSuchLifecycleConfiguration. */
 struct aws_request s3_get_lifecycle(const struct s3_bucket *bucket);
-/* PUT ?lifecycle: replaces all rules; takes no If-Match. `text` is borrowed. */
-struct aws_request s3_put_lifecycle(const struct s3_bucket *bucket, const char *text, size_t length);
+/*
+ * PUT ?lifecycle: replaces all rules; takes no If-Match. `minimum_size` is that of the answer to the GET (a setting of
+ * the whole document, which would fall back to S3's default if it were left out), or "". Texts are borrowed.
+ */
+struct aws_request s3_put_lifecycle(const struct s3_bucket *bucket, const char *text, size_t length,
+                                    const char *minimum_size);
 /* DELETE ?lifecycle -> 204. */
 struct aws_request s3_delete_lifecycle(const struct s3_bucket *bucket);
 

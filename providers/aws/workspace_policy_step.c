@@ -190,6 +190,7 @@ static int prepare(struct stage_turn *turn, struct aws_response *response) {
         if (write_document(turn, &there, after) < 0)
                 return -1;
         xml_write(after, &text);
+        value_set_text(turn->progress->arena, data_of(turn), "minimumSize", response->minimum_size);
         value_set_text(turn->progress->arena, data_of(turn), "lifecycle",
                        xml_child(xml_root(after), "Rule") ? strbuf_text(&text) : "");
         return STAGE_OVER;
@@ -214,8 +215,10 @@ static int send_document(struct stage_turn *turn) {
         const struct s3_bucket bucket = stack_bucket(turn->provider);
         const char *text = value_get_text(turn->progress->data, "lifecycle");
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request =
-                text && *text ? s3_put_lifecycle(&bucket, text, strlen(text)) : s3_delete_lifecycle(&bucket);
+        const char *minimum_size = value_get_text(turn->progress->data, "minimumSize");
+        struct aws_request request = text && *text
+                                             ? s3_put_lifecycle(&bucket, text, strlen(text), minimum_size)
+                                             : s3_delete_lifecycle(&bucket);
         int result;
 
         /* Read too long ago: others may take the lock for stale by now, and write in between. */

@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workspace bucket, the execution role and what is written into the bucket: whose they are, and who else is at work."""
+
+import json
+import shutil
+import threading
+import time
+
+import pytest
+from botocore.exceptions import ClientError
+
+import stacks
+
+ROLE = "alphaagent-execution-us-east-1"
+LOCK = "berth/locks/lifecycle"
+
+
+def write(berth, *documents, **spec):
+    berth.write("m.yaml", stacks.text(stacks.stack(**spec), *documents))
+
+
+POLICIES = (
+    stacks.policy("all", {"all": True}, expireAfterDays=90, abortIncompleteUploadDays=7),
+    stacks.policy("some", {"environments": ["x", "y"]}, transitions=[{"afterDays": 30, "storageClass": "STANDARD_IA"}], expireAfterDays=60),
+)
+ENVIRONMENTS = (stacks.environment("x"), stacks.environment("y"))
+
+
+@pytest.fixture
+def bucket(cloud):
+    return f"alphaagent-workspaces-{cloud.account}-us-east-1"
+
+
+@pytest.fixture
+def s3(cloud):
+    return cloud.aws("s3")
+
+
+@pytest.fixture
+def stack(cloud, berth, prebuilt):
+    write(berth, *ENVIRONMENTS, stacks.agent("a", "x"), stacks.agent("b", "y"), stacks.swarm("s", ["a", "b"], "x"), *POLICIES)
+    berth.apply()
+    return berth
+
+
+def rules_of(s3, bucket):
+    return {rule["ID"]: rule for rule in s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]}
+
+
+def tags_of(s3, bucket):
+    return {tag["Key"]: tag["Value"] for tag in s3.get_bucket_tagging(Bucket=bucket)["TagSet"]}
+
+
+def exists(s3, bucket, key):
+    try:
+        s3.head_object(Bucket=bucket, Key=key)
+        return True
+    except ClientError:
+        return False
+
+
+def refusals(plan, address="Stack/team"):
+    return {r["id"]: r for c in plan["changes"] if c["address"] == address for r in c["refusals"]}
+
+
+# --- whose they are -----------------------------------------------------------------------------------
+
+
+def test_another_stack_of_the_same_prefix_is_refused(cloud, stack, berth):
+    write(berth, name="second")
+    mark = cloud.mark()
+    plan = berth.plan("--state", "second", code=3)
+    assert "team" in refusals(plan, "Stack/second")["not-owned"]["message"]
+    berth("apply", "--yes", "--state", "second").expect(3)
+    assert cloud.changing_calls(mark) == []
+
+
+def test_a_bucket_that_was_there_is_taken_only_when_allowed(cloud, berth, s3, bucket):
+    s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": [{"Key": "theirs", "Value": "1"}]})
+    write(berth)
+    assert "not-owned" in refusals(berth.plan(code=3))
+    assert tags_of(s3, bucket) == {"theirs": "1"}
+    berth.apply("--allow", "not-owned:Stack/team")
+    assert tags_of(s3, bucket) == {"theirs": "1", "berth:stack": "team", "berth:kind": "Stack", "berth:name": "team"}
+    berth.assert_settled()
+
+
+def test_a_role_of_another_stack_is_refused(cloud, berth):
+    trust = {"Version": "2012-10-17", "Statement": []}
+    cloud.aws("iam").create_role(RoleName=ROLE, AssumeRolePolicyDocument=json.dumps(trust), Tags=[{"Key": "berth:stack", "Value": "other"}])
+    write(berth)
+    assert "stack other" in refusals(berth.plan(code=3))["not-owned"]["message"]
+
+
+def test_a_shared_bucket_must_exist(cloud, berth, bucket):
+    write(berth, aws={"createBucket": False})
+    result = berth("plan").expect(1)
+    assert bucket in result.err and "createBucket" in result.err
+
+
+def test_the_prefix_cannot_change(cloud, stack):
+    write(stack, *ENVIRONMENTS, aws={"namePrefix": "other"})
+    result = stack("plan").expect(1)
+    assert "namePrefix" in result.err and "alphaagent-workspaces" in result.err
+
+
+def test_taken_over_by_another_account_meanwhile(cloud, berth):
+    write(berth)
+    cloud.faults(({"operation": "CreateBucket"}, {"kind": "error", "status": 409, "code": "BucketAlreadyExists", "message": "taken"}))
+    result = berth("apply", "--yes").expect(1)
+    assert "another account" in result.out + result.err
+
+
+@pytest.mark.parametrize("operation", ["CreateBucket", "PutBucketTagging", "PutBucketPolicy", "CreateRole", "PutRolePolicy"])
+@pytest.mark.parametrize("kind", ["lost", "reset"])
+def test_each_call_for_the_stack_may_be_lost(cloud, berth, s3, bucket, operation, kind):
+    write(berth, tags={"t": "1"})
+    cloud.faults(({"operation": operation, "nth": 1}, {"kind": kind}))
+    berth.apply()
+    assert cloud.fault_hits() == [1]
+    assert tags_of(s3, bucket)["berth:stack"] == "team"
+    berth.assert_settled()
+
+
+def test_states_that_pass_are_waited_for(cloud, berth):
+    write(berth)
+    cloud.faults(
+        ({"operation": "CreateBucket", "times": 2}, {"kind": "error", "status": 409, "code": "OperationAborted", "message": "being deleted"}),
+        ({"operation": "PutBucketEncryption", "times": 1}, {"kind": "error", "status": 404, "code": "NoSuchBucket", "message": "not yet"}),
+        ({"operation": "PutRolePolicy", "times": 1}, {"kind": "error", "status": 404, "code": "NoSuchEntity", "message": "not yet"}),
+    )
+    berth.apply()
+    assert cloud.fault_hits() == [2, 1, 1]
+    berth.assert_settled()
+
+
+# --- settings -----------------------------------------------------------------------------------------
+
+
+def test_what_aws_writes_otherwise_is_no_change(cloud, stack, s3, bucket):
+    iam = cloud.aws("iam")
+    policy = iam.get_role_policy(RoleName=ROLE, PolicyName="berth-execution")["PolicyDocument"]
+    for statement in policy["Statement"]:
+        statement["Resource"] = [statement["Resource"]]
+        if isinstance(statement["Action"], list):
+            statement["Action"].reverse()
+    policy["Statement"].reverse()
+    iam.put_role_policy(RoleName=ROLE, PolicyName="berth-execution", PolicyDocument=json.dumps(policy, indent=3))
+    document = json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"])
+    document["Statement"][0]["Resource"].reverse()
+    document["Statement"][0]["Action"] = [document["Statement"][0]["Action"]]
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(document, indent=2))
+    stack.assert_settled()
+
+
+@pytest.mark.parametrize(
+    "path, harm, mended",
+    [
+        ("role.policy", lambda c, b: c.aws("iam").delete_role_policy(RoleName=ROLE, PolicyName="berth-execution"), ["PutRolePolicy"]),
+        (
+            "role.trust",
+            lambda c, b: c.aws("iam").update_assume_role_policy(RoleName=ROLE, PolicyDocument='{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'),
+            ["UpdateAssumeRolePolicy"],
+        ),
+        ("role.tags", lambda c, b: c.aws("iam").untag_role(RoleName=ROLE, TagKeys=["berth:kind"]), ["TagRole"]),
+        ("bucket.tlsOnly", lambda c, b: c.aws("s3").delete_bucket_policy(Bucket=b), ["PutBucketPolicy"]),
+        ("bucket.tags", lambda c, b: c.aws("s3").delete_bucket_tagging(Bucket=b), ["PutBucketTagging"]),
+        (
+            "bucket.encryption",
+            lambda c, b: c.aws("s3").put_bucket_encryption(
+                Bucket=b, ServerSideEncryptionConfiguration={"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]}
+            ),
+            ["PutBucketEncryption"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_setting_is_mended_by_one_call(cloud, stack, bucket, path, harm, mended):
+    harm(cloud, bucket)
+    changes = stack.plan()["changes"]
+    assert [c["address"] for c in changes] == ["Stack/team"]
+    assert {f["path"] for f in changes[0]["fields"] if f["path"].startswith(path)} == {f["path"] for f in changes[0]["fields"]}
+    mark = cloud.mark()
+    stack.apply()
+    assert [c["operation"] for c in cloud.changing_calls(mark)] == mended
+    stack.assert_settled()
+
+
+def test_a_role_that_went_comes_back_whole(cloud, stack):
+    iam = cloud.aws("iam")
+    iam.delete_role_policy(RoleName=ROLE, PolicyName="berth-execution")
+    iam.delete_role(RoleName=ROLE)
+    stack.apply()
+    assert iam.get_role_policy(RoleName=ROLE, PolicyName="berth-execution")["PolicyDocument"]["Statement"]
+    stack.assert_settled()
+
+
+def test_a_bucket_that_went_comes_back_whole(cloud, stack, s3, bucket):
+    for item in s3.list_objects_v2(Bucket=bucket)["Contents"]:
+        s3.delete_object(Bucket=bucket, Key=item["Key"])
+    s3.delete_bucket(Bucket=bucket)
+    stack.apply()
+    assert set(rules_of(s3, bucket)) == {"berth:team:all", "berth:team:all:abort", "berth:team:some:x", "berth:team:some:y"}
+    assert exists(s3, bucket, "registry/team/agents/a.json")
+    stack.assert_settled()
+
+
+def test_a_quiet_plan_reads_little_beside_functions(cloud, stack):
+    mark = cloud.mark()
+    stack.assert_settled()
+    calls = [c["operation"] for c in cloud.calls(mark) if c["service"] in ("s3", "iam", "sts")]
+    assert sorted(calls) == [
+        "GetBucketEncryption", "GetBucketLifecycleConfiguration", "GetBucketPolicy", "GetBucketTagging", "GetCallerIdentity",
+        "GetPublicAccessBlock", "GetRole", "GetRolePolicy", "ListObjectsV2",
+    ]  # fmt: skip
+
+
+# --- lifecycle rules ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rule, harm, address, path",
+    [
+        ("berth:team:all", lambda r: r["Expiration"].update(Days=1), "WorkspacePolicy/all", "expireAfterDays"),
+        ("berth:team:all", lambda r: r.update(Status="Disabled"), "WorkspacePolicy/all", "expireAfterDays"),
+        ("berth:team:all", lambda r: r.update(NoncurrentVersionExpiration={"NoncurrentDays": 3}), "WorkspacePolicy/all", "noncurrentExpireAfterDays"),
+        ("berth:team:all", lambda r: r.update(Filter={"Prefix": ""}), "WorkspacePolicy/all", "expireAfterDays"),
+        ("berth:team:all:abort", lambda r: r["AbortIncompleteMultipartUpload"].update(DaysAfterInitiation=1), "WorkspacePolicy/all", "abortIncompleteUploadDays"),
+        ("berth:team:some:x", lambda r: r["Expiration"].update(Days=31), "WorkspacePolicy/some", "environments"),
+        ("berth:team:some:x", lambda r: r.clear(), "WorkspacePolicy/some", "environments"),
+        ("berth:team:some:y", lambda r: r["Transitions"][0].update(StorageClass="GLACIER"), "WorkspacePolicy/some", "environments"),
+    ],
+)  # fmt: skip
+def test_an_altered_rule_is_named_and_mended(cloud, stack, s3, bucket, rule, harm, address, path):
+    before = rules_of(s3, bucket)
+    rules = rules_of(s3, bucket)
+    harm(rules[rule])
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [r for r in rules.values() if r]})
+    changes = stack.plan()["changes"]
+    assert [(c["address"], [f["path"] for f in c["fields"]]) for c in changes] == [(address, [path])]
+    mark = cloud.mark()
+    stack.apply()
+    assert [c["operation"] for c in cloud.changing_calls(mark)] == ["PutObject", "PutBucketLifecycleConfiguration", "DeleteObject"]
+    assert rules_of(s3, bucket) == before
+    stack.assert_settled()
+
+
+def test_the_lock_is_given_back(cloud, stack, s3, bucket):
+    assert not exists(s3, bucket, LOCK)
+
+
+def change_days(berth, days):
+    text = (berth.stack / "m.yaml").read_text()
+    berth.write("m.yaml", text.replace("expireAfterDays: 90", f"expireAfterDays: {days}"))
+
+
+def put_lock(s3, bucket, expires_in_s):
+    now = int(time.time() * 1000)
+    body = {"formatVersion": "1", "stack": "other", "process": "elsewhere/1", "holder": "process 1 on elsewhere", "takenAtMs": now, "expiresAtMs": now + expires_in_s * 1000}
+    s3.put_object(Bucket=bucket, Key=LOCK, Body=json.dumps(body).encode())
+
+
+def test_a_lock_that_is_held_is_waited_for(cloud, stack, s3, bucket):
+    put_lock(s3, bucket, 60)
+    change_days(stack, 91)
+    mark = cloud.mark()
+    seen = []
+
+    def let_go():
+        end = time.monotonic() + 30
+        while not cloud.calls(mark, operation="PutObject") and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(1)
+        seen.extend(cloud.calls(mark, operation="PutBucketLifecycleConfiguration"))
+        s3.delete_object(Bucket=bucket, Key=LOCK)
+
+    other = threading.Thread(target=let_go)
+    other.start()
+    stack.apply()
+    other.join()
+    assert seen == [], "nothing is written while somebody else holds the lock"
+    assert rules_of(s3, bucket)["berth:team:all"]["Expiration"] == {"Days": 91}
+    assert not exists(s3, bucket, LOCK)
+
+
+def test_a_lock_whose_time_is_over_is_taken(cloud, stack, s3, bucket):
+    put_lock(s3, bucket, -1)
+    change_days(stack, 91)
+    stack.apply()
+    assert rules_of(s3, bucket)["berth:team:all"]["Expiration"] == {"Days": 91}
+    assert not exists(s3, bucket, LOCK)
+
+
+def test_a_killed_writers_lock_is_taken_at_once(cloud, stack, s3, bucket):
+    change_days(stack, 91)
+    mark = cloud.mark()
+    cloud.faults(({"operation": "GetBucketLifecycleConfiguration", "nth": 2}, {"kind": "delay", "seconds": 2}))
+    process = stack.popen("apply", "--yes")
+    end = time.monotonic() + 30
+    while len(cloud.calls(mark, operation="GetBucketLifecycleConfiguration")) < 2:
+        assert time.monotonic() < end and process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    assert exists(s3, bucket, LOCK)
+    time.sleep(2)
+    cloud.faults()
+    begun = time.monotonic()
+    stack.apply()
+    assert time.monotonic() - begun < 30, "half of the lease"
+    assert not exists(s3, bucket, LOCK)
+    stack.assert_settled()
+
+
+@pytest.mark.parametrize("operation, resource", [("PutObject", LOCK), ("PutBucketLifecycleConfiguration", "lifecycle"), ("DeleteObject", LOCK)])
+def test_each_answer_for_a_policy_may_be_lost(cloud, stack, s3, bucket, operation, resource):
+    change_days(stack, 91)
+    cloud.faults(({"operation": operation, "resource": resource, "nth": 1}, {"kind": "lost"}))
+    stack.apply()
+    assert cloud.fault_hits() == [1]
+    assert rules_of(s3, bucket)["berth:team:all"]["Expiration"] == {"Days": 91}
+    assert not exists(s3, bucket, LOCK)
+    stack.assert_settled()
+
+
+def test_a_failure_gives_the_lock_back(cloud, stack, s3, bucket):
+    change_days(stack, 91)
+    cloud.faults(({"operation": "PutBucketLifecycleConfiguration"}, {"kind": "error", "status": 403, "code": "AccessDenied", "message": "not you"}))
+    result = stack("apply", "--yes").expect(1)
+    assert "AccessDenied" in result.out + result.err
+    assert not exists(s3, bucket, LOCK)
+    cloud.faults()
+    stack.apply()
+    stack.assert_settled()
+
+
+def test_policies_of_two_stacks_at_once(cloud, stack, s3, bucket, tmp_path):
+    """Both write the same document at the same time, again and again: nobody's rules are lost."""
+    role = cloud.lambda_role("second")
+    (stack.stack / "second").mkdir()
+
+    def second(days):
+        text = stacks.text(stacks.stack("second", aws={"createBucket": False, "executionRole": role}), stacks.policy("p", {"all": True}, expireAfterDays=days))
+        (stack.stack / "second" / "m.yaml").write_text(text)
+
+    for turn in range(3):
+        change_days(stack, 90)
+        text = (stack.stack / "m.yaml").read_text()
+        stack.write("m.yaml", text.replace("expireAfterDays: 60", f"expireAfterDays: {61 + turn}").replace(f"expireAfterDays: {60 + turn}", f"expireAfterDays: {61 + turn}"))
+        second(200 + turn)
+        processes = [stack.popen("apply", "--yes", "-f", "m.yaml", "--state", ".berth"), stack.popen("apply", "--yes", "-f", "second")]
+        for process in processes:
+            out, err = process.communicate(timeout=90)
+            stack.result(["apply"], process.returncode, out, err).expect(0)
+        found = rules_of(s3, bucket)
+        assert found["berth:second:p"]["Expiration"] == {"Days": 200 + turn}
+        assert found["berth:team:some:x"]["Expiration"] == found["berth:team:some:y"]["Expiration"] == {"Days": 61 + turn}
+        assert found["berth:team:all"]["Expiration"] == {"Days": 90}
+    assert not exists(s3, bucket, LOCK)
+
+
+def test_a_policy_for_nobody_makes_no_rule_and_no_noise(cloud, berth, s3, bucket, prebuilt):
+    nobody = stacks.policy("p", {"matchLabels": {"team": "none"}}, expireAfterDays=5)
+    write(berth, nobody)
+    berth.apply()
+    with pytest.raises(ClientError):
+        s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+    berth.assert_settled()
+    write(berth, nobody, stacks.environment("x", labels={"team": "none"}))
+    berth.apply()
+    assert set(rules_of(s3, bucket)) == {"berth:team:p:x"}
+    berth.assert_settled()
+    write(berth, nobody)
+    berth.apply()
+    with pytest.raises(ClientError):
+        s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+    berth.assert_settled()
+    write(berth)
+    berth.apply()
+    berth.assert_settled()
+
+
+def test_the_document_is_never_written_with_too_many_rules(cloud, stack, s3, bucket):
+    theirs = [{"ID": f"r{n}", "Status": "Enabled", "Filter": {"Prefix": f"p{n}/"}, "Expiration": {"Days": 9}} for n in range(996)]
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [*theirs, *rules_of(s3, bucket).values()]})
+    stack.assert_settled()
+    text = (stack.stack / "m.yaml").read_text()
+    stack.write("m.yaml", text + "---\n" + stacks.text(stacks.policy("more", {"environments": ["x"]}, expireAfterDays=9)))
+    result = stack("apply", "--yes").expect(1)
+    assert "1000 other lifecycle rules" in result.out + result.err
+    assert len(rules_of(s3, bucket)) == 1000 and not exists(s3, bucket, LOCK)
+
+
+# --- binding records ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["PutObject", "DeleteObject"])
+def test_the_answer_for_a_record_may_be_lost(cloud, stack, s3, bucket, operation):
+    write(stack, *ENVIRONMENTS, stacks.agent("b", "x"), stacks.agent("c", "y"), *POLICIES)
+    cloud.faults(({"operation": operation, "resource": "registry/", "nth": 1}, {"kind": "lost"}))
+    stack.apply()
+    assert cloud.fault_hits() == [1]
+    keys = {item["Key"] for item in s3.list_objects_v2(Bucket=bucket, Prefix="registry/")["Contents"]}
+    assert keys == {"registry/team/agents/b.json", "registry/team/agents/c.json"}
+    stack.assert_settled()
+
+
+def test_racing_writes_are_tried_again(cloud, stack):
+    write(stack, *ENVIRONMENTS, stacks.agent("a", "y"), stacks.agent("b", "y"), *POLICIES)
+    cloud.faults(({"operation": "PutObject", "resource": "registry/", "times": 1}, {"kind": "error", "status": 409, "code": "ConditionalRequestConflict", "message": "again"}))
+    stack.apply()
+    stack.assert_settled()
+
+
+def test_a_record_written_meanwhile_stands(cloud, stack, s3, bucket):
+    key = "registry/team/agents/a.json"
+    write(stack, *ENVIRONMENTS, stacks.agent("a", "y"), stacks.agent("b", "y"), *POLICIES)
+    cloud.faults(({"operation": "PutObject", "resource": key, "nth": 1}, {"kind": "error", "status": 412, "code": "PreconditionFailed", "message": "moved"}))
+    before = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    result = stack("apply", "--yes").expect(1)
+    assert "changed by somebody else" in result.out + result.err
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == before
+    cloud.faults()
+    stack.apply()
+    stack.assert_settled()
+
+
+def test_records_are_compared_not_read(cloud, stack):
+    """Even a lost state costs no reading of records: their ETags tell."""
+    shutil.rmtree(stack.stack / ".berth")
+    mark = cloud.mark()
+    plan = stack.plan()
+    assert {c["action"] for c in plan["changes"]} <= {"adopt"}
+    assert cloud.calls(mark, operation="GetObject") == []
+    stack.apply()
+    stack.assert_settled()
+
+
+# --- the end ------------------------------------------------------------------------------------------
+
+
+def test_what_is_in_the_bucket_is_named_and_goes_only_when_allowed(cloud, stack, s3, bucket):
+    for n in range(3):
+        s3.put_object(Bucket=bucket, Key=f"workspaces/sessions/s{n}/workspace/a b+ü.txt", Body=b"12345")
+    plan = stack("destroy", "--yes").expect(3)
+    assert "3 objects, 15 bytes" in plan.out + plan.err
+    assert "bucket-not-empty" in plan.out + plan.err
+    assert exists(s3, bucket, "registry/team/agents/a.json"), "one refusal stops all"
+    stack.destroy("--allow", "bucket-not-empty")
+    assert [b["Name"] for b in s3.list_buckets()["Buckets"]] == []
+
+
+def test_records_of_another_stack_keep_the_bucket(cloud, stack, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="registry/other/agents/z.json", Body=b"{}")
+    result = stack("destroy", "--yes").expect(3)
+    assert "registry/other/agents/z.json" in result.out + result.err
+
+
+def test_old_versions_go_with_the_bucket(cloud, stack, s3, bucket):
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    write(stack, *ENVIRONMENTS, stacks.agent("a", "y"), stacks.agent("b", "y"), *POLICIES)
+    stack.apply()
+    stack.assert_settled()
+    assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"
+    stack.destroy()
+    assert [b["Name"] for b in s3.list_buckets()["Buckets"]] == []
+
+
+def test_what_appears_after_the_question_stays(cloud, stack, s3, bucket):
+    cloud.faults(({"operation": "DeleteBucket"}, {"kind": "error", "status": 409, "code": "BucketNotEmpty", "message": "not empty"}))
+    result = stack("destroy", "--yes").expect(1)
+    assert "not empty" in result.out + result.err
+    cloud.faults()
+    stack.destroy()
+    assert [b["Name"] for b in s3.list_buckets()["Buckets"]] == []
