@@ -191,11 +191,11 @@ int codec_encode_binding(const struct binding *binding, struct arena *arena, uin
         return form_pack(&form, arena, ret, ret_length, err);
 }
 
-int codec_decode_binding(const void *bytes, size_t length, const char *dependent, struct binding *ret,
-                         struct error *err) {
+static int decode_binding_in(enum store_database database, const void *bytes, size_t length,
+                             const char *dependent, struct binding *ret, struct error *err) {
         struct form form;
 
-        if (form_parse(bytes, length, place_of(STORE_BINDINGS, dependent), 0, 1, &form, err) < 0)
+        if (form_parse(bytes, length, place_of(database, dependent), 0, 1, &form, err) < 0)
                 return -1;
         if (!form.texts[0].text)
                 return error_set(err, "the binding of \"%s\" in the state names no environment; " FORM_REMEDY,
@@ -205,6 +205,29 @@ int codec_decode_binding(const void *bytes, size_t length, const char *dependent
                 .dependent = dependent,
                 .active = form.flags & BINDING_ACTIVE,
         };
+        return 0;
+}
+
+int codec_decode_binding(const void *bytes, size_t length, const char *dependent, struct binding *ret,
+                         struct error *err) {
+        return decode_binding_in(STORE_BINDINGS, bytes, length, dependent, ret, err);
+}
+
+/* Overrides remember a binding, in the same form */
+
+int codec_encode_override(const struct override *override, struct arena *arena, uint8_t **ret,
+                          size_t *ret_length, struct error *err) {
+        return codec_encode_binding(&(struct binding){ .environment = override->environment }, arena, ret,
+                                    ret_length, err);
+}
+
+int codec_decode_override(const void *bytes, size_t length, const char *dependent, struct override *ret,
+                          struct error *err) {
+        struct binding binding;
+
+        if (decode_binding_in(STORE_OVERRIDES, bytes, length, dependent, &binding, err) < 0)
+                return -1;
+        *ret = (struct override){ .dependent = binding.dependent, .environment = binding.environment };
         return 0;
 }
 

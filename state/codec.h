@@ -43,6 +43,10 @@ int codec_decode_sighting(const void *bytes, size_t length, const char *address,
                           struct error *err) MUST_USE;
 int codec_decode_binding(const void *bytes, size_t length, const char *dependent, struct binding *ret,
                          struct error *err) MUST_USE;
+int codec_encode_override(const struct override *override, struct arena *arena, uint8_t **ret,
+                          size_t *ret_length, struct error *err) MUST_USE;
+int codec_decode_override(const void *bytes, size_t length, const char *dependent, struct override *ret,
+                          struct error *err) MUST_USE;
 /* These two parse JSON at once: there are few of them. */
 int codec_decode_journal(const void *bytes, size_t length, const char *address, struct arena *arena,
                          struct journal_entry *ret, struct error *err) MUST_USE;

@@ -99,8 +99,7 @@ static int encode_value(const struct state *state, const struct state_op *op, st
         case STATE_PUT_BINDING:
                 return codec_encode_binding(op->binding, arena, &ret->bytes, &ret->length, err);
         case STATE_PUT_OVERRIDE:
-                return codec_encode_binding(&(struct binding){ .environment = op->override->environment }, arena,
-                                            &ret->bytes, &ret->length, err);
+                return codec_encode_override(op->override, arena, &ret->bytes, &ret->length, err);
         case STATE_JOURNAL_BEGIN:
         case STATE_JOURNAL_ANSWER:
                 return encode_journal(state, op, arena, ret, err);

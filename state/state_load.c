@@ -75,17 +75,10 @@ static int decode_binding(const struct load *load, const char *key, const char *
         return codec_decode_binding(bytes, length, key, item, err);
 }
 
-/* An override is stored as the binding that it remembers. */
 static int decode_override(const struct load *load, const char *key, const char *bytes, size_t length,
                            void *item, struct error *err) {
-        struct override *override = item;
-        struct binding binding;
-
         (void)load;
-        if (codec_decode_binding(bytes, length, key, &binding, err) < 0)
-                return -1;
-        *override = (struct override){ .dependent = binding.dependent, .environment = binding.environment };
-        return 0;
+        return codec_decode_override(bytes, length, key, item, err);
 }
 
 static int decode_journal(const struct load *load, const char *key, const char *bytes, size_t length,

@@ -98,12 +98,6 @@ static int check_binding(struct verify *verify, struct store_txn *txn, struct ar
         return 0;
 }
 
-static int check_override(const char *key, const char *bytes, size_t length, struct error *err) {
-        struct binding remembered;
-
-        return codec_decode_binding(bytes, length, key, &remembered, err);
-}
-
 static int check_journal(struct verify *verify, struct arena *arena, const char *key, const char *bytes,
                          size_t length, struct error *err) {
         struct journal_entry entry;
@@ -143,7 +137,7 @@ static int check_entry(struct verify *verify, struct store_txn *txn, struct aren
         case STORE_BINDINGS:
                 return check_binding(verify, txn, arena, key, bytes, length, err);
         case STORE_OVERRIDES:
-                return check_override(key, bytes, length, err);
+                return codec_decode_override(bytes, length, key, &(struct override){ 0 }, err);
         case STORE_JOURNAL:
                 return check_journal(verify, arena, key, bytes, length, err);
         case STORE_HISTORY:

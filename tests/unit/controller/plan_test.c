@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "controller/association.h"
 #include "world.h"
 
 #define STACK \
@@ -319,6 +320,67 @@ static void test_target_and_exclude(void **state) {
         expect_line(bench, "create Stack/lab; create Environment/b; create Agent/y");
 }
 
+static void disassociate(struct bench *bench, const char *environment, bool out) {
+        struct association association;
+        struct error err;
+
+        if (association_find(bench->state, environment, out, bench->arena, &association, &err) < 0 ||
+            state_commit(bench->state, association.ops, association.count, &err) < 0)
+                fail_msg("%s", err.message);
+}
+
+static void test_disassociation(void **state) {
+        struct bench *bench = *state;
+        struct association association;
+        struct error err;
+
+        bench_apply(bench, LAB);
+        assert_int_equal(association_find(bench->state, "aa", true, bench->arena, &association, &err), -1);
+        assert_non_null(strstr(err.message, "did you mean a?"));
+        assert_int_equal(association_find(bench->state, "a", false, bench->arena, &association, &err), -1);
+        disassociate(bench, "a", true);
+        assert_int_equal(association_find(bench->state, "a", true, bench->arena, &association, &err), -1);
+
+        /* Both dependents go out of service, and every plan says so. */
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "update Agent/x(active,environment); update Swarm/s(environment)");
+        assert_int_equal(bench->plan.warning_count, 2);
+        bench_apply(bench, LAB);
+        assert_null(json_object_get(world_find("Agent/x")->spec, "environment"));
+        /* The next apply does not fight it. */
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "");
+        assert_int_equal(bench->plan.warning_count, 2);
+        /* Their references still guard the environment. */
+        bench_must_plan(bench,
+                        STACK ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a"));
+        expect_line(bench, "delete Environment/a !has-dependents");
+
+        disassociate(bench, "a", false);
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "update Agent/x(active,environment); update Swarm/s(environment)");
+        assert_int_equal(bench->plan.warning_count, 0);
+        bench_apply(bench, LAB);
+        assert_string_equal(json_string_value(json_object_get(world_find("Agent/x")->spec, "environment")),
+                            "a");
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "");
+}
+
+static void test_specialists_are_not_left_behind(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench,
+                    STACK ENVIRONMENT("a", "") "apiVersion: berth/v1\nkind: Agent\nmetadata: {name: x}\n"
+                                               "spec: {type: specialist, environment: a, active: true}\n");
+        bench->args.allowances = &(struct allowance){ "has-dependents", NULL };
+        bench->args.allowance_count = 1;
+        bench->args.targets = (const char *const[]){ "Environment/a" };
+        bench->args.target_count = 1;
+        bench_must_plan(bench, STACK);
+        expect_line(bench, "delete Environment/a !inactive-specialist");
+}
+
 static void test_history(void **state) {
         struct bench *bench = *state;
         struct history_entry *history;
@@ -354,6 +416,8 @@ int main(void) {
                 TEST(test_failures_are_taken_up_again),
                 TEST(test_a_run_that_died),
                 TEST(test_target_and_exclude),
+                TEST(test_disassociation),
+                TEST(test_specialists_are_not_left_behind),
                 TEST(test_history),
         };
 
