@@ -14,7 +14,9 @@
  *             return result;      STEP_AGAIN: no quota token yet, or a try failed that is worth another; -1: it failed
  *     (the answer is in `response`)
  *
- * aws_step_call() uses progress->reserved and progress->attempts, and resets both when the call has succeeded.
+ * aws_step_call() uses progress->reserved, attempts and not_before_ms, and has reset the first two whenever it returns
+ * anything but STEP_AGAIN. A try whose answer was lost is made again: whoever creates something must take "exists already"
+ * for an answer and look whether it is his own.
  * A client may be used by many threads at once.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_H

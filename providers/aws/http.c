@@ -332,7 +332,8 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
 
         *ret_failure = HTTP_REFUSED;
         if (look_at_url(request->url, host, &loopback, &plain) < 0)
-                return error_set(err, "not a URL of http or https: %.200s", request->url);
+                return error_set(err, "not a URL of http or https: %.*s", (int)strcspn(request->url, "?"),
+                                 request->url);
         if (plain && !loopback && !request->allow_plain)
                 return error_set(err, "http to %s is refused: only https, or a loopback address", host);
         strbuf_clear(&ret->body);
