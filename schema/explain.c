@@ -66,12 +66,14 @@ static int no_such_field(const struct target *target, const struct field *fields
         size_t count = 0;
         char step[64];
 
-        for (const char *dot = typed; (dot = strchr(dot, '.')); dot++) {
+        if (target->in_metadata)
+                typed += strlen("metadata.");
+        for (const char *dot = typed; !target->in_metadata && (dot = strchr(dot, '.')); dot++) {
                 struct strbuf prefix STRBUF_CLEANUP = STRBUF_INIT;
                 const struct field *parent;
 
                 strbuf_append_bytes(&prefix, target->path, (size_t)(dot - target->path));
-                parent = target->in_metadata ? NULL : kind_field(target->kind, strbuf_text(&prefix));
+                parent = kind_field(target->kind, strbuf_text(&prefix));
                 if (!parent)
                         break;
                 fields = field_children(parent);

@@ -22,6 +22,10 @@ static const char introduction[] =
 
 static void print_cell(FILE *stream, const char *text) {
         for (; *text; text++) {
+                if (*text == '<') {
+                        fputs("&lt;", stream);
+                        continue;
+                }
                 if (*text == '|')
                         fputc('\\', stream);
                 fputc(*text, stream);

@@ -316,7 +316,8 @@ static void resolve_selector(struct loading *loading, const struct draft *policy
         if (!names && !labels)
                 return;
         selected = names ? selected_by_name(loading, policy, names) : selected_by_labels(loading, labels);
-        if (selected.count == 0 && labels)
+        /* Where something could not be read, it may be what has them. */
+        if (selected.count == 0 && labels && loading->diagnostics->errors == 0)
                 problem_warning(loading, place_of(labels), NULL, "no Environment has these labels");
         value_set(loading->arena, spec_of(policy), "environments", selected);
 }

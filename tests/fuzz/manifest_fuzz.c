@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arbitrary bytes as a manifest. Seeds: tests/unit/schema/corpus. With libFuzzer, from the root:
+ *
+ *     clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -I. tests/fuzz/manifest_fuzz.c schema/[a-z]*.c base/[a-z]*.c \
+ *           -lyaml -ljansson -lcrypto -lutf8proc -o manifest_fuzz
+ *     ./manifest_fuzz -max_len=65536 NEW_FOLDER tests/unit/schema/corpus
+ */
+#include "base/json.h"
+#include "schema/manifest.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Whatever loads must survive being stored. */
+static void check_resource(struct arena *arena, const struct resource *resource) {
+        static const uint8_t key[SHA256_SIZE] = { 1 };
+        json_t *json JSON_CLEANUP = value_to_json(resource->spec, key);
+        struct value read = value_from_json(arena, json);
+        uint8_t before[SHA256_SIZE], after[SHA256_SIZE];
+
+        if (!value_equal(resource->spec, &read, key))
+                abort();
+        value_fingerprint(resource->spec, key, before);
+        value_fingerprint(&read, key, after);
+        if (memcmp(before, after, SHA256_SIZE) != 0)
+                abort();
+}
+
+static void load(const char *path) {
+        static const struct load_options options = { 0 };
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct diagnostics diagnostics;
+        struct manifests manifests;
+        struct error err = { 0 };
+        FILE *null = fopen("/dev/null", "we");
+
+        diagnostics_init(&diagnostics, arena);
+        if (manifests_load(path, &options, arena, &manifests, &diagnostics, &err) == 0) {
+                for (size_t i = 0; i < manifests.count; i++)
+                        check_resource(arena, &manifests.resources[i]);
+        } else if (diagnostics.errors == 0) {
+                abort();
+        }
+        if (null) {
+                diagnostics_print(&diagnostics, null);
+                fclose(null);
+        }
+        json_decref(diagnostics_to_json(&diagnostics));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        int descriptor = memfd_create("manifest", MFD_CLOEXEC);
+        char path[64];
+
+        if (descriptor < 0 || write(descriptor, data, size) != (ssize_t)size)
+                abort();
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
+        load(path);
+        close(descriptor);
+        return 0;
+}

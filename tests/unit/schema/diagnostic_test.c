@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/diagnostic.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct {
+        struct diagnostic diagnostic;
+        const char *text;
+} cases[] = {
+        { { .file = "agents.yaml",
+            .line = 12,
+            .column = 17,
+            .message = "memoryMB must be 1769 to 10240, found 1768",
+            .source_line = "      memoryMB: 1768",
+            .span = 4,
+            .hint = "more" },
+          "agents.yaml:12:17: error: memoryMB must be 1769 to 10240, found 1768\n"
+          "     12 |       memoryMB: 1768\n"
+          "        |                 ^~~~\n"
+          "        = more\n" },
+        { { .severity = SEVERITY_WARNING, .file = "a.yaml", .message = "empty", .span = 1 },
+          "a.yaml: warning: empty\n" },
+        { { .message = "nowhere" }, "error: nowhere\n" },
+        /* Wide and combining characters: the caret stands under the column on the screen. */
+        { { .file = "a",
+            .line = 1,
+            .column = 4,
+            .message = "m",
+            .source_line = "\xE6\xBC\xA2 \xC3\xA4x y",
+            .span = 1 },
+          "a:1:4: error: m\n"
+          "      1 | \xE6\xBC\xA2 \xC3\xA4x y\n"
+          "        |     ^\n" },
+        { { .file = "a", .line = 1, .column = 2, .message = "m", .source_line = "\tx\x1B[31m", .span = 1 },
+          "a:1:2: error: m\n"
+          "      1 |  x [31m\n"
+          "        |  ^\n" },
+        /* Behind the line's end. */
+        { { .file = "a", .line = 1, .column = 4, .message = "m", .source_line = "abc", .span = 1 },
+          "a:1:4: error: m\n"
+          "      1 | abc\n"
+          "        |    ^\n" },
+        { { .file = "a", .line = 3, .column = 1, .message = "m", .source_line = "", .span = 1 },
+          "a:3:1: error: m\n"
+          "      3 | \n"
+          "        | ^\n" },
+        /* What came from outside cannot drive the terminal. */
+        { { .file = "a\x1B[2J", .line = 0, .message = "found \x1B[31m", .hint = "b\nc" },
+          "a\\x1B[2J: error: found \\x1B[31m\n"
+          "        = b\\x0Ac\n" },
+};
+
+static char *print(const struct diagnostics *diagnostics) {
+        char *text = NULL;
+        size_t length;
+        FILE *stream = open_memstream(&text, &length);
+
+        diagnostics_print(diagnostics, stream);
+        assert_int_equal(fclose(stream), 0);
+        return text;
+}
+
+static void printing(void **state) {
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct diagnostics diagnostics;
+                char *text;
+
+                diagnostics_init(&diagnostics, arena);
+                diagnostics_add(&diagnostics, cases[i].diagnostic);
+                text = print(&diagnostics);
+                assert_string_equal(text, cases[i].text);
+                free(text);
+        }
+}
+
+/* Of a line of ten thousand characters the part around the place is shown. */
+static void long_lines(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct diagnostics diagnostics;
+        char *line = arena_alloc(arena, 10001), *text, *source, *caret;
+
+        (void)state;
+        memset(line, '.', 10000);
+        line[5000] = 'X';
+        diagnostics_init(&diagnostics, arena);
+        diagnostics_add(&diagnostics, (struct diagnostic){ .file = "a",
+                                                           .line = 1,
+                                                           .column = 5001,
+                                                           .message = "m",
+                                                           .source_line = line,
+                                                           .span = 1 });
+        text = print(&diagnostics);
+        assert_true(strlen(text) < 300);
+        source = strstr(text, "| ...");
+        assert_non_null(source);
+        caret = strchr(strchr(source, '\n'), '|');
+        assert_int_equal(strchr(source, 'X') - source, strchr(caret, '^') - caret);
+        free(text);
+}
+
+static void sorting(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct diagnostics diagnostics;
+        static const struct diagnostic items[] = {
+                { .file = "b", .line = 1, .column = 1, .message = "5" },
+                { .file = "a", .line = 10, .column = 1, .message = "4" },
+                { .file = "a", .line = 9, .column = 2, .message = "3" },
+                { .file = "a", .line = 9, .column = 1, .message = "2", .severity = SEVERITY_WARNING },
+                { .file = "a", .line = 9, .column = 1, .message = "1" },
+                { .message = "0" },
+        };
+
+        (void)state;
+        diagnostics_init(&diagnostics, arena);
+        for (size_t i = 0; i < 100; i++)
+                diagnostics_add(&diagnostics, items[i % 6]);
+        diagnostics_sort(&diagnostics);
+        for (size_t i = 1; i < 100; i++)
+                assert_true(diagnostics.items[i - 1].message[0] <= diagnostics.items[i].message[0]);
+        assert_int_equal(diagnostics.count, 100);
+        assert_int_equal(diagnostics.errors, 83);
+}
+
+static void as_data(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct diagnostics diagnostics;
+        json_t *json, *item;
+
+        (void)state;
+        diagnostics_init(&diagnostics, arena);
+        diagnostics_add(&diagnostics, cases[0].diagnostic);
+        diagnostics_add(&diagnostics, cases[1].diagnostic);
+        json = diagnostics_to_json(&diagnostics);
+        assert_int_equal(json_array_size(json), 2);
+        item = json_array_get(json, 0);
+        assert_string_equal(json_string_value(json_object_get(item, "severity")), "error");
+        assert_string_equal(json_string_value(json_object_get(item, "file")), "agents.yaml");
+        assert_int_equal(json_integer_value(json_object_get(item, "line")), 12);
+        assert_int_equal(json_integer_value(json_object_get(item, "column")), 17);
+        assert_string_equal(json_string_value(json_object_get(item, "hint")), "more");
+        assert_true(json_is_null(json_object_get(item, "address")));
+        item = json_array_get(json, 1);
+        assert_string_equal(json_string_value(json_object_get(item, "severity")), "warning");
+        assert_true(json_is_null(json_object_get(item, "line")));
+        json_decref(json);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(printing),
+                cmocka_unit_test(long_lines),
+                cmocka_unit_test(sorting),
+                cmocka_unit_test(as_data),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
