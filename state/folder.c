@@ -152,6 +152,15 @@ static int make_store(const char *folder, const char *new_folder, struct error *
         return folder_write_lineage(folder, lineage, err);
 }
 
+static int lock_folder(int descriptor) {
+        int result;
+
+        do
+                result = flock(descriptor, LOCK_EX);
+        while (result < 0 && errno == EINTR);
+        return result;
+}
+
 int folder_create(const char *folder, struct error *err) {
         char *new_folder TEXT_CLEANUP = path_join(folder, NEW_FOLDER);
         int descriptor DESCRIPTOR_CLEANUP = -1;
@@ -162,7 +171,7 @@ int folder_create(const char *folder, struct error *err) {
                 return error_context(err, "the state");
         descriptor = open(*folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         /* Of two processes that create, the second waits here and finds the state made. */
-        if (descriptor < 0 || flock(descriptor, LOCK_EX) < 0)
+        if (descriptor < 0 || lock_folder(descriptor) < 0)
                 return error_set(err, "cannot open the state folder %s: %s", folder, strerror(errno));
         if (folder_look(folder, &present, err) < 0)
                 return -1;

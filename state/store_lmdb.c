@@ -484,10 +484,12 @@ static int allocate_lock_file(const char *path, struct error *err) {
                 open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, FILE_MODE);
         int code = descriptor < 0 ? errno : 0;
 
-        if (code == 0)
-                code = posix_fallocate(descriptor, 0, LOCK_FILE_SIZE);
-        /* Some file systems cannot; what they do on a full disk is theirs. */
-        if (code == 0 || code == EOPNOTSUPP || code == EINVAL)
+        /* Not posix_fallocate(): where the file system cannot, that one writes, and others may be using the file. */
+        while (code == 0 && fallocate(descriptor, 0, 0, LOCK_FILE_SIZE) < 0) {
+                if (errno != EINTR)
+                        code = errno;
+        }
+        if (code == 0 || code == EOPNOTSUPP)
                 return 0;
         return fail(path, code, "make the lock of", err);
 }
@@ -520,7 +522,7 @@ static int open_env(struct store *store, const char *folder, enum store_mode mod
         char *lock TEXT_CLEANUP = path_join(folder, STORE_LOCK_FILE);
         unsigned flags = MDB_NOTLS | (mode == STORE_MODE_READ ? MDB_RDONLY : 0);
         struct error failure;
-        int code;
+        int code, descriptor;
 
         if (allocate_lock_file(lock, &failure) < 0) {
                 if (mode != STORE_MODE_READ) {
@@ -533,6 +535,9 @@ static int open_env(struct store *store, const char *folder, enum store_mode mod
         code = mdb_env_open(store->env, *folder ? folder : ".", flags, FILE_MODE);
         if (code != 0)
                 return fail(store->path, code, "open", err);
+        /* LMDB leaves this one descriptor open for programs that we start: a sandbox could read the secret key. */
+        if (mdb_env_get_fd(store->env, &descriptor) != 0 || fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0)
+                return fail(store->path, errno, "open", err);
         if (!store->unlocked)
                 mdb_reader_check(store->env, NULL);
         return 0;

@@ -4,6 +4,9 @@
 
 #include "state/internal.h"
 
+#include <sched.h>
+#include <sys/mount.h>
+
 static void absent_state_reads_as_empty(void **place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *folder = below(*place, "no/such/folder", arena);
@@ -538,6 +541,72 @@ static void permissions(void **place) {
         assert_int_equal(in_child(open_as_nobody, folders), 0);
 }
 
+/* LMDB would leave its data file open for whatever Berth starts. */
+static void nothing_is_inherited(void **place) {
+        static const enum state_mode modes[] = { STATE_CREATE, STATE_READ };
+
+        for (size_t i = 0; i < 2; i++) {
+                struct state *state = open_state(*place, modes[i]);
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                int ours = 0;
+
+                for (int descriptor = 3; descriptor < 256; descriptor++) {
+                        const char *link = arena_printf(arena, "/proc/self/fd/%d", descriptor);
+                        char target[512] = { 0 };
+
+                        if (readlink(link, target, sizeof(target) - 1) < 0 || !strstr(target, *place))
+                                continue;
+                        ours++;
+                        if (!(fcntl(descriptor, F_GETFD) & FD_CLOEXEC))
+                                fail_msg("%s is inherited", target);
+                }
+                assert_true(ours >= 2);
+                state_close(state);
+        }
+}
+
+enum { CANNOT_MOUNT = 77 };
+
+static int read_on_read_only(const void *folder) {
+        struct error err = { 0 };
+        struct state *state;
+
+        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount(folder, folder, NULL, MS_BIND, NULL) < 0 ||
+            mount("none", folder, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) < 0)
+                return CANNOT_MOUNT;
+        if (state_open(folder, STATE_READ, &state, &err) < 0) {
+                fprintf(stderr, "%s\n", err.message);
+                return 1;
+        }
+        if (serial_of(state) != 1)
+                return 2;
+        state_close(state);
+        if (state_open(folder, STATE_CREATE, &state, &err) == 0 ||
+            !strstr(err.message, "Read-only file system"))
+                return 3;
+        return 0;
+}
+
+static void read_only_file_system(void **place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct state *state = open_state(*place, STATE_CREATE);
+        int result;
+
+        put_record(state, "Agent/a", "a");
+        state_close(state);
+        for (int lock = 1; lock >= 0; lock--) {
+                if (!lock)
+                        REQUIRE(unlink(below(*place, "lock.mdb", arena)) == 0);
+                result = in_child(read_on_read_only, *place);
+                if (result == CANNOT_MOUNT) {
+                        print_message("no permission to mount here\n");
+                        skip();
+                }
+                assert_int_equal(result, 0);
+        }
+}
+
 #define STATE_TEST(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
 
 int main(void) {
@@ -558,6 +627,8 @@ int main(void) {
                 STATE_TEST(second_open_in_a_process_is_refused),
                 STATE_TEST(unusable_folders),
                 STATE_TEST(permissions),
+                STATE_TEST(nothing_is_inherited),
+                STATE_TEST(read_only_file_system),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
