@@ -15,7 +15,7 @@ __attribute__((format(printf, 3, 0))) static void format_message(struct error *e
         err->kind = kind;
 }
 
-int error_set(struct error *err, const char *format, ...) {
+int(error_set)(struct error *err, const char *format, ...) {
         va_list arguments;
 
         va_start(arguments, format);
@@ -24,7 +24,7 @@ int error_set(struct error *err, const char *format, ...) {
         return -1;
 }
 
-int error_set_kind(struct error *err, enum error_kind kind, const char *format, ...) {
+int(error_set_kind)(struct error *err, enum error_kind kind, const char *format, ...) {
         va_list arguments;
 
         va_start(arguments, format);
@@ -33,7 +33,7 @@ int error_set_kind(struct error *err, enum error_kind kind, const char *format, 
         return -1;
 }
 
-int error_context(struct error *err, const char *format, ...) {
+int(error_context)(struct error *err, const char *format, ...) {
         char context[512];
         char message[sizeof(err->message)];
         va_list arguments;

@@ -33,6 +33,15 @@ int error_set_kind(struct error *err, enum error_kind kind, const char *format, 
 /* Puts "context: " in front of the message, keeps the kind, returns -1. */
 int error_context(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Tells the analyzer that these return -1: what is set on success only is then known not to be read after. */
+static inline int error_minus_one(int ignored) {
+        (void)ignored;
+        return -1;
+}
+#define error_set(...) error_minus_one(error_set(__VA_ARGS__))
+#define error_set_kind(...) error_minus_one(error_set_kind(__VA_ARGS__))
+#define error_context(...) error_minus_one(error_context(__VA_ARGS__))
+
 /* Must be looked at by the caller. */
 #define MUST_USE __attribute__((warn_unused_result))
 

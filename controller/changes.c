@@ -67,7 +67,7 @@ static void plan_existing(struct planning *planning, struct subject *subject) {
 
         compare(planning, subject, &fields, &count);
         if (action == ACTION_ADOPT)
-                reason = ours ? "carries this stack's marks, but is not in its state"
+                reason = ours ? "exists already, and is not in the state yet"
                               : "exists, and is not this stack's";
         else if (subject->unfinished)
                 reason = "an earlier run did not finish";
