@@ -135,8 +135,7 @@ static void other_statements_stay(void **state) {
         static const char *const cases[] = {
                 "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Sid\":\"Other\",\"Effect\":\"Allow\"}]}",
                 "{\"Version\":\"2012-10-17\",\"Statement\":{\"Sid\":\"Other\",\"Effect\":\"Allow\"}}",
-                "{\"Id\":\"x\",\"Statement\":[{\"Sid\":\"BerthTlsOnly\",\"Effect\":\"Allow\"},{\"Sid\":\"Other\","
-                "\"Effect\":\"Allow\"}]}",
+                "{\"Id\":1,\"Statement\":[{\"Sid\":\"BerthTlsOnly\"},{\"Sid\":\"Other\",\"Effect\":\"Allow\"}]}",
         };
         json_t *statement JSON_CLEANUP = policy_document_tls_statement("aws", "b");
 
