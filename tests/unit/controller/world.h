@@ -9,6 +9,7 @@
 #include "controller/apply.h"
 #include "controller/plan.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
