@@ -171,9 +171,11 @@ static void check_transition_pair(struct loading *loading, const struct kind *ki
                                   const struct value *before, const struct value *after) {
         const char *from = value_get_text(before, "storageClass"),
                    *to = value_get_text(after, "storageClass");
-        const struct value *from_days = value_get(before, "afterDays"),
-                           *to_days = value_get(after, "afterDays");
+        const struct value *from_days = typed_member(before, "afterDays", VALUE_INTEGER);
+        const struct value *to_days = typed_member(after, "afterDays", VALUE_INTEGER);
 
+        if (!from || !to || !from_days || !to_days)
+                return;
         if (depth_of_class(kind, to) <= depth_of_class(kind, from))
                 problem_error(
                         loading, place_of(value_get(after, "storageClass")),

@@ -102,7 +102,7 @@ static uint8_t tag_of(const struct reader *reader, const yaml_event_t *event, co
                 return TAG_NONE;
         for (size_t i = 0; i < sizeof(core) / sizeof(core[0]); i++) {
                 if (strcmp((const char *)tag, core[i].name) == 0)
-                        return core[i].tag;
+                        return (uint8_t)core[i].tag;
         }
         problem_error(reader->loading, place_of_mark(reader, &event->start_mark), NULL,
                       "the tag %.100s means nothing here: leave it out", (const char *)tag);

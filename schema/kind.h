@@ -26,8 +26,8 @@ enum field_type {
         FIELD_BOOLEAN,
         FIELD_INTEGER,
         FIELD_TEXT,
-        FIELD_LIST, /* of `item` */
-        FIELD_MAP,  /* free keys, values as `item` says */
+        FIELD_LIST,   /* of `item` */
+        FIELD_MAP,    /* free keys, values as `item` says */
         FIELD_OBJECT, /* `fields` */
         FIELD_ONE_OF  /* a text (as `item` says) or an object (`fields`): image, variables */
 };
@@ -36,22 +36,23 @@ struct field {
         const char *name;
         enum field_type type;
         bool required;
-        bool sensitive_item;    /* variables: {value, sensitive} objects may stand for texts */
-        int64_t minimum, maximum; /* of an integer; of a text (characters), list or map its length; both 0 for no limit */
-        const int64_t *choices_integer; /* ended by -1 */
+        bool sensitive_item; /* variables: {value, sensitive} objects may stand for texts */
+        int64_t minimum,
+                maximum; /* of an integer; of a text (characters), list or map its length; both 0 for no limit */
+        const int64_t *choices_integer;  /* ended by -1 */
         const char *const *choices_text; /* ended by NULL; of a boolean too: the only one it may be */
-        const char *default_text;  /* as it would be written in YAML; NULL for none */
-        const char *unit;          /* "MB", "seconds", "days" */
-        const char *pattern;       /* extended regular expression that a text must match as a whole */
-        const char *pattern_message; /* what the pattern asks, in words */
-        const char *const *refused; /* texts that it may not be, ended by NULL */
-        const char *refused_message; /* why not, in words that follow the text */
-        const char *reference;     /* the kind whose resource the text names */
-        const char *doc;           /* one or two sentences: meaning */
+        const char *default_text;        /* as it would be written in YAML; NULL for none */
+        const char *unit;                /* "MB", "seconds", "days" */
+        const char *pattern;             /* extended regular expression that a text must match as a whole */
+        const char *pattern_message;     /* what the pattern asks, in words */
+        const char *const *refused;      /* texts that it may not be, ended by NULL */
+        const char *refused_message;     /* why not, in words that follow the text */
+        const char *reference;           /* the kind whose resource the text names */
+        const char *doc;                 /* one or two sentences: meaning */
         const struct field *item;
-        const struct field *fields; /* ended by a NULL name */
-        const struct field *keys;   /* of a map: a text field that each key must satisfy */
-        const char *needs;          /* a sibling without which this field means nothing */
+        const struct field *fields;       /* ended by a NULL name */
+        const struct field *keys;         /* of a map: a text field that each key must satisfy */
+        const char *needs;                /* a sibling without which this field means nothing */
         const struct field_group *groups; /* of an object: ended by a NULL names */
 };
 
@@ -65,20 +66,20 @@ struct kind {
         enum kind_id id;
         const char *name;
         const char *doc;
-        const struct field *fields; /* of spec, ended by a NULL name */
+        const struct field *fields;       /* of spec, ended by a NULL name */
         const struct field_group *groups; /* of spec's fields, or NULL */
-        bool managed;               /* has something of its own at a provider */
+        bool managed;                     /* has something of its own at a provider */
 };
 
 extern const struct kind kinds[KIND_COUNT];
 extern const struct field metadata_fields[]; /* name, labels, annotations: of every kind */
 
 #define API_VERSION "berth/v1"
-#define NAME_LENGTH_MAX 48         /* of metadata.name */
-#define MEMORY_MB_PER_VCPU 1769    /* Lambda's proportion; vCPU is shown, never set */
+#define NAME_LENGTH_MAX 48      /* of metadata.name */
+#define MEMORY_MB_PER_VCPU 1769 /* Lambda's proportion; vCPU is shown, never set */
 
-const struct kind *kind_find(const char *name);                   /* exact; NULL where unknown */
-const struct kind *kind_find_loosely(const char *name);           /* any case, "env", "agents": for the command line */
+const struct kind *kind_find(const char *name);         /* exact; NULL where unknown */
+const struct kind *kind_find_loosely(const char *name); /* any case, "env", "agents": for the command line */
 const struct field *field_find(const struct field *fields, const char *name);
 /* "memoryMB", "image.tag", "variables.X": the field a dotted path under spec means, or NULL. */
 const struct field *kind_field(const struct kind *kind, const char *path);

@@ -30,17 +30,17 @@
 struct resource {
         const struct kind *kind;
         const char *name;
-        const char *address;       /* "Kind/name" */
+        const char *address;             /* "Kind/name" */
         const struct value *labels;      /* map of texts, or NULL */
         const struct value *annotations; /* map of texts, or NULL */
         const struct value *spec;        /* map, complete as said above; never NULL */
-        uint16_t file;             /* index into files */
-        uint32_t line, column;     /* of the document's first key */
+        uint16_t file;                   /* index into files */
+        uint32_t line, column;           /* of the document's first key */
 };
 
 struct manifests {
-        struct arena *arena;       /* borrowed: where everything here lives */
-        const char *const *files;  /* as shown to the user */
+        struct arena *arena;      /* borrowed: where everything here lives */
+        const char *const *files; /* as shown to the user */
         size_t file_count;
         struct resource *resources; /* by kind (enum kind_id), then by name in byte order */
         size_t count;
@@ -51,10 +51,10 @@ struct manifests {
          * environment, and report them as the error they are where it does not.
          */
         struct missing_reference {
-                const char *dependent;   /* "Agent/x" */
-                const char *environment; /* name */
+                const char *dependent;        /* "Agent/x" */
+                const char *environment;      /* name */
                 struct diagnostic diagnostic; /* what validate would say */
-        } *missing;
+        } * missing;
         size_t missing_count;
 };
 
@@ -75,9 +75,11 @@ int manifests_load(const char *path, const struct load_options *options, struct 
 /* Binary search; NULL where there is none. */
 const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name);
 /* The slice of one kind: *ret_count resources from the returned one on. */
-const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind, size_t *ret_count);
+const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind,
+                                         size_t *ret_count);
 
 /* Splits "Kind/name"; *ret_name points into `address`. -1 where it is not one (err names the nearest kind). */
-int address_parse(const char *address, const struct kind **ret_kind, const char **ret_name, struct error *err) MUST_USE;
+int address_parse(const char *address, const struct kind **ret_kind, const char **ret_name,
+                  struct error *err) MUST_USE;
 
 #endif

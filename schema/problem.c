@@ -73,8 +73,8 @@ static void quote_line(struct loading *loading, struct diagnostic *diagnostic, s
         diagnostic->source_line = arena_strndup(loading->arena, line, length);
 }
 
-static struct diagnostic make(struct loading *loading, struct place place, const char *hint,
-                              const char *format, va_list arguments) {
+__attribute__((format(printf, 4, 0))) static struct diagnostic
+make(struct loading *loading, struct place place, const char *hint, const char *format, va_list arguments) {
         struct diagnostic diagnostic = {
                 .severity = SEVERITY_ERROR,
                 .file = loading->sources[place.file].path,

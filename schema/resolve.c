@@ -19,7 +19,7 @@ static struct slice slice_of(struct loading *loading, enum kind_id kind) {
         struct slice slice;
         const struct resource *first = manifests_of_kind(loading->manifests, kind, &slice.count);
 
-        slice.drafts = loading->drafts + (first - loading->manifests->resources);
+        slice.drafts = slice.count > 0 ? &loading->drafts[first - loading->manifests->resources] : NULL;
         return slice;
 }
 

@@ -29,12 +29,12 @@ enum value_type {
 struct member;
 
 struct value {
-        uint8_t type;     /* enum value_type */
-        bool sensitive;   /* of a VALUE_TEXT: must never be shown or stored as it is */
-        uint16_t file;    /* index into struct manifests' files; meaningful where line > 0 */
-        uint32_t line;    /* 1-based position in the manifest, 0 where it came from elsewhere */
-        uint32_t column;  /* 1-based, in characters */
-        uint32_t count;   /* bytes of a text, items of a list, members of a map */
+        uint8_t type;    /* enum value_type */
+        bool sensitive;  /* of a VALUE_TEXT: must never be shown or stored as it is */
+        uint16_t file;   /* index into struct manifests' files; meaningful where line > 0 */
+        uint32_t line;   /* 1-based position in the manifest, 0 where it came from elsewhere */
+        uint32_t column; /* 1-based, in characters */
+        uint32_t count;  /* bytes of a text, items of a list, members of a map */
         union {
                 bool boolean;
                 int64_t integer;
@@ -60,7 +60,8 @@ struct value value_null(void);
 
 /* Sets or replaces a member; the value is taken as it is (shallow), the name is copied. */
 void value_set(struct arena *arena, struct value *map, const char *name, struct value value);
-void value_set_text(struct arena *arena, struct value *map, const char *name, const char *text); /* NULL: left out */
+void value_set_text(struct arena *arena, struct value *map, const char *name,
+                    const char *text); /* NULL: left out */
 void value_set_integer(struct arena *arena, struct value *map, const char *name, int64_t integer);
 void value_set_boolean(struct arena *arena, struct value *map, const char *name, bool boolean);
 void value_append(struct arena *arena, struct value *list, struct value item);
@@ -70,8 +71,9 @@ struct value value_copy(struct arena *arena, const struct value *value); /* deep
 
 /* Readers. All take NULL, and a value of another type reads as absent. */
 const struct value *value_get(const struct value *map, const char *name);
-const struct value *value_path(const struct value *map, const char *path); /* "image.digest": names joined by dots */
-const char *value_text_of(const struct value *value);                     /* NULL where it is no text */
+const struct value *value_path(const struct value *map,
+                               const char *path);     /* "image.digest": names joined by dots */
+const char *value_text_of(const struct value *value); /* NULL where it is no text */
 const char *value_get_text(const struct value *map, const char *name);
 int64_t value_get_integer(const struct value *map, const char *name, int64_t otherwise);
 bool value_get_boolean(const struct value *map, const char *name, bool otherwise);
