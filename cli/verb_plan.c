@@ -13,8 +13,10 @@ int verb_plan(const struct options *options, struct error *err) {
         struct plan_args args;
         struct plan plan;
 
-        if (options->format && strcmp(options->format, "text") != 0 && strcmp(options->format, "json") != 0)
-                return error_set(err, "berth plan: --format takes text or json, not \"%s\"", options->format);
+        if (options->format && strcmp(options->format, "text") != 0 && strcmp(options->format, "json") != 0 &&
+            strcmp(options->format, "markdown") != 0)
+                return error_set(err, "berth plan: --format takes text, json or markdown, not \"%s\"",
+                                 options->format);
         session_init(&session);
         interrupt_install();
         if (session_load(&session, options, true, err) < 0 ||
@@ -28,6 +30,8 @@ int verb_plan(const struct options *options, struct error *err) {
                 return -1;
         if (options->json)
                 print_json(report_plan_json(&plan));
+        else if (options->format && strcmp(options->format, "markdown") == 0)
+                report_plan_markdown(&plan, stdout);
         else
                 report_plan_text(&plan, &style, stdout);
         if (options->output && !options->json && !options->quiet)

@@ -23,6 +23,8 @@ struct report_style {
 };
 
 void report_plan_text(const struct plan *plan, const struct report_style *style, FILE *stream);
+/* For a pull request's comment. */
+void report_plan_markdown(const struct plan *plan, FILE *stream);
 void report_drift_text(const struct plan *plan, FILE *stream);
 void report_refusals_text(const struct plan *plan, FILE *stream);
 /* One line as a change ends. */
