@@ -4,7 +4,8 @@
  *
  * environment.c: the table, desire and cost. environment_spec.c: a function as AWS describes it, turned into a spec.
  * environment_body.c: a spec turned into requests. environment_observe.c: reading by lists.
- * environment_image.c: which image it shall run, and whether that is of use. environment_step.c: changing it.
+ * environment_image.c: which image it shall run, and whether that is of use. environment_step.c: changing it, by the
+ * stages of environment_make.c, environment_update.c and environment_wait.c.
  */
 #ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_H
 #define BERTH_PROVIDERS_AWS_ENVIRONMENT_H
@@ -38,6 +39,9 @@ void environment_observation(const struct provider *provider, const char *name, 
 
 /* Health by State and LastUpdateStatus of a configuration; values that we do not know are taken to be well. */
 enum health environment_health(const json_t *configuration, struct arena *arena, const char **ret_reason);
+
+/* Whether it runs, but what it was last told to become failed: `health_reason` then says so. */
+bool environment_update_failed(const struct observation *observation);
 
 /* "{registry}/{repository}@{digest}" of a spec's image; NULL where the digest is not known. */
 const char *environment_image_uri(const struct provider *provider, const struct value *image,

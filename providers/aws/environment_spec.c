@@ -7,6 +7,13 @@
 
 #include <string.h>
 
+static const char update_failed[] = "its last update failed: ";
+
+bool environment_update_failed(const struct observation *observation) {
+        return observation->health_reason &&
+               strncmp(observation->health_reason, update_failed, sizeof(update_failed) - 1) == 0;
+}
+
 static bool text_is(const json_t *object, const char *name, const char *text) {
         const char *found = json_text(object, name);
 
@@ -30,7 +37,7 @@ enum health environment_health(const json_t *configuration, struct arena *arena,
         /* It goes on running what it ran before: to be updated again, not to be replaced. */
         if (text_is(configuration, "LastUpdateStatus", "Failed")) {
                 reason = json_text(configuration, "LastUpdateStatusReason");
-                *ret_reason = arena_printf(arena, "its last update failed: %s",
+                *ret_reason = arena_printf(arena, "%s%s", update_failed,
                                            reason ? reason : "Lambda gives no reason");
         }
         return HEALTH_READY;

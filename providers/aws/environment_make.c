@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a function, taking it away, and its log group. */
+#include "providers/aws/environment_stages.h"
+#include "providers/aws/lambda.h"
+#include "providers/aws/logs.h"
+
+#include <string.h>
+
+/* How long a new role may take to be known to Lambda. */
+#define ROLE_DEADLINE_MS (60 * 1000)
+/* How often a name may be taken and not exist, a second apart, as while Lambda deletes what had it. */
+#define CONFLICTS_MAX 60
+/* How long a log group that was just made may be unknown to the next call. */
+#define UNKNOWN_DEADLINE_MS (10 * 1000)
+
+int environment_run_delete(struct stage_turn *turn) {
+        struct aws_request request =
+                lambda_delete_function(environment_function_of(turn), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure;
+        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+
+        if (result == STEP_AGAIN)
+                return result;
+        if (result < 0 && aws_failed_with(&response, "ResourceConflictException") &&
+            stage_elapsed_ms(turn) < READY_DEADLINE_MS)
+                return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
+        if (result < 0 && !aws_failed_with(&response, "ResourceNotFoundException")) {
+                *turn->err = failure;
+                return -1;
+        }
+        *turn->observed = (struct observation){ .name = turn->change->name };
+        return STAGE_OVER;
+}
+
+int environment_run_gone(struct stage_turn *turn) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure;
+        int result = environment_look(turn, &response, &failure);
+
+        if (result == STEP_AGAIN)
+                return result;
+        if (result < 0) {
+                if (failure.kind == ERROR_NOT_FOUND)
+                        return STAGE_OVER;
+                *turn->err = failure;
+                return -1;
+        }
+        if (stage_elapsed_ms(turn) >= READY_DEADLINE_MS)
+                return error_set(turn->err, "the function %s is still there 5 minutes after it was deleted",
+                                 environment_function_of(turn));
+        return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
+}
+
+int environment_run_delete_logs(struct stage_turn *turn) {
+        struct aws_request request = logs_delete_group(environment_log_group_of(turn), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure;
+        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+
+        if (result == STEP_AGAIN)
+                return result;
+        if (result < 0 && !aws_failed_with(&response, "ResourceNotFoundException")) {
+                *turn->err = failure;
+                return -1;
+        }
+        *turn->observed = (struct observation){ .name = turn->change->name };
+        return STAGE_OVER;
+}
+
+int environment_run_log_group(struct stage_turn *turn) {
+        struct aws_request request =
+                logs_create_group(environment_log_group_of(turn), value_get(turn->change->desired, "tags"),
+                                  turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure;
+        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+
+        if (result == STEP_AGAIN)
+                return result;
+        if (result < 0 && !aws_failed_with(&response, "ResourceAlreadyExistsException")) {
+                *turn->err = failure;
+                return -1;
+        }
+        if (result == STEP_DONE)
+                value_set_boolean(turn->progress->arena, environment_data(turn), "logGroup", true);
+        return STAGE_OVER;
+}
+
+int environment_run_retention(struct stage_turn *turn) {
+        int64_t days = value_get_integer(turn->change->desired, "logRetentionDays", 0);
+        const char *group = environment_log_group_of(turn);
+        struct aws_request request = days > 0 ? logs_put_retention(group, days, turn->progress->arena)
+                                              : logs_delete_retention(group, turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure;
+        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+
+        if (result == STEP_DONE)
+                return STAGE_OVER;
+        if (result < 0 && aws_failed_with(&response, "ResourceNotFoundException"))
+                return days > 0 && stage_elapsed_ms(turn) < UNKNOWN_DEADLINE_MS
+                               ? stage_enter(turn, ENVIRONMENT_STAGE_LOG_GROUP)
+                               : STAGE_OVER;
+        if (result < 0)
+                *turn->err = failure;
+        return result;
+}
+
+bool environment_role_unknown(const struct aws_response *response) {
+        return aws_failed_with(response, "InvalidParameterValueException") &&
+               strstr(response->error_message, "cannot be assumed by Lambda");
+}
+
+bool environment_role_may_come(struct stage_turn *turn) {
+        const struct clock *clock = aws_client_clock(turn->provider->client);
+        int64_t now = clock->monotonic_ms(clock),
+                since = value_get_integer(turn->progress->data, "roleSince", 0);
+
+        if (since == 0) {
+                value_set_integer(turn->progress->arena, environment_data(turn), "roleSince", now);
+                since = now;
+        }
+        return now - since < ROLE_DEADLINE_MS;
+}
+
+int environment_run_create(struct stage_turn *turn) {
+        const struct change *change = turn->change;
+        struct arena *arena = turn->progress->arena;
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request;
+        struct error failure;
+        int result;
+
+        if (!environment_image_uri(turn->provider, value_get(change->desired, "image"), arena) ||
+            !value_get_text(change->desired, "role"))
+                return error_set(turn->err,
+                                 "the image's digest or the role is not known: plan with --refresh sweep");
+        request = lambda_create_function(
+                environment_create_body(turn->provider, change->name, change->desired, arena), arena);
+        result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+        if (result == STEP_DONE)
+                return STAGE_OVER;
+        if (result == STEP_AGAIN)
+                return result;
+        /* Made by an earlier try whose answer was lost, or somebody was faster. */
+        if (aws_failed_with(&response, "ResourceConflictException"))
+                return stage_enter(turn, ENVIRONMENT_STAGE_EXISTING);
+        if (environment_role_unknown(&response) && environment_role_may_come(turn))
+                return stage_wait(turn, 2000);
+        *turn->err = failure;
+        return -1;
+}
+
+int environment_run_existing(struct stage_turn *turn) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure;
+        int result = environment_look(turn, &response, &failure);
+
+        if (result == STEP_AGAIN)
+                return result;
+        if (result < 0) {
+                int64_t times = value_get_integer(turn->progress->data, "conflicts", 0);
+
+                if (failure.kind == ERROR_NOT_FOUND && times < CONFLICTS_MAX) {
+                        value_set_integer(turn->progress->arena, environment_data(turn), "conflicts",
+                                          times + 1);
+                        stage_enter(turn, ENVIRONMENT_STAGE_CREATE);
+                        return stage_wait(turn, 1000);
+                }
+                *turn->err = failure;
+                return -1;
+        }
+        if (turn->observed->ownership != OWNER_SELF)
+                return error_set(
+                        turn->err,
+                        "a function %s appeared since the plan, and it is not this stack's (%s): left as it is",
+                        environment_function_of(turn),
+                        turn->observed->owner ? turn->observed->owner : "without tags");
+        return stage_enter(turn, ENVIRONMENT_STAGE_CREATED);
+}
