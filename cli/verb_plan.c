@@ -35,7 +35,7 @@ int verb_plan(const struct options *options, struct error *err) {
         else
                 report_plan_text(&plan, &style, stdout);
         if (options->output && !options->json && !options->quiet)
-                printf("Saved: berth apply %s\n", options->output);
+                fprintf(stderr, "Saved: berth apply %s\n", options->output);
         if (plan_has_refusals(&plan))
                 return EXIT_REFUSED;
         return options->detailed_exitcode && plan_has_changes(&plan) ? EXIT_CHANGES : EXIT_DONE;
