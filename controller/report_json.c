@@ -116,12 +116,13 @@ json_t *report_drift_json(const struct plan *plan) {
 }
 
 json_t *report_plan_json(const struct plan *plan) {
+        struct cost cost = report_calls(plan);
         json_t *object = json_object(), *changes = json_array(), *calls = json_object();
 
         for (size_t i = 0; i < plan->change_count; i++)
                 append(changes, change_json(plan->changes[i]));
-        for (size_t i = 0; i < plan->cost.count; i++)
-                set(calls, plan->cost.calls[i].service, json_integer(plan->cost.calls[i].count));
+        for (size_t i = 0; i < cost.count; i++)
+                set(calls, cost.calls[i].service, json_integer(cost.calls[i].count));
         set(object, "formatVersion", json_string("1"));
         set(object, "stack", json_string(plan->stack_name));
         set(object, "provider", json_string(plan->provider_name));

@@ -68,7 +68,6 @@ static const struct {
 } quotas[] = {
         { "lambda", 15 },
         { "lambda GetFunction", 100 },
-        { "logs", 10 },
 };
 
 static int64_t floor_ms(const struct cost *cost) {
