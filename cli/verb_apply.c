@@ -108,7 +108,7 @@ static int decide(struct session *session, const struct options *options, struct
         if (plan_has_changes(plan)) {
                 if (perform_confirm(options, plan, planning->destroy, err) < 0)
                         return -1;
-                if (!options->json)
+                if (!options->json && !options->quiet)
                         fputc('\n', stdout);
         }
         return perform(session, options, planning, plan, planning->destroy ? "destroy" : "apply", err);

@@ -131,11 +131,28 @@ static void summarise_environment(const struct value *spec, struct strbuf *out) 
         const char *tag = value_get_text(image, "tag");
         int64_t memory = value_get_integer(spec, "memoryMB", 0);
 
-        strbuf_printf(out, "%" PRId64 " MB  %.2f vCPU  ", memory, (double)memory / MEMORY_PER_VCPU);
+        strbuf_printf(out, "%5" PRId64 " MB  %.2f vCPU  ", memory, (double)memory / MEMORY_PER_VCPU);
         if (prebuilt)
                 strbuf_printf(out, "prebuilt %s", prebuilt);
         else if (repository)
                 strbuf_printf(out, "%s%s%s", repository, tag ? ":" : "", tag ? tag : "");
+}
+
+static void summarise_policy(const struct value *spec, struct strbuf *out) {
+        const struct value *environments = value_get(spec, "environments");
+        int64_t expire = value_get_integer(spec, "expireAfterDays", 0);
+        const struct value *transitions = value_get(spec, "transitions");
+
+        if (environments)
+                strbuf_printf(out, "%u %s", environments->count,
+                              environments->count == 1 ? "environment" : "environments");
+        else
+                strbuf_append(out, "all environments");
+        if (transitions && transitions->count)
+                strbuf_printf(out, ", moved after %" PRId64 " days",
+                              value_get_integer(&transitions->items[0], "afterDays", 0));
+        if (expire)
+                strbuf_printf(out, ", deleted after %" PRId64 " days", expire);
 }
 
 /* What a new resource is, in a few words. */
@@ -163,9 +180,13 @@ static void summarise(const struct change *change, struct strbuf *out) {
                 strbuf_append(out,
                               value_get_text(spec, "repository") ? value_get_text(spec, "repository") : "");
                 break;
-        case KIND_STACK:
-        case KIND_RESOURCE_RANGE:
         case KIND_WORKSPACE_POLICY:
+                summarise_policy(spec, out);
+                break;
+        case KIND_STACK:
+                strbuf_append(out, "what all of it shares: workspace bucket, execution role");
+                break;
+        case KIND_RESOURCE_RANGE:
         case KIND_COUNT:
         default:
                 break;
@@ -197,11 +218,14 @@ static void print_change(const struct change *change, int width, const struct re
                 strbuf_append(&note, change->reason);
         else if (creating)
                 summarise(change, &note);
-        fprintf(stream, "  %s%s%s %-*s  %s%-7s%s  ",
+        fprintf(stream, "  %s%s%s %-*s  %s%s%s",
                 terminal_style(stream, refused ? STYLE_RED : action_style(change->action)),
                 refused ? "!" : symbol(change->action), plain, width, change->address,
                 terminal_style(stream, STYLE_DIM), action_name(change->action), plain);
-        terminal_print_safe(stream, strbuf_text(&note));
+        if (note.length) {
+                fprintf(stream, "%*s", 9 - (int)strlen(action_name(change->action)), "");
+                terminal_print_safe(stream, strbuf_text(&note));
+        }
         fputc('\n', stream);
         if (change->action != ACTION_DELETE && (!creating || style->verbose))
                 print_fields(change->fields, change->field_count, creating, stream);
@@ -239,18 +263,33 @@ static void print_summary(const struct plan *plan, FILE *stream) {
                 terminal_style(stream, STYLE_PLAIN), strbuf_text(&line));
 }
 
+struct cost report_calls(const struct plan *plan) {
+        struct cost cost = { 0 };
+
+        for (size_t i = 0; i < plan->cost.count; i++) {
+                const struct call_count *calls = &plan->cost.calls[i];
+                size_t length = strcspn(calls->service, " "), k = 0;
+
+                while (k < i && strncmp(plan->cost.calls[k].service, calls->service, length) != 0)
+                        k++;
+                /* The row that comes first gives the name, which is that of the service where it stands alone. */
+                cost_add(&cost, plan->cost.calls[k].service, calls->count);
+        }
+        return cost;
+}
+
 static void print_cost(const struct plan *plan, FILE *stream) {
+        struct cost cost = report_calls(plan);
         char duration[32];
         unsigned total = 0;
 
-        for (size_t i = 0; i < plan->cost.count; i++)
-                total += plan->cost.calls[i].count;
+        for (size_t i = 0; i < cost.count; i++)
+                total += cost.calls[i].count;
         if (total == 0)
                 return;
         fprintf(stream, "      %u calls (", total);
-        for (size_t i = 0; i < plan->cost.count; i++)
-                fprintf(stream, "%s%s %u", i ? ", " : "", plan->cost.calls[i].service,
-                        plan->cost.calls[i].count);
+        for (size_t i = 0; i < cost.count; i++)
+                fprintf(stream, "%s%s %u", i ? ", " : "", cost.calls[i].service, cost.calls[i].count);
         fputc(')', stream);
         if (plan->floor_ms >= 1000)
                 fprintf(stream, ", at least %s by quota",
