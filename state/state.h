@@ -104,8 +104,8 @@ struct history_entry {
         const char *command; /* "apply", "destroy" */
         const char *commit;  /* of the manifests' repository, or NULL */
         const char *outcome; /* "begun", "done", "failed", "interrupted"; a run that died stays "begun" */
-        const struct value
-                *detail; /* map: {changes: [{address, action, outcome, error?}], allowed: [...]}; or NULL */
+        /* map: {changes: [{address, action, outcome, error?}], allowed: [...]}; or NULL */
+        const struct value *detail;
 };
 
 /* Each returns everything, sorted by key, in the arena; specs undecoded. */

@@ -277,6 +277,39 @@ static void bindings_round_trip(void **place) {
         state_close(state);
 }
 
+static void overrides_round_trip(void **place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct state *state = open_state(*place, STATE_CREATE);
+        struct override first = { "Agent/a", "one" }, second = { "Swarm/s", "two" },
+                        none = { "Agent/z", NULL };
+        struct state_op ops[] = {
+                { .type = STATE_PUT_OVERRIDE, .override = &second },
+                { .type = STATE_PUT_OVERRIDE, .override = &first },
+        };
+        struct override *overrides;
+        struct error err = { 0 };
+        size_t count;
+
+        commit_ops(state, ops, 2);
+        assert_int_equal(serial_of(state), 1);
+        assert_int_equal(state_load_overrides(state, arena, &overrides, &count, &err), 0);
+        assert_int_equal(count, 2);
+        assert_string_equal(overrides[0].dependent, "Agent/a");
+        assert_string_equal(overrides[0].environment, "one");
+        assert_string_equal(overrides[1].dependent, "Swarm/s");
+        assert_string_equal(overrides[1].environment, "two");
+        expect_sound(state);
+
+        ops[0] = (struct state_op){ .type = STATE_DELETE_OVERRIDE, .address = "Agent/a" };
+        commit_ops(state, ops, 1);
+        assert_int_equal(serial_of(state), 2);
+        assert_int_equal(state_load_overrides(state, arena, &overrides, &count, &err), 0);
+        assert_int_equal(count, 1);
+        ops[0] = (struct state_op){ .type = STATE_PUT_OVERRIDE, .override = &none };
+        assert_int_equal(state_commit(state, ops, 1, &err), -1);
+        state_close(state);
+}
+
 static void journal_cycle(void **place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct state *state = open_state(*place, STATE_CREATE);
@@ -618,6 +651,7 @@ int main(void) {
                 STATE_TEST(undecoded_record_keeps_its_spec),
                 STATE_TEST(sightings_round_trip),
                 STATE_TEST(bindings_round_trip),
+                STATE_TEST(overrides_round_trip),
                 STATE_TEST(journal_cycle),
                 STATE_TEST(history_newest_first),
                 STATE_TEST(meta_round_trip),
