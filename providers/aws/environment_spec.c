@@ -50,15 +50,14 @@ enum health environment_health(const json_t *configuration, struct arena *arena,
 static struct value *read_image(const struct provider *provider, const json_t *code, struct arena *arena) {
         const char *uri = json_text(code, "ImageUri"), *resolved = json_text(code, "ResolvedImageUri");
         struct value *image = value_new_map(arena);
-        struct ecr_uri parts;
+        struct ecr_uri parts, now;
 
         if (!uri || !ecr_uri_parse(provider, uri, arena, &parts))
                 return image;
+        if (!parts.digest && resolved && ecr_uri_parse(provider, resolved, arena, &now))
+                parts.digest = now.digest;
         value_set_text(arena, image, "repository", parts.repository);
-        if (!parts.digest && resolved && ecr_uri_parse(provider, resolved, arena, &parts) && parts.digest)
-                value_set_text(arena, image, "digest", parts.digest);
-        else
-                value_set_text(arena, image, "digest", parts.digest);
+        value_set_text(arena, image, "digest", parts.digest);
         return image;
 }
 
