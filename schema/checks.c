@@ -230,9 +230,9 @@ static void check_workspace_policy(struct loading *loading, const struct draft *
         check_transitions(loading, draft, transitions);
         if (expire) {
                 const struct value *last =
-                        value_get(&transitions->items[transitions->count - 1], "afterDays");
+                        typed_member(&transitions->items[transitions->count - 1], "afterDays", VALUE_INTEGER);
 
-                if (expire->integer <= last->integer)
+                if (last && expire->integer <= last->integer)
                         problem_error(loading, place_of(expire), NULL,
                                       "expireAfterDays is %" PRId64
                                       ", not after the last transition, %" PRId64,

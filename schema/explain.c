@@ -43,7 +43,7 @@ const struct field *field_children(const struct field *field) {
         return field ? field->fields : NULL;
 }
 
-static int no_such_kind(const char *name, size_t length, struct error *err) {
+static void no_such_kind(const char *name, size_t length, struct error *err) {
         const char *names[KIND_COUNT], *nearest;
         char typed[64];
 
@@ -52,16 +52,16 @@ static int no_such_kind(const char *name, size_t length, struct error *err) {
                 names[i] = kinds[i].name;
         nearest = suggest_nearest(typed, names, KIND_COUNT);
         if (nearest)
-                return error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: did you mean %s?", typed,
-                                      nearest);
-        return error_set_kind(err, ERROR_NOT_FOUND,
-                              "there is no kind %s: there are Stack, ResourceRange, Image, Environment, "
-                              "WorkspacePolicy, Agent and Swarm",
-                              typed);
+                error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: did you mean %s?", typed, nearest);
+        else
+                error_set_kind(err, ERROR_NOT_FOUND,
+                               "there is no kind %s: there are Stack, ResourceRange, Image, Environment, "
+                               "WorkspacePolicy, Agent and Swarm",
+                               typed);
 }
 
 /* The parent of the path's last known step, so that the next one can be suggested from its fields. */
-static int no_such_field(const struct target *target, const struct field *fields, struct error *err) {
+static void no_such_field(const struct target *target, const struct field *fields, struct error *err) {
         const char *names[NAMES_MAX], *typed = target->path, *nearest;
         size_t count = 0;
         char step[64];
@@ -83,9 +83,8 @@ static int no_such_field(const struct target *target, const struct field *fields
         for (const struct field *field = fields; field && field->name && count < NAMES_MAX; field++)
                 names[count++] = field->name;
         nearest = suggest_nearest(step, names, count);
-        return error_set_kind(err, ERROR_NOT_FOUND, "%s has no field %s%s%s%s", target->kind->name,
-                              target->path, nearest ? ": did you mean " : "", nearest ? nearest : "",
-                              nearest ? "?" : "");
+        error_set_kind(err, ERROR_NOT_FOUND, "%s has no field %s%s%s%s", target->kind->name, target->path,
+                       nearest ? ": did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
 static int find_target(const char *text, struct target *ret, struct error *err) {
@@ -95,8 +94,10 @@ static int find_target(const char *text, struct target *ret, struct error *err) 
 
         snprintf(kind_name, sizeof(kind_name), "%.*s", (int)length, text);
         target.kind = kind_find_loosely(kind_name);
-        if (!target.kind)
-                return no_such_kind(text, length, err);
+        if (!target.kind) {
+                no_such_kind(text, length, err);
+                return -1;
+        }
         target.path = text[length] == '.' ? text + length + 1 : text + length;
         if (strncmp(target.path, "spec", 4) == 0 && (target.path[4] == '.' || target.path[4] == '\0'))
                 target.path += target.path[4] == '.' ? 5 : 4;
@@ -106,9 +107,10 @@ static int find_target(const char *text, struct target *ret, struct error *err) 
         } else if (*target.path) {
                 target.field = kind_field(target.kind, target.path);
         }
-        if (*target.path && !target.field)
-                return no_such_field(&target, target.in_metadata ? metadata_fields : target.kind->fields,
-                                     err);
+        if (*target.path && !target.field) {
+                no_such_field(&target, target.in_metadata ? metadata_fields : target.kind->fields, err);
+                return -1;
+        }
         *ret = target;
         return 0;
 }
@@ -177,7 +179,8 @@ static void print_fields(FILE *stream, const struct field *fields) {
 
 /* The one number that follows from a field and is never set. */
 static void print_computed(FILE *stream, const struct target *target, struct arena *arena) {
-        if (target->kind->id != KIND_ENVIRONMENT || strcmp(target->field->name, "memoryMB") != 0)
+        if (target->kind->id != KIND_ENVIRONMENT || strcmp(target->field->name, "memoryMB") != 0 ||
+            !target->field->default_text)
                 return;
         print_fact(stream, "computed",
                    arena_printf(arena, "vCPU = memoryMB / %d: %.2f with the default, %.2f at most",
@@ -216,22 +219,22 @@ static void print_field(FILE *stream, const struct target *target, struct arena 
         }
 }
 
-int explain(const char *text, FILE *stream, struct error *err) {
+int explain(const char *target, FILE *stream, struct error *err) {
         struct arena *arena ARENA_CLEANUP = NULL;
-        struct target target;
+        struct target found = { 0 };
 
-        if (find_target(text, &target, err) < 0)
+        if (find_target(target, &found, err) < 0)
                 return -1;
         arena = arena_new();
-        if (target.field) {
-                print_field(stream, &target, arena);
+        if (found.field) {
+                print_field(stream, &found, arena);
                 return 0;
         }
-        fprintf(stream, "%s%s%s  apiVersion: %s\n  ", terminal_style(stream, STYLE_BOLD), target.kind->name,
+        fprintf(stream, "%s%s%s  apiVersion: %s\n  ", terminal_style(stream, STYLE_BOLD), found.kind->name,
                 terminal_style(stream, STYLE_PLAIN), API_VERSION);
-        print_wrapped(stream, target.kind->doc, 2);
+        print_wrapped(stream, found.kind->doc, 2);
         fputs("\nFields of spec\n", stream);
-        print_fields(stream, target.kind->fields);
+        print_fields(stream, found.kind->fields);
         return 0;
 }
 
@@ -292,20 +295,20 @@ static json_t *fields_json(const struct field *fields) {
         return list;
 }
 
-int explain_json(const char *text, json_t **ret, struct error *err) {
-        struct target target;
+int explain_json(const char *target, json_t **ret, struct error *err) {
+        struct target found = { 0 };
         json_t *json;
 
-        if (find_target(text, &target, err) < 0)
+        if (find_target(target, &found, err) < 0)
                 return -1;
-        if (target.field) {
-                json = field_json(target.field);
-                set(json, "path", json_string(target.path));
+        if (found.field) {
+                json = field_json(found.field);
+                set(json, "path", json_string(found.path));
         } else {
-                json = json_pack("{s:s, s:o}", "doc", target.kind->doc, "fields",
-                                 fields_json(target.kind->fields));
+                json = json_pack("{s:s, s:o}", "doc", found.kind->doc, "fields",
+                                 fields_json(found.kind->fields));
         }
-        set(json, "kind", json_string(target.kind->name));
+        set(json, "kind", json_string(found.kind->name));
         *ret = json;
         return 0;
 }

@@ -116,8 +116,10 @@ void source_locate(struct source *source, size_t offset, uint32_t *ret_line, uin
 /* Whether the bytes are text that YAML can be; reports where they are not. */
 bool source_check_text(struct loading *loading, uint16_t file);
 
-/* decode.c */
+/* resource.c */
 struct node;
+/* Room for one more draft: so that `drafts` is never NULL. */
+void loading_reserve_draft(struct loading *loading);
 /* One document's tree: reports its errors, adds a draft where kind and name are known. */
 void decode_document(struct loading *loading, uint16_t file, const struct node *root);
 

@@ -109,6 +109,7 @@ int manifests_load(const char *path, const struct load_options *options, struct 
         if (check_provider(options, err) < 0)
                 return -1;
         loading.scratch = arena_new();
+        loading_reserve_draft(&loading);
         loading.patterns = patterns_new(arena);
         result = source_gather(&loading, path, err);
         if (result == 0) {

@@ -19,7 +19,7 @@ static struct slice slice_of(struct loading *loading, enum kind_id kind) {
         struct slice slice;
         const struct resource *first = manifests_of_kind(loading->manifests, kind, &slice.count);
 
-        slice.drafts = slice.count > 0 ? &loading->drafts[first - loading->manifests->resources] : NULL;
+        slice.drafts = &loading->drafts[first - loading->manifests->resources];
         return slice;
 }
 
@@ -46,11 +46,11 @@ static int compare_drafts(const void *a, const void *b) {
 
 /* Of resources with one address the first stays. */
 static void drop_duplicates(struct loading *loading) {
+        struct draft *drafts = loading->drafts;
         size_t kept = 0;
 
         for (size_t i = 0; i < loading->draft_count; i++) {
-                const struct draft *draft = &loading->drafts[i];
-                const struct draft *before = kept > 0 ? &loading->drafts[kept - 1] : NULL;
+                const struct draft *draft = &drafts[i], *before = kept > 0 ? &drafts[kept - 1] : NULL;
 
                 if (before && before->resource.kind == draft->resource.kind &&
                     strcmp(before->resource.name, draft->resource.name) == 0) {
@@ -59,7 +59,7 @@ static void drop_duplicates(struct loading *loading) {
                                       draft->resource.address, problem_place_text(loading, before->name));
                         continue;
                 }
-                loading->drafts[kept++] = *draft;
+                drafts[kept++] = *draft;
         }
         loading->draft_count = kept;
 }

@@ -143,14 +143,17 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
         return NULL;
 }
 
+void loading_reserve_draft(struct loading *loading) {
+        if (loading->draft_count < loading->draft_capacity)
+                return;
+        loading->draft_capacity = loading->draft_capacity ? loading->draft_capacity * 2 : 256;
+        loading->drafts = reallocarray(loading->drafts, loading->draft_capacity, sizeof(*loading->drafts));
+        if (!loading->drafts)
+                abort();
+}
+
 static struct draft *new_draft(struct loading *loading) {
-        if (loading->draft_count == loading->draft_capacity) {
-                loading->draft_capacity = loading->draft_capacity ? loading->draft_capacity * 2 : 256;
-                loading->drafts =
-                        reallocarray(loading->drafts, loading->draft_capacity, sizeof(*loading->drafts));
-                if (!loading->drafts)
-                        abort();
-        }
+        loading_reserve_draft(loading);
         loading->drafts[loading->draft_count] = (struct draft){ 0 };
         return &loading->drafts[loading->draft_count];
 }
@@ -228,12 +231,10 @@ static void read_spec(const struct decoder *decoder, const struct node *root, co
 }
 
 static void set_address(struct arena *arena, struct resource *resource, const char *name) {
-        size_t kind_length = strlen(resource->kind->name), length = strlen(name);
-        char *address = arena_alloc(arena, kind_length + length + 2);
+        size_t kind_length = strlen(resource->kind->name);
+        char *address = arena_alloc(arena, kind_length + strlen(name) + 2);
 
-        memcpy(address, resource->kind->name, kind_length);
-        address[kind_length] = '/';
-        memcpy(address + kind_length + 1, name, length);
+        stpcpy(stpcpy(stpcpy(address, resource->kind->name), "/"), name);
         resource->address = address;
         resource->name = address + kind_length + 1;
 }

@@ -204,7 +204,7 @@ static void index_lines(struct source *source) {
         const char *text = strbuf_text(&source->bytes);
         size_t capacity = 64;
 
-        source->line_starts = malloc(capacity * sizeof(*source->line_starts));
+        source->line_starts = calloc(capacity, sizeof(*source->line_starts));
         if (!source->line_starts)
                 abort();
         source->line_starts[source->line_count++] = 0;

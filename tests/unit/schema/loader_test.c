@@ -316,22 +316,6 @@ static const struct {
         { "%YAML 1.2\n---\n" ENVIRONMENT, "" },
 };
 
-/* What messages say of places holds the temporary folder's name: the cases write FOLDER. */
-static const char *without_folder(struct loaded *loaded) {
-        struct strbuf text = STRBUF_INIT;
-        const char *rest = strbuf_text(&loaded->said), *at;
-
-        while ((at = strstr(rest, loaded->folder))) {
-                strbuf_append_bytes(&text, rest, (size_t)(at - rest));
-                strbuf_append(&text, "FOLDER");
-                rest = at + strlen(loaded->folder);
-        }
-        strbuf_append(&text, rest);
-        at = arena_strdup(loaded->arena, strbuf_text(&text));
-        strbuf_release(&text);
-        return at;
-}
-
 static void table(void **state) {
         size_t failed = 0;
 
@@ -343,10 +327,10 @@ static void table(void **state) {
                 loaded_begin(&loaded);
                 loaded_write(&loaded, "m.yaml", cases[i].yaml);
                 loaded_load(&loaded, "m.yaml", NULL);
-                if (strcmp(without_folder(&loaded), cases[i].said) != 0 ||
+                if (strcmp(said_without_folder(&loaded), cases[i].said) != 0 ||
                     (loaded.result == -1 && loaded.err.kind == ERROR_DIAGNOSED) != expect_failure) {
                         print_error("--- of\n%s\n--- expected\n%s--- found (%d)\n%s\n", cases[i].yaml,
-                                    cases[i].said, loaded.result, without_folder(&loaded));
+                                    cases[i].said, loaded.result, said_without_folder(&loaded));
                         failed++;
                 }
                 loaded_end(&loaded);
@@ -373,7 +357,7 @@ static void folder(void **state) {
         assert_int_equal(loaded.err.kind, ERROR_DIAGNOSED);
         assert_string_equal(loaded.err.message, "4 errors in the manifests");
         assert_string_equal(
-                without_folder(&loaded),
+                said_without_folder(&loaded),
                 "a.yaml:5:16: no Environment is named \"y\" [did you mean x?]\n"
                 "a/c.yaml:3:18: Agent/a is declared twice, first at FOLDER/a.yaml:3:18\n"
                 "b.yml:6:13: memoryMB must be 1769 to 10240, found 1\n"
@@ -438,7 +422,7 @@ static void sizes(void **state) {
         (void)state;
         assert_non_null(text);
         memset(text, '#', limit + 1);
-        memcpy(text, ENVIRONMENT, strlen(ENVIRONMENT));
+        memcpy(text, ENVIRONMENT, sizeof(ENVIRONMENT) - 1);
         for (size_t length = limit; length <= limit + 1; length++) {
                 struct loaded loaded;
 

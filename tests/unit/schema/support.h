@@ -76,6 +76,22 @@ static inline void loaded_load(struct loaded *loaded, const char *name, const st
                 say(loaded, &loaded->diagnostics.items[i]);
 }
 
+/* What messages say of places holds the temporary folder's name: tests write FOLDER. */
+static inline const char *said_without_folder(struct loaded *loaded) {
+        struct strbuf text = STRBUF_INIT;
+        const char *rest = strbuf_text(&loaded->said), *at;
+
+        while ((at = strstr(rest, loaded->folder))) {
+                strbuf_append_bytes(&text, rest, (size_t)(at - rest));
+                strbuf_append(&text, "FOLDER");
+                rest = at + strlen(loaded->folder);
+        }
+        strbuf_append(&text, rest);
+        at = arena_strdup(loaded->arena, strbuf_text(&text));
+        strbuf_release(&text);
+        return at;
+}
+
 static inline void loaded_end(struct loaded *loaded) {
         char *command = arena_printf(loaded->arena, "rm -rf %s", loaded->folder);
 
