@@ -33,6 +33,7 @@ const struct verb verbs[] = {
         { "lock", "show|release", 1, 1, "who holds the state's lock", verb_lock },
         { "doctor", "", 0, 0, "what works here, what is missing, how to get it", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "a completion script", verb_completion },
+        { "manual", "[berth|manifests]", 0, 1, "the manual pages, as roff", verb_manual },
         { "version", "", 0, 0, "the version", verb_version },
         { NULL, NULL, 0, 0, NULL, NULL },
 };

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The manual pages, as roff: berth(1) from the tables of verbs and options, berth-manifests(5) from the field tables. The
+ * build writes them beside the program and installs them.
+ */
+#include "cli/options.h"
+#include "cli/verbs.h"
+#include "schema/kind.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Text as roff takes it literally: no escapes, no requests at the start of a line. */
+static void text(const char *words) {
+        if (*words == '.' || *words == '\'')
+                fputs("\\&", stdout);
+        for (; *words; words++) {
+                if (*words == '\\')
+                        fputs("\\e", stdout);
+                else if (*words == '-')
+                        fputs("\\-", stdout);
+                else if (*words == '\n')
+                        putchar(' ');
+                else
+                        putchar(*words);
+        }
+}
+
+static void paragraph(const char *label, const char *words) {
+        fputs(".TP\n.B ", stdout);
+        text(label);
+        putchar('\n');
+        text(words);
+        putchar('\n');
+}
+
+static void print_verb(const struct verb *verb) {
+        fputs(".TP\n.B berth ", stdout);
+        text(verb->name);
+        if (verb->operands[0]) {
+                fputs(" \\fR", stdout);
+                text(verb->operands);
+        }
+        putchar('\n');
+        text(verb->doc);
+        fputs(".\n", stdout);
+}
+
+static void print_option(const struct option_row *row) {
+        fputs(".TP\n.B ", stdout);
+        if (row->id < 256) {
+                fputs("\\-", stdout);
+                putchar(row->id);
+                fputs(", ", stdout);
+        }
+        fputs("\\-\\-", stdout);
+        text(row->name);
+        if (row->argument) {
+                fputs(" \\fI", stdout);
+                text(row->argument);
+                fputs("\\fR", stdout);
+        }
+        putchar('\n');
+        text(row->doc);
+        if (row->verbs) {
+                fputs(" (with:", stdout);
+                text(row->verbs);
+                putchar(')');
+        }
+        fputs(".\n", stdout);
+}
+
+static void print_program(void) {
+        fputs(".TH BERTH 1 \"\" \"berth " BERTH_VERSION "\" \"Berth\"\n.SH NAME\n"
+              "berth \\- declares, makes and guards the environments in which AI agents run code\n"
+              ".SH SYNOPSIS\n.B berth\n.I VERB\n[\\fIOPTION\\fR]...\n.SH VERBS\n",
+              stdout);
+        for (const struct verb *verb = verbs; verb->name; verb++)
+                print_verb(verb);
+        fputs(".SH OPTIONS\n", stdout);
+        for (const struct option_row *row = options_rows; row->name; row++)
+                print_option(row);
+        fputs(".SH EXIT STATUS\n", stdout);
+        paragraph("0", "Done, or nothing to do.");
+        paragraph("1", "An error.");
+        paragraph("2", "There are changes (plan --detailed-exitcode, drift).");
+        paragraph("3", "A guard refused.");
+        paragraph("4", "Another run holds the lock.");
+        fputs(".SH ENVIRONMENT\n", stdout);
+        paragraph("BERTH_STATE", "The state's folder, where --state is not given.");
+        paragraph("NO_COLOR", "No colour, where it is set and not empty.");
+        paragraph("AWS_*", "Region, credentials and endpoints, as every AWS tool reads them.");
+        fputs(".SH SEE ALSO\nberth\\-manifests(5)\n", stdout);
+}
+
+static const char *type_name(const struct field *field) {
+        static const char *const names[] = {
+                [FIELD_BOOLEAN] = "boolean",    [FIELD_INTEGER] = "integer", [FIELD_TEXT] = "text",
+                [FIELD_LIST] = "list",          [FIELD_MAP] = "map",         [FIELD_OBJECT] = "map",
+                [FIELD_ONE_OF] = "text or map",
+        };
+
+        return names[field->type];
+}
+
+static void print_field(const struct field *field, const char *path, int depth) {
+        char name[256];
+
+        snprintf(name, sizeof(name), "%s%s%s", path, path[0] ? "." : "", field->name);
+        fputs(".TP\n.B ", stdout);
+        text(name);
+        printf("\n(%s", type_name(field));
+        if (field->type == FIELD_INTEGER && (field->minimum || field->maximum))
+                printf(", %" PRId64 " to %" PRId64, field->minimum, field->maximum);
+        if (field->unit)
+                printf(", %s", field->unit);
+        if (field->required)
+                fputs(", required", stdout);
+        if (field->default_text) {
+                fputs(", default ", stdout);
+                text(field->default_text);
+        }
+        fputs(")\n", stdout);
+        if (field->doc)
+                text(field->doc);
+        putchar('\n');
+        for (const struct field *below = field->fields; below && below->name && depth < 4; below++)
+                print_field(below, name, depth + 1);
+        for (const struct field *below = field->item ? field->item->fields : NULL;
+             below && below->name && depth < 4; below++)
+                print_field(below, name, depth + 1);
+}
+
+static void print_manifests(void) {
+        fputs(".TH BERTH-MANIFESTS 5 \"\" \"berth " BERTH_VERSION "\" \"Berth\"\n.SH NAME\n"
+              "berth\\-manifests \\- the kinds of manifest and their fields\n.SH DESCRIPTION\n"
+              "A manifest is a YAML document with apiVersion (berth/v1), kind, metadata (name, labels, annotations) and spec. "
+              "The fields below are those of spec.\n",
+              stdout);
+        for (int i = 0; i < KIND_COUNT; i++) {
+                fputs(".SH ", stdout);
+                for (const char *letter = kinds[i].name; *letter; letter++)
+                        putchar(*letter);
+                putchar('\n');
+                text(kinds[i].doc);
+                putchar('\n');
+                for (const struct field *field = kinds[i].fields; field->name; field++)
+                        print_field(field, "", 0);
+        }
+        fputs(".SH SEE ALSO\nberth(1)\n", stdout);
+}
+
+int verb_manual(const struct options *options, struct error *err) {
+        const char *page = options->operand_count ? options->operands[0] : "berth";
+
+        if (strcmp(page, "berth") == 0)
+                print_program();
+        else if (strcmp(page, "manifests") == 0)
+                print_manifests();
+        else
+                return error_set(err, "there is no manual page \"%s\": berth or manifests", page);
+        return EXIT_DONE;
+}
