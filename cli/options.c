@@ -36,8 +36,7 @@ enum option_id {
 
 const struct option_row options_rows[] = {
         { OPTION_FILE, "file", "PATH", NULL, "manifests: a file, a folder, or - (default .)" },
-        { OPTION_STATE, "state", "DIR", NULL,
-          "the state's folder (BERTH_STATE; default .berth beside the manifests)" },
+        { OPTION_STATE, "state", "DIR", NULL, "the state's folder (or BERTH_STATE; default .berth)" },
         { OPTION_PROVIDER, "provider", "NAME", NULL, "aws or local, instead of the Stack's" },
         { OPTION_JSON, "json", NULL, NULL, "results as JSON" },
         { OPTION_NO_COLOR, "no-color", NULL, NULL, "no colour (also NO_COLOR)" },
@@ -47,20 +46,19 @@ const struct option_row options_rows[] = {
         { OPTION_OUTPUT, "output", "FILE", " plan ", "save the plan, to be applied later as it is" },
         { OPTION_FORMAT, "format", "FORMAT", " plan map ", "text, json; plan: markdown; map: dot, mermaid" },
         { OPTION_REFRESH, "refresh", "HOW", " plan apply destroy drift ",
-          "sweep (lists; default), full (each one), none (trust the state)" },
-        { OPTION_TARGET, "target", "ADDR", " plan apply ",
-          "only this resource and what it needs; may repeat, may have *" },
-        { OPTION_EXCLUDE, "exclude", "ADDR", " plan apply ", "not this resource; may repeat, may have *" },
+          "sweep (lists), full (each), none (plan only)" },
+        { OPTION_TARGET, "target", "ADDR", " plan apply ", "only this and what it needs; repeats, takes *" },
+        { OPTION_EXCLUDE, "exclude", "ADDR", " plan apply ", "not this; repeats, takes *" },
         { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
           "exit with 2 where there are changes" },
         { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate ", "do not ask" },
         { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate ",
           "calls at once, 1 to 256 (default 16)" },
         { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import ",
-          "let this refusal through; may repeat" },
+          "let this refusal through; repeats" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
           "apply what is not refused, and exit with 3" },
-        { OPTION_FORCE, "force", NULL, " lock ", "release the lock of a run that seems to be alive" },
+        { OPTION_FORCE, "force", NULL, " lock ", "even where the holder seems to be alive" },
         { OPTION_ALL, "all", NULL, " disassociate reassociate ", "every dependent of the environment" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
         { 0, NULL, NULL, NULL, NULL },
@@ -293,6 +291,14 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
         return 0;
 }
 
+/* Two columns within 80: where the left one is too wide, the right one goes below it. */
+static void print_row(const char *left, int width, const char *right, FILE *stream) {
+        if ((int)strlen(left) > width)
+                fprintf(stream, "  %s\n  %*s %s\n", left, width, "", right);
+        else
+                fprintf(stream, "  %-*s %s\n", width, left, right);
+}
+
 static void print_options(const struct verb *verb, bool own, FILE *stream) {
         for (size_t i = 0; i < ROW_COUNT; i++) {
                 const struct option_row *row = &options_rows[i];
@@ -303,7 +309,7 @@ static void print_options(const struct verb *verb, bool own, FILE *stream) {
                 strbuf_printf(&left, "%c%c%s--%s%s%s", row->id < 256 ? '-' : ' ',
                               row->id < 256 ? row->id : ' ', row->id < 256 ? ", " : "  ", row->name,
                               row->argument ? " " : "", row->argument ? row->argument : "");
-                fprintf(stream, "  %-24s %s\n", strbuf_text(&left), row->doc);
+                print_row(strbuf_text(&left), 23, row->doc, stream);
         }
 }
 
@@ -315,11 +321,12 @@ void options_help(FILE *stream) {
                 struct strbuf left STRBUF_CLEANUP = STRBUF_INIT;
 
                 strbuf_printf(&left, "%s %s", verb->name, verb->operands);
-                fprintf(stream, "  %-26s %s\n", strbuf_text(&left), verb->doc);
+                print_row(strbuf_text(&left), 23, verb->doc, stream);
         }
         fputs("\noptions of every verb:\n", stream);
         print_options(NULL, false, stream);
-        fputs("\nberth VERB --help tells the rest. Exit codes: 0 done, 1 error, 2 changes, 3 refused, 4 locked.\n",
+        fputs("\nberth VERB --help tells the rest.\n"
+              "Exit codes: 0 done, 1 error, 2 changes, 3 refused, 4 locked.\n",
               stream);
 }
 
