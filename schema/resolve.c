@@ -143,8 +143,8 @@ static void add_missing(struct loading *loading, const struct draft *dependent, 
         struct manifests *manifests = loading->manifests;
         size_t count = manifests->missing_count;
 
-        /* Room for powers of two, as in value_set(). */
-        if (count == (count > 0 ? value_capacity(count) : 0)) {
+        /* Room as for the members of a value. */
+        if (count == value_capacity(count)) {
                 struct missing_reference *more =
                         arena_array(loading->arena, value_capacity(count + 1), sizeof(*more));
 

@@ -98,21 +98,38 @@ static int compare_sources(const void *a, const void *b) {
         return strcmp(((const struct source *)a)->path, ((const struct source *)b)->path);
 }
 
-static int read_all(int descriptor, struct strbuf *bytes) {
-        char *chunk TEXT_CLEANUP = malloc(CHUNK);
-
-        if (!chunk)
+/* Room for a whole file and the byte that shows its end; a pipe says no size, and a file may grow as it is read. */
+static void make_room(struct strbuf *bytes, size_t size) {
+        if (bytes->capacity - bytes->length >= 2)
+                return;
+        bytes->capacity = bytes->capacity * 2 + size + 2;
+        bytes->data = realloc(bytes->data, bytes->capacity);
+        if (!bytes->data)
                 abort();
-        for (;;) {
-                ssize_t got = read(descriptor, chunk, CHUNK);
+}
 
+static int read_all(int descriptor, struct strbuf *bytes) {
+        struct stat status;
+        size_t size = CHUNK;
+
+        if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+            status.st_size < (off_t)FILE_SIZE_MAX)
+                size = (size_t)status.st_size;
+        for (;;) {
+                ssize_t got;
+
+                make_room(bytes, size);
+                got = read(descriptor, bytes->data + bytes->length, bytes->capacity - bytes->length - 1);
                 if (got < 0 && errno == EINTR)
                         continue;
                 if (got <= 0)
                         return (int)got;
-                strbuf_append_bytes(bytes, chunk, (size_t)got);
-                if (bytes->overflow)
+                bytes->length += (size_t)got;
+                bytes->data[bytes->length] = '\0';
+                if (bytes->length > FILE_SIZE_MAX) {
+                        bytes->overflow = true;
                         return 0;
+                }
         }
 }
 
@@ -134,7 +151,6 @@ static int open_source(const struct source *source, bool named) {
 static void read_source(struct loading *loading, struct source *source, bool named) {
         int descriptor DESCRIPTOR_CLEANUP = open_source(source, named);
 
-        source->bytes.limit = FILE_SIZE_MAX;
         if (descriptor < 0 ||
             (is_readable_kind(descriptor, named) && read_all(descriptor, &source->bytes) < 0)) {
                 whole_file_error(

@@ -10,13 +10,13 @@
 #define SMALL_MAP 16U
 
 size_t value_capacity(size_t count) {
-        size_t capacity = 1;
+        size_t step = 1;
 
-        if (count == 0)
-                return 0;
-        while (capacity < count)
-                capacity *= 2;
-        return capacity;
+        if (count <= 4)
+                return count;
+        while (step * 4 < count)
+                step *= 2;
+        return (count + step - 1) / step * step;
 }
 
 struct value *value_new_map(struct arena *arena) {

@@ -6,8 +6,9 @@
 #include "schema/value.h"
 
 /*
- * For how many members or items memory is there when `count` of them are set: the power of two from `count` on. Every
- * array of a value is allocated by this rule, so that value_set() and value_append() know when it is full.
+ * For how many members or items memory is there when `count` of them are set: a little more than `count`, in steps that
+ * grow with it. Every array of a value is allocated by this rule, so that value_set() and value_append() know when it
+ * is full.
  */
 size_t value_capacity(size_t count);
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arenas, growing texts, errors: what holds everything else's data. */
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void arena_gives_zeroed_aligned_memory(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        (void)state;
+        for (size_t size = 0; size < 5000; size += 37) {
+                unsigned char *memory = arena_alloc(arena, size);
+
+                assert_int_equal((uintptr_t)memory % 8, 0);
+                for (size_t i = 0; i < size; i++)
+                        assert_int_equal(memory[i], 0);
+                memset(memory, 0xAA, size);
+        }
+        assert_non_null(arena_alloc(arena, (size_t)8 * 1024 * 1024));
+        assert_true(arena_size(arena) >= (size_t)8 * 1024 * 1024);
+}
+
+static void cleared_arena_starts_anew(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        (void)state;
+        arena_clear(arena);
+        for (int round = 0; round < 3; round++) {
+                for (int i = 0; i < 1000; i++) {
+                        unsigned char *memory = arena_alloc(arena, 100);
+
+                        assert_int_equal(memory[0] | memory[99], 0);
+                        memset(memory, 0xAA, 100);
+                }
+                arena_clear(arena);
+                assert_true(arena_size(arena) <= (size_t)64 * 1024);
+        }
+}
+
+static void arena_texts(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        (void)state;
+        assert_null(arena_strdup(arena, NULL));
+        assert_string_equal(arena_strdup(arena, "text"), "text");
+        assert_memory_equal(arena_strndup(arena, "a\0b", 3), "a\0b", 4);
+        assert_string_equal(arena_printf(arena, "%d %s", 7, "x"), "7 x");
+}
+
+static void strbuf_keeps_its_limit(void **state) {
+        struct strbuf buffer STRBUF_CLEANUP = { .limit = 5 };
+
+        (void)state;
+        assert_string_equal(strbuf_text(&buffer), "");
+        strbuf_append(&buffer, "abc");
+        strbuf_append(&buffer, "def");
+        assert_true(buffer.overflow);
+        assert_string_equal(strbuf_text(&buffer), "abc");
+        strbuf_clear(&buffer);
+        strbuf_printf(&buffer, "%s", "abcde");
+        assert_false(buffer.overflow);
+        assert_string_equal(strbuf_text(&buffer), "abcde");
+}
+
+static void strbuf_gives_away(void **state) {
+        struct strbuf buffer = STRBUF_INIT;
+        char *text = strbuf_take(&buffer);
+
+        (void)state;
+        assert_string_equal(text, "");
+        free(text);
+        strbuf_append_bytes(&buffer, "a\0b", 3);
+        text = strbuf_take(&buffer);
+        assert_memory_equal(text, "a\0b", 4);
+        assert_null(buffer.data);
+        free(text);
+}
+
+static void errors_take_context(void **state) {
+        struct error err = { 0 };
+        char text[3000];
+
+        (void)state;
+        assert_int_equal(error_set_kind(&err, ERROR_LOCKED, "pid %d", 7), -1);
+        assert_int_equal(error_context(&err, "state in %s", "x"), -1);
+        assert_string_equal(err.message, "state in x: pid 7");
+        assert_int_equal(err.kind, ERROR_LOCKED);
+        /* An argument may be the message itself. */
+        error_set(&err, "again: %s", err.message);
+        assert_string_equal(err.message, "again: state in x: pid 7");
+        assert_int_equal(err.kind, ERROR_FAILED);
+        memset(text, 'm', sizeof(text));
+        text[sizeof(text) - 1] = '\0';
+        error_set(&err, "%s", text);
+        error_context(&err, "%s", text);
+        assert_true(strlen(err.message) < sizeof(err.message));
+        assert_true(strlen(err.message) > 1500);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(arena_gives_zeroed_aligned_memory),
+                cmocka_unit_test(cleared_arena_starts_anew),
+                cmocka_unit_test(arena_texts),
+                cmocka_unit_test(strbuf_keeps_its_limit),
+                cmocka_unit_test(strbuf_gives_away),
+                cmocka_unit_test(errors_take_context),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
