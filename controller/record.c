@@ -68,9 +68,10 @@ void record_applied(struct record_writer *writer, const struct subject *subject,
 
 void record_adopted(struct record_writer *writer, const struct subject *subject,
                     const struct value *nothing) {
-        static const uint8_t none[SHA256_SIZE];
+        uint8_t fingerprint[SHA256_SIZE];
 
-        put_record(writer, subject, subject->observed.id, nothing, none, false);
+        value_fingerprint(nothing, NULL, fingerprint);
+        put_record(writer, subject, subject->observed.id, nothing, fingerprint, false);
         put_binding(writer, subject);
 }
 

@@ -76,23 +76,18 @@ static int check_sighting(struct verify *verify, struct arena *arena, const char
         return 0;
 }
 
-static int check_binding(struct verify *verify, struct store_txn *txn, struct arena *arena, const char *key,
-                         const char *bytes, size_t length, struct error *err) {
+/* Its environment may be gone: deleted by somebody who allowed has-dependents. */
+static int check_binding(struct verify *verify, struct store_txn *txn, const char *key, const char *bytes,
+                         size_t length, struct error *err) {
         struct binding binding;
         struct slice ignored;
-        const char *environment;
-        int has_environment, has_dependent;
+        int has_dependent;
 
         if (codec_decode_binding(bytes, length, key, &binding, err) < 0)
                 return -1;
-        environment = arena_printf(arena, "Environment/%s", binding.environment);
-        has_environment = store_get(txn, STORE_RECORDED, environment, &ignored, err);
         has_dependent = store_get(txn, STORE_RECORDED, key, &ignored, err);
-        if (has_environment < 0 || has_dependent < 0)
+        if (has_dependent < 0)
                 return -1;
-        if (!has_environment)
-                problem(verify, "bindings \"%s\": it is bound to %s, of which there is no record", key,
-                        environment);
         if (!has_dependent)
                 problem(verify, "bindings \"%s\": of the dependent itself there is no record", key);
         return 0;
@@ -135,7 +130,7 @@ static int check_entry(struct verify *verify, struct store_txn *txn, struct aren
         case STORE_OBSERVED:
                 return check_sighting(verify, arena, key, bytes, length, err);
         case STORE_BINDINGS:
-                return check_binding(verify, txn, arena, key, bytes, length, err);
+                return check_binding(verify, txn, key, bytes, length, err);
         case STORE_OVERRIDES:
                 return codec_decode_override(bytes, length, key, &(struct override){ 0 }, err);
         case STORE_JOURNAL:

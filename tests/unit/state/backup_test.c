@@ -215,8 +215,6 @@ static void verify_lists_every_problem(void **place) {
         static const char *const expected[] = {
                 "recorded \"Agent/forged\": its fingerprint",
                 "recorded \"nonsense\": not an address",
-                "bindings \"Agent/forged\": it is bound to Environment/gone",
-                "bindings \"Agent/none\": it is bound to Environment/gone",
                 "bindings \"Agent/none\": of the dependent",
                 "journal \"Agent/forged\": run 7",
                 "history \"00000000000000000009\": run 9",

@@ -95,7 +95,7 @@ static void throttling_slows_down_and_passes(void **state) {
         quota_init(&bucket, 10.0);
         assert_int_equal(gap(&bucket, 0), 100);
         quota_slow_down(&bucket, 10000);
-        quota_slow_down(&bucket, 10001); /* sent at the old pace: the same event */
+        quota_slow_down(&bucket, 10001);            /* sent at the old pace: the same event */
         assert_int_equal(gap(&bucket, 10001), 142); /* 100 / 0.7 */
         for (int i = 1; i < 20; i++)
                 quota_slow_down(&bucket, 10000 + i * 1000);
