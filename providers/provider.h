@@ -62,7 +62,10 @@ enum health {
         HEALTH_FAILED   /* exists but is of no use: `health_reason` says why; mended by replace */
 };
 
-/* What exists under one name. Kept in the state between runs (but for `resolved`), secrets as keyed hashes. */
+/*
+ * What exists under one name. Kept in the state between runs (but for `resolved` and `warnings`), secrets as keyed
+ * hashes; where nothing exists but `extra` is set, that is kept too.
+ */
 struct observation {
         const char *name;
         bool exists;
@@ -77,6 +80,8 @@ struct observation {
         const struct value *extra; /* provider's own notes that the next run shall see again, or NULL */
         const struct value
                 *resolved; /* what the desired spec's names mean today (image digests, problems), or NULL */
+        const char **warnings; /* what people shall be told of it, whatever changes; not kept */
+        size_t warning_count;
 };
 
 /* A name that the manifests declare or the state recorded. */

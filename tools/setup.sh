@@ -4,8 +4,9 @@
 # Sourced from the project's root, under `set -euo pipefail`.
 
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev
-    libjansson-dev liblmdb-dev libxml2-dev libcmocka-dev libutf8proc-dev git ca-certificates)
-TEST_PACKAGES=(python3 python3-venv skopeo)
+    libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libcmocka-dev libutf8proc-dev git
+    ca-certificates)
+TEST_PACKAGES=(python3 python3-venv skopeo bubblewrap)
 LINT_PACKAGES=(clang clang-format clang-tidy)
 
 VENV=build/venv
