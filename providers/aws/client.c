@@ -65,7 +65,7 @@ static enum retry_reason judge(struct aws_client *client, const struct aws_reque
 
         if (reason == RETRY_CLOCK && !mend_clock(client, answer))
                 return RETRY_NOT;
-        if (reason == RETRY_KEYS && !credentials_chain_expired(client->chain, credentials))
+        if (reason == RETRY_KEYS && !(credentials && credentials_chain_expired(client->chain, credentials)))
                 return RETRY_NOT;
         if (reason == RETRY_THROTTLED)
                 quota_slow_down(&client->quotas[quota_kind_of(request->service, request->operation)],
@@ -90,25 +90,28 @@ static int send_signed(struct aws_client *client, const struct aws_request *requ
         return http_send(client->http, &http, answer, ret_failure, err);
 }
 
-/* One try with the keys given. */
+/* One try with the keys given; none for an unsigned call. `origin` says where they are from. */
 static int attempt_with(struct aws_client *client, const struct aws_request *request,
-                        const struct credentials *credentials, struct aws_response *response,
-                        struct outcome *ret_outcome, struct error *err) {
+                        const struct credentials *credentials, const char *origin,
+                        struct aws_response *response, struct outcome *ret_outcome, struct error *err) {
         const struct endpoint *endpoint = &client->endpoints[request->service];
-        struct sigv4_keys keys = credentials_keys(credentials);
+        struct sigv4_keys keys = { 0 };
         struct signed_request ready SIGNED_REQUEST_CLEANUP = SIGNED_REQUEST_INIT;
         struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
         struct circumstances circumstances = {
                 .request = request,
                 .endpoint = endpoint,
-                .credentials_origin = credentials_origin(credentials),
+                .credentials_origin = origin,
                 .wall_ms = signing_time(client),
         };
         enum http_failure failure;
         int result;
 
         *ret_outcome = (struct outcome){ .reason = RETRY_NOT };
-        if (request_sign(request, endpoint, &keys, circumstances.wall_ms, &ready, err) < 0)
+        if (credentials)
+                keys = credentials_keys(credentials);
+        if (request_sign(request, endpoint, credentials ? &keys : NULL, circumstances.wall_ms, &ready, err) <
+            0)
                 return -1;
         if (send_signed(client, request, endpoint, &ready, &answer, &failure, err) < 0) {
                 ret_outcome->reason = retry_reason_of(failure, 0, "");
@@ -143,23 +146,25 @@ static int attempt(struct aws_client *client, const struct aws_request *request,
         if (credentials_chain_get(client->chain, &credentials, &ret_outcome->reason, &ret_outcome->asked_ms,
                                   err) < 0)
                 return error_context(err, "%s %s", aws_service_name(request->service), request->operation);
-        return attempt_with(client, request, credentials, response, ret_outcome, err);
+        return attempt_with(client, request, credentials, credentials_origin(credentials), response,
+                            ret_outcome, err);
 }
 
 /* For roles: one try, with keys that are not the client's own. */
-int client_assume_role(struct credentials_caller *caller, const struct credentials *signer, const char *form,
-                       struct strbuf *ret_answer, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
-                       struct error *err) {
+int client_sts(struct credentials_caller *caller, const char *operation, const struct credentials *signer,
+               const char *origin, const char *form, struct strbuf *ret_answer, enum retry_reason *ret_reason,
+               int64_t *ret_asked_ms, struct error *err) {
         struct aws_client *client = (struct aws_client *)caller;
         struct aws_request request = {
                 .service = AWS_STS,
-                .operation = "AssumeRole",
+                .operation = operation,
                 .body = form,
                 .body_length = strlen(form),
         };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct outcome outcome;
-        int result = attempt_with(client, &request, signer, &response, &outcome, err);
+        int result = attempt_with(client, &request, signer, signer ? credentials_origin(signer) : origin,
+                                  &response, &outcome, err);
 
         *ret_reason = outcome.reason;
         *ret_asked_ms = outcome.asked_ms;

@@ -32,7 +32,18 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-enum aws_service { AWS_LAMBDA, AWS_ECR, AWS_S3, AWS_IAM, AWS_STS, AWS_LOGS, AWS_TAGGING, AWS_SERVICE_COUNT };
+enum aws_service {
+        AWS_LAMBDA,
+        AWS_ECR,
+        AWS_S3,
+        AWS_IAM,
+        AWS_STS,
+        AWS_LOGS,
+        AWS_TAGGING,
+        AWS_SSO,      /* this and the next for credentials only, unsigned: credentials_sso.c */
+        AWS_SSO_OIDC,
+        AWS_SERVICE_COUNT
+};
 
 struct aws_client;
 

@@ -40,11 +40,14 @@ static const char *stack_text(const struct value *stack_aws, const char *name) {
 }
 
 static void choose_profile(struct aws_client *client, const struct value *stack_aws) {
-        static const char *const variables[] = { "AWS_PROFILE", "AWS_DEFAULT_PROFILE" };
+        /* In botocore's order. */
+        static const char *const variables[] = { "AWS_DEFAULT_PROFILE", "AWS_PROFILE" };
         const char *name = stack_text(stack_aws, "profile");
 
-        if (name)
+        if (name) {
                 client->profile_named_by = "the Stack's aws.profile";
+                client->profile_in_stack = true;
+        }
         for (size_t i = 0; !name && i < sizeof(variables) / sizeof(variables[0]); i++) {
                 if ((name = environment(variables[i])))
                         client->profile_named_by = variables[i];
@@ -121,14 +124,16 @@ static void open_credentials(struct aws_client *client) {
         struct credentials_settings settings = {
                 .profiles = client->profiles,
                 .profile = client->profile,
-                .profile_named = client->profile_named_by != NULL,
                 .profile_named_by = client->profile_named_by,
+                .no_environment = client->profile_in_stack,
+                .session_profile = client->profile,
                 .assume_role = client->assume_role,
                 .clock = client->clock,
+                .http = client->http,
                 .caller = &client->caller,
         };
 
-        client->caller.assume_role = client_assume_role;
+        client->caller.sts = client_sts;
         client->chain = credentials_chain_new(&settings);
 }
 

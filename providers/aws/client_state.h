@@ -15,12 +15,13 @@
 #include <stdatomic.h>
 
 struct aws_client {
-        struct credentials_caller caller; /* first: see client_assume_role() */
+        struct credentials_caller caller; /* first: see client_sts() */
         const struct clock *clock;
         double (*random)(void);
         struct profiles *profiles;
         char *profile;
         const char *profile_named_by; /* NULL where none was named */
+        bool profile_in_stack;
         char *region;
         const struct partition *partition;
         char *assume_role;
@@ -38,8 +39,8 @@ struct aws_client {
 };
 
 /* The credentials' way back to the client; `caller` is the client's first member. */
-int client_assume_role(struct credentials_caller *caller, const struct credentials *signer, const char *form,
-                       struct strbuf *ret_answer, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
-                       struct error *err);
+int client_sts(struct credentials_caller *caller, const char *operation, const struct credentials *signer,
+               const char *origin, const char *form, struct strbuf *ret_answer, enum retry_reason *ret_reason,
+               int64_t *ret_asked_ms, struct error *err);
 
 #endif

@@ -3,13 +3,21 @@
  * Keys to sign with, and where they come from.
  *
  * A source is one place to look (credentials_*.c), behind a table of two functions. The chain takes the first source
- * that is configured, in the SDKs' order, and stays with it:
+ * that is configured, in botocore's order, and stays with it:
  *
- *     environment variables    unless a profile was named (the Stack's aws.profile, AWS_PROFILE)
- *     the profile              role_arn with source_profile or credential_source, else its keys
+ *     environment variables        unless the Stack's aws.profile names a profile
+ *     the profile's role_arn       with source_profile or credential_source
+ *     web identity                 by variables (unless as above) or by the profile
+ *     the profile's SSO settings   a token that `aws sso login` has left
+ *     the profile's keys           in the credentials file
+ *     the profile's process        credential_process
+ *     the profile's keys           in the config file
+ *     the container's server       AWS_CONTAINER_CREDENTIALS_*
+ *     the instance's metadata      IMDSv2
  *
  * and puts the Stack's assumeRole on top. Keys with an end are fetched again before it comes: from 15 minutes before
- * by whoever passes first, while the others go on with the old ones; from 10 minutes before everybody waits for it.
+ * by whoever passes first, while the others go on with the old ones; from 10 minutes before everybody waits for it, but
+ * keys that were fetched within the last minute are used as they are: some live no longer than that.
  *
  * Keys live in pages of their own that no core dump contains, and are overwritten when the last user lets go.
  */
@@ -19,6 +27,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "providers/aws/http.h"
 #include "providers/aws/profiles.h"
 #include "providers/aws/retry.h"
 #include "providers/aws/sigv4.h"
@@ -44,8 +53,8 @@ int64_t credentials_expire_ms(const struct credentials *credentials);
 struct credentials_source;
 struct credentials_source_ops {
         /*
-         * A new reference; called by one thread at a time. May make one call, no more: where that is worth another
-         * try, *ret_reason and *ret_asked_ms say so (they are RETRY_NOT and 0 before), and the caller waits and calls.
+         * A new reference; called by one thread at a time. Makes one try, no more: where another is worth it,
+         * *ret_reason and *ret_asked_ms say so (they are RETRY_NOT and 0 before), and the caller waits and calls.
          */
         int (*fetch)(struct credentials_source *source, struct credentials **ret,
                      enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err);
@@ -56,26 +65,33 @@ struct credentials_source { /* the first member of each source's own struct */
 };
 void credentials_source_free(struct credentials_source *source); /* NULL is fine */
 
-/* What sources need to know, borrowed for their life. */
+/* What sources need to know, borrowed for the client's life: sources keep a copy of it. */
 struct credentials_settings {
         const struct profiles *profiles;
-        const char *profile; /* the one in force: "default" where none was named */
-        bool profile_named;  /* by the Stack or AWS_PROFILE */
-        const char *profile_named_by;
-        const char *assume_role; /* the Stack's aws.assumeRole, or NULL */
+        const char *profile;          /* whose credentials are looked for: "default" where none was named */
+        const char *profile_named_by; /* "AWS_PROFILE"; NULL where none was named */
+        bool no_environment; /* variables hold no keys for this profile: it was named by the Stack, or by a role */
+        const char
+                *session_profile; /* whose endpoints and regions count; `profile` but for a role's source */
+        const char *assume_role;  /* the Stack's aws.assumeRole, or NULL */
         const struct clock *clock;
-        /* One try of an STS call signed with `signer`, for sources that assume a role: the client's, see client.c. */
-        struct credentials_caller *caller;
+        struct http_pool *http; /* for sources that are asked by HTTP */
+        struct credentials_caller
+                *caller; /* for sources that are asked through STS: the client's, see client.c */
 };
 
 /*
  * Constructors: 1 and *ret where the source is configured, 0 where it is not and `tried` says what was looked at, -1
- * where it is configured wrongly.
+ * where it is configured wrongly. Only that of the instance's metadata makes calls: there is no other way to tell.
  */
-int credentials_environment(const struct credentials_settings *settings, struct credentials_source **ret,
-                            struct strbuf *tried, struct error *err) MUST_USE;
-int credentials_profile(const struct credentials_settings *settings, struct credentials_source **ret,
-                        struct strbuf *tried, struct error *err) MUST_USE;
+typedef int credentials_constructor(const struct credentials_settings *settings,
+                                    struct credentials_source **ret, struct strbuf *tried, struct error *err);
+credentials_constructor credentials_environment, credentials_role, credentials_web_identity, credentials_sso,
+        credentials_file_keys, credentials_login, credentials_process, credentials_config_keys,
+        credentials_container, credentials_instance;
+
+/* The same for all that belongs to settings->profile but its role: where a role's source_profile leads. */
+credentials_constructor credentials_of_profile;
 
 struct role {
         const char *arn;
@@ -97,11 +113,12 @@ int credentials_chain_get(struct credentials_chain *chain, struct credentials **
 /* These were refused as expired: forgets them if they are still the current ones. True where others may be had. */
 bool credentials_chain_expired(struct credentials_chain *chain, const struct credentials *refused);
 
-/* The seam back to the client: one try of AssumeRole. `form` as for the query protocol. */
+/* The seam back to the client: one try of an STS call. */
 struct credentials_caller {
-        int (*assume_role)(struct credentials_caller *caller, const struct credentials *signer,
-                           const char *form, struct strbuf *ret_answer, enum retry_reason *ret_reason,
-                           int64_t *ret_asked_ms, struct error *err);
+        /* Signed with `signer`; NULL for unsigned, and `origin` then says whose call it is. `form`: the query protocol's. */
+        int (*sts)(struct credentials_caller *caller, const char *operation, const struct credentials *signer,
+                   const char *origin, const char *form, struct strbuf *ret_answer,
+                   enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err);
 };
 
 #endif

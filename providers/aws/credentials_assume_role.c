@@ -8,14 +8,12 @@
  */
 #include "providers/aws/credentials.h"
 
-#include "base/arena.h"
 #include "providers/aws/client.h"
-#include "providers/aws/xml.h"
+#include "providers/aws/credentials_answer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct role_source {
@@ -30,51 +28,6 @@ struct role_source {
         char *external_id;
         int64_t duration_s;
 };
-
-/* "2026-01-31T12:00:00Z" (or with fractions) to ms; -1 where it is none. */
-static int64_t time_of(const char *text) {
-        struct tm parts = { 0 };
-        const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) : NULL;
-
-        if (!end || (*end != 'Z' && *end != '.'))
-                return -1;
-        return (int64_t)timegm(&parts) * 1000;
-}
-
-static void wipe(const char *text) {
-        if (text)
-                explicit_bzero((char *)(uintptr_t)text, strlen(text)); /* our arena's, so writable */
-}
-
-static int read_answer(const struct role_source *self, const struct strbuf *answer, struct credentials **ret,
-                       struct error *err) {
-        struct xml_document *document XML_CLEANUP = NULL;
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
-        const struct xml_node *keys;
-        const char *access_key, *secret_key, *token;
-        int64_t expires_ms;
-        int result = 0;
-
-        if (xml_parse(strbuf_text(answer), answer->length, "the answer to sts AssumeRole", &document, err) <
-            0)
-                return -1;
-        keys = xml_child(xml_child(xml_root(document), "AssumeRoleResult"), "Credentials");
-        access_key = xml_text(keys, "AccessKeyId", arena);
-        secret_key = xml_text(keys, "SecretAccessKey", arena);
-        token = xml_text(keys, "SessionToken", arena);
-        expires_ms = time_of(xml_text(keys, "Expiration", arena));
-        strbuf_printf(&origin, "the role %s", self->arn);
-        if (access_key && secret_key && token && expires_ms > 0)
-                *ret = credentials_new(access_key, secret_key, token, expires_ms, strbuf_text(&origin));
-        else
-                result = error_set(err, "the answer to sts AssumeRole for %s holds no complete credentials",
-                                   self->arn);
-        wipe(access_key);
-        wipe(secret_key);
-        wipe(token);
-        return result;
-}
 
 static void make_form(const struct role_source *self, struct strbuf *form) {
         aws_form_add(form, "RoleArn", self->arn);
@@ -102,6 +55,14 @@ static int need_base(struct role_source *self, enum retry_reason *ret_reason, in
         return self->base->ops->fetch(self->base, &self->base_keys, ret_reason, ret_asked_ms, err);
 }
 
+/* Refused as expired, though their time has not come: others may be had. */
+static void drop_base(struct role_source *self, enum retry_reason reason) {
+        if (reason != RETRY_KEYS)
+                return;
+        credentials_unref(self->base_keys);
+        self->base_keys = NULL;
+}
+
 static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
                  int64_t *ret_asked_ms, struct error *err) {
         struct role_source *self = (struct role_source *)source;
@@ -112,12 +73,14 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         if (need_base(self, ret_reason, ret_asked_ms, err) < 0)
                 return -1;
         make_form(self, &form);
-        result = self->caller->assume_role(self->caller, self->base_keys, strbuf_text(&form), &answer,
-                                           ret_reason, ret_asked_ms, err);
-        if (result == 0)
-                result = read_answer(self, &answer, ret, err);
-        else
+        result = self->caller->sts(self->caller, "AssumeRole", self->base_keys, NULL, strbuf_text(&form),
+                                   &answer, ret_reason, ret_asked_ms, err);
+        if (result == 0) {
+                result = answer_read_sts(&answer, "AssumeRole", self->arn, ret, err);
+        } else {
                 error_context(err, "cannot assume the role %s", self->arn);
+                drop_base(self, *ret_reason);
+        }
         strbuf_wipe(&answer);
         return result;
 }

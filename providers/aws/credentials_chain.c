@@ -2,12 +2,15 @@
 /* The order of sources, and the keys in use with their refreshing. */
 #include "providers/aws/credentials.h"
 
+#include "base/log.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ADVISORY_MS (15 * 60 * 1000)
 #define MANDATORY_MS (10 * 60 * 1000)
+#define JUST_FETCHED_MS (60 * 1000)
 
 struct credentials_chain {
         struct credentials_settings settings;
@@ -15,19 +18,21 @@ struct credentials_chain {
         pthread_mutex_t lock;              /* of `current` and `failed_ms` */
         struct credentials_source *source; /* found at the first need; under `fetching` */
         struct credentials *current;
-        int64_t failed_ms; /* monotonic: an advisory refresh failed, so that not every call tries */
+        int64_t failed_ms;  /* monotonic: an advisory refresh failed, so that not every call tries */
+        int64_t fetched_ms; /* monotonic: `current` came then */
 };
-
-typedef int source_constructor(const struct credentials_settings *settings, struct credentials_source **ret,
-                               struct strbuf *tried, struct error *err);
 
 /* In order. What a later source needs is one more file and one more row. */
 static const struct {
-        source_constructor *construct;
-        bool with_named_profile; /* still looked at where a profile was named */
+        credentials_constructor *construct;
+        bool environment; /* variables with keys: set aside where the Stack names a profile */
+        bool own;         /* the profile's own: what a role's source_profile is asked for */
 } sources[] = {
-        { credentials_environment, false },
-        { credentials_profile, true },
+        { credentials_environment, true, false },  { credentials_role, false, false },
+        { credentials_web_identity, false, true }, { credentials_sso, false, true },
+        { credentials_file_keys, false, true },    { credentials_login, false, true },
+        { credentials_process, false, true },      { credentials_config_keys, false, true },
+        { credentials_container, false, false },   { credentials_instance, false, false },
 };
 
 struct credentials_chain *credentials_chain_new(const struct credentials_settings *settings) {
@@ -50,27 +55,52 @@ void credentials_chain_free(struct credentials_chain *chain) {
         free(chain);
 }
 
+/* As constructors do. */
+static int walk(const struct credentials_settings *settings, bool own_only, struct credentials_source **ret,
+                struct strbuf *tried, struct error *err) {
+        for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+                struct strbuf looked STRBUF_CLEANUP = STRBUF_INIT;
+                int found;
+
+                if ((own_only && !sources[i].own) || (settings->no_environment && sources[i].environment))
+                        continue;
+                found = sources[i].construct(settings, ret, &looked, err);
+                if (found != 0)
+                        return found;
+                if (looked.length)
+                        strbuf_printf(tried, "%s%s", tried->length ? "; " : "", strbuf_text(&looked));
+        }
+        return 0;
+}
+
+int credentials_of_profile(const struct credentials_settings *settings, struct credentials_source **ret,
+                           struct strbuf *tried, struct error *err) {
+        return walk(settings, true, ret, tried, err);
+}
+
 /* NULL on failure. */
 static struct credentials_source *find_source(const struct credentials_settings *settings,
                                               struct error *err) {
         struct strbuf tried STRBUF_CLEANUP = STRBUF_INIT;
+        struct credentials_source *source = NULL;
+        const struct profiles *profiles = settings->profiles;
+        int found;
 
-        for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-                struct credentials_source *source = NULL;
-
-                if (settings->profile_named && !sources[i].with_named_profile)
-                        continue;
-                if (tried.length)
-                        strbuf_append(&tried, "; ");
-                if (sources[i].construct(settings, &source, &tried, err) != 0)
-                        return source; /* NULL where it is configured wrongly */
+        /* Whatever the variables hold: whoever names a profile that does not exist has mistyped it. */
+        if (settings->profile_named_by && !profiles_has(profiles, settings->profile)) {
+                error_set(err, "the profile %s, named by %s, is in neither %s nor %s", settings->profile,
+                          settings->profile_named_by, profiles_config_path(profiles),
+                          profiles_credentials_path(profiles));
+                return NULL;
         }
-        error_set(
-                err,
-                "no AWS credentials found. Looked at: %s. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a "
-                "profile by AWS_PROFILE or the Stack's aws.profile",
-                strbuf_text(&tried));
-        return NULL;
+        found = walk(settings, false, &source, &tried, err);
+        if (found == 0)
+                error_set(
+                        err,
+                        "no AWS credentials found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile "
+                        "by AWS_PROFILE or the Stack's aws.profile. Looked at: %s",
+                        strbuf_text(&tried));
+        return found > 0 ? source : NULL;
 }
 
 static struct credentials_source *open_source(const struct credentials_settings *settings,
@@ -97,6 +127,9 @@ static enum freshness look_at(const struct credentials_chain *chain, const struc
         if (expires_ms == 0)
                 return FRESH;
         left_ms = expires_ms - clock->wall_ms(clock);
+        /* Some sources give keys that live for minutes only: not one fetch a call. */
+        if (left_ms > 0 && clock->monotonic_ms(clock) - chain->fetched_ms < JUST_FETCHED_MS)
+                return FRESH;
         if (left_ms <= MANDATORY_MS)
                 return STALE;
         return left_ms <= ADVISORY_MS ? STALE_SOON : FRESH;
@@ -135,8 +168,10 @@ static int fetch(struct credentials_chain *chain, struct credentials **ret, enum
         old = chain->current;
         chain->current = credentials_ref(fetched);
         chain->failed_ms = 0;
+        chain->fetched_ms = clock->monotonic_ms(clock);
         pthread_mutex_unlock(&chain->lock);
         credentials_unref(old);
+        log_debug("aws: credentials of %s", credentials_origin(fetched));
         *ret = fetched;
         return 0;
 }

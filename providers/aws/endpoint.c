@@ -167,7 +167,8 @@ static char *copy(const char *text) {
 
 /* In GovCloud some plain hosts are the FIPS ones, as botocore's rules say. */
 static bool plain_host_is_fips(const struct partition *partition, enum aws_service service, bool dual) {
-        return partition == &partition_gov && !dual && (service == AWS_STS || service == AWS_LOGS);
+        return partition == &partition_gov && !dual &&
+               (service == AWS_STS || service == AWS_LOGS || service == AWS_SSO || service == AWS_SSO_OIDC);
 }
 
 static int resolve_by_region(const struct endpoint_settings *settings, enum aws_service service,

@@ -219,7 +219,7 @@ static void set_options(const struct http_pool *pool, CURL *easy, const struct h
         SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
         if (pool->ca_bundle)
                 SET(easy, CURLOPT_CAINFO, pool->ca_bundle);
-        if (loopback)
+        if (loopback || request->direct)
                 SET(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
         SET(easy, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
         SET(easy, CURLOPT_NOPROGRESS, 0L);
@@ -395,7 +395,7 @@ void http_url_release(struct http_url *url) {
         *url = (struct http_url){ 0 };
 }
 
-static const char *url_problem(CURLU *url, const struct http_url *parsed) {
+static const char *url_problem(CURLU *url, const struct http_url *parsed, bool whole) {
         static const struct {
                 CURLUPart part;
                 const char *problem;
@@ -408,7 +408,7 @@ static const char *url_problem(CURLU *url, const struct http_url *parsed) {
 
         if (strcmp(parsed->scheme, "http") != 0 && strcmp(parsed->scheme, "https") != 0)
                 return "it must begin with http:// or https://";
-        for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); i++) {
+        for (size_t i = 0; i < (whole ? 2 : sizeof(unwanted) / sizeof(unwanted[0])); i++) {
                 char *value = url_part(url, unwanted[i].part, 0);
                 bool there = *value != '\0';
 
@@ -419,7 +419,9 @@ static const char *url_problem(CURLU *url, const struct http_url *parsed) {
         return NULL;
 }
 
-int http_url_parse(const char *text, const char *what, struct http_url *ret, struct error *err) {
+/* `whole`: with what may follow the path. */
+static int parse_url(const char *text, const char *what, bool whole, struct http_url *ret,
+                     struct error *err) {
         struct http_url parsed = { 0 };
         CURLU *url = curl_url();
         const char *problem = NULL;
@@ -437,7 +439,7 @@ int http_url_parse(const char *text, const char *what, struct http_url *ret, str
                         *at = (char)tolower((unsigned char)*at);
                 for (size_t end = strlen(parsed.path); end > 0 && parsed.path[end - 1] == '/'; end--)
                         parsed.path[end - 1] = '\0';
-                problem = url_problem(url, &parsed);
+                problem = url_problem(url, &parsed, whole);
         } else {
                 problem =
                         code == CURLUE_BAD_SCHEME || code == CURLUE_UNSUPPORTED_SCHEME || !strstr(text, "://")
@@ -451,6 +453,14 @@ int http_url_parse(const char *text, const char *what, struct http_url *ret, str
         }
         *ret = parsed;
         return 0;
+}
+
+int http_url_parse(const char *text, const char *what, struct http_url *ret, struct error *err) {
+        return parse_url(text, what, false, ret, err);
+}
+
+int http_url_split(const char *text, const char *what, struct http_url *ret, struct error *err) {
+        return parse_url(text, what, true, ret, err);
 }
 
 bool http_is_loopback(const char *host) {

@@ -46,6 +46,7 @@ struct http_request {
         size_t answer_limit; /* bytes, > 0 */
         int64_t timeout_ms;  /* for the whole request; 0 for 60 s */
         bool allow_plain;    /* http:// to any host: somebody configured it. Without it to loopback only */
+        bool direct;         /* never by a proxy, whatever the environment says */
 };
 
 struct http_response {
@@ -83,6 +84,9 @@ void http_url_release(struct http_url *url);
 
 /* For endpoints: http or https, a host, no user, query or fragment. `what` names the setting in errors. */
 int http_url_parse(const char *text, const char *what, struct http_url *ret, struct error *err) MUST_USE;
+
+/* The same for any URL of http or https without a user: path and query are not looked at, and `path` is without the query. */
+int http_url_split(const char *text, const char *what, struct http_url *ret, struct error *err) MUST_USE;
 
 /* localhost, *.localhost, 127.0.0.0/8, ::1 (with or without brackets). */
 bool http_is_loopback(const char *host);

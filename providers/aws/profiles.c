@@ -27,19 +27,22 @@ static void append_home(struct strbuf *path) {
         strbuf_append(path, home ? home : "");
 }
 
-/* The variable's path with a leading "~" expanded, or the usual one. */
-static char *find_path(const char *variable, const char *usual) {
-        const char *given = getenv(variable);
+char *profiles_expand(const char *given) {
         struct strbuf path = STRBUF_INIT;
 
-        if (!given || !*given)
-                given = usual;
         if (given[0] == '~' && (given[1] == '/' || given[1] == '\0')) {
                 append_home(&path);
                 given++;
         }
         strbuf_append(&path, given);
         return strbuf_take(&path);
+}
+
+/* The variable's path, or the usual one. */
+static char *find_path(const char *variable, const char *usual) {
+        const char *given = getenv(variable);
+
+        return profiles_expand(given && *given ? given : usual);
 }
 
 static int read_if_there(const char *path, struct config_file **ret, struct error *err) {
@@ -136,6 +139,21 @@ const char *profiles_get(const struct profiles *profiles, const char *profile, c
                 config_file_get(profiles->credentials, credentials_section(profiles, profile), key);
 
         return value ? value : config_file_get(profiles->config, config_section(profiles, profile), key);
+}
+
+const char *profiles_get_from(const struct profiles *profiles, bool credentials_file, const char *profile,
+                              const char *key) {
+        return credentials_file
+                       ? config_file_get(profiles->credentials, credentials_section(profiles, profile), key)
+                       : config_file_get(profiles->config, config_section(profiles, profile), key);
+}
+
+bool profiles_has_sso_session(const struct profiles *profiles, const char *name) {
+        return find_titled(profiles->config, "sso-session", name) != NULL;
+}
+
+const char *profiles_sso_session(const struct profiles *profiles, const char *name, const char *key) {
+        return config_file_get(profiles->config, find_titled(profiles->config, "sso-session", name), key);
 }
 
 static bool take_nested(const char *block, const char *inner, struct strbuf *ret) {

@@ -170,6 +170,8 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
         add_md5(request, ret);
         if (add_callers_headers(request, ret, err) < 0)
                 return -1;
+        if (!keys)
+                return 0;
         for (size_t i = 0; i < ret->header_count; i++)
                 to_sign[i] = (struct sigv4_header){ ret->headers[i].name, ret->headers[i].value };
 

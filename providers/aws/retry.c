@@ -30,7 +30,7 @@ static const char *const throttling_codes[] = {
  * tried again, but not for long.
  */
 static const char *const transient_codes[] = { "RequestTimeout", "RequestTimeoutException",
-                                               "LimitExceededException" };
+                                               "LimitExceededException", "IDPCommunicationError" };
 static const char *const clock_codes[] = {
         "InvalidSignature",   "InvalidSignatureException", "SignatureDoesNotMatch",
         "AuthFailure",        "RequestTimeTooSkewed",      "RequestExpired",

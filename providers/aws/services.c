@@ -64,6 +64,23 @@ static const struct service services[AWS_SERVICE_COUNT] = {
                           .host = "tagging%f.%r.%s",
                           .host_dual = "tagging%f.%r.%d",
                           .protocol = PROTOCOL_JSON },
+        /* These two are asked for credentials only, unsigned: credentials_sso.c. */
+        [AWS_SSO] = { .name = "sso",
+                      .signing_name = "awsssoportal",
+                      .action = "sso",
+                      .variable = "SSO",
+                      .setting = "sso",
+                      .host = "portal.sso%f.%r.%s",
+                      .host_dual = "portal.sso%f.%r.%d",
+                      .protocol = PROTOCOL_REST_JSON },
+        [AWS_SSO_OIDC] = { .name = "sso-oidc",
+                           .signing_name = "sso-oauth",
+                           .action = "sso-oauth",
+                           .variable = "SSO_OIDC",
+                           .setting = "sso_oidc",
+                           .host = "oidc%f.%r.%s",
+                           .host_dual = "oidc%f.%r.%d",
+                           .protocol = PROTOCOL_REST_JSON },
 };
 
 const struct service *service_facts(enum aws_service service) {

@@ -46,6 +46,7 @@ class Caller:
             "HOME": str(folder),
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_ACCESS_KEY_ID": TEST_ACCESS_KEY,
             "AWS_SECRET_ACCESS_KEY": TEST_SECRET,
         }

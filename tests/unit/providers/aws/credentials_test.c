@@ -41,78 +41,81 @@ static const char *sts_expiration;
 static char signers[512]; /* access keys that signed, in order */
 static char last_form[1024];
 
-static int fake_assume_role(struct credentials_caller *caller, const struct credentials *signer,
-                            const char *form, struct strbuf *ret_answer, enum retry_reason *ret_reason,
-                            int64_t *ret_asked_ms, struct error *err) {
+static int fake_call(struct credentials_caller *caller, const char *operation,
+                     const struct credentials *signer, const char *origin, const char *form,
+                     struct strbuf *ret_answer, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
+                     struct error *err) {
         int call = atomic_fetch_add(&calls, 1) + 1;
         size_t used = strlen(signers);
 
         (void)caller;
-        snprintf(signers + used, sizeof(signers) - used, "%s ", credentials_keys(signer).access_key);
+        if (!signer)
+                assert_non_null(origin);
+        snprintf(signers + used, sizeof(signers) - used, "%s ",
+                 signer ? credentials_keys(signer).access_key : "unsigned");
         snprintf(last_form, sizeof(last_form), "%s", form);
         if (sts_fails) {
                 *ret_reason = RETRY_TRANSIENT;
                 *ret_asked_ms = 7;
                 return error_set(err, "sts is down");
         }
-        strbuf_printf(
-                ret_answer,
-                "<AssumeRoleResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleResult>"
-                "<Credentials><AccessKeyId>ROLE%d</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
-                "<SessionToken>t</SessionToken><Expiration>%s</Expiration></Credentials>"
-                "</AssumeRoleResult></AssumeRoleResponse>",
-                call, sts_expiration);
+        strbuf_printf(ret_answer,
+                      "<%sResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><%sResult>"
+                      "<Credentials><AccessKeyId>ROLE%d</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
+                      "<SessionToken>t</SessionToken><Expiration>%s</Expiration></Credentials>"
+                      "</%sResult></%sResponse>",
+                      operation, operation, call, sts_expiration, operation, operation);
         return 0;
 }
 
-static struct credentials_caller fake_sts = { fake_assume_role };
+static struct credentials_caller fake_sts = { fake_call };
 
 /* --- the files --- */
 
 static char config_path[] = "/tmp/berth-config-XXXXXX", keys_path[] = "/tmp/berth-keys-XXXXXX";
 
+/* clang-format off */
 #define ROLE(name) "role_arn = arn:aws:iam::123456789012:role/" name "\n"
+#define KEYS(name) "aws_access_key_id = " name "\naws_secret_access_key = s\n"
 
 static const char config[] =
-        "[profile config-keys]\naws_access_key_id = CONFIG\naws_secret_access_key = s\n"
-        "[profile both]\naws_access_key_id = CONFIG\naws_secret_access_key = s\n"
-        "[profile role]\n" ROLE(
-                "one") "source_profile = keys\nexternal_id = e/1\nrole_session_name = me\n"
-                       "duration_seconds = 900\n"
-                       "[profile chained]\n" ROLE(
-                               "two") "source_profile = role\n"
-                                      "[profile self]\n" ROLE(
-                                              "self") "source_profile = self\naws_access_key_id = SELF\naws_secret_access_key = s\n"
-                                                      "[profile loop-a]\n" ROLE(
-                                                              "a") "source_profile = loop-b\n"
-                                                                   "[profile loop-b]\n" ROLE(
-                                                                           "b") "source_profile = loop-a\n"
-                                                                                "[profile loop-self]\n" ROLE(
-                                                                                        "b") "source_profile = loop-self\n"
-                                                                                             "[profile lost]\n" ROLE(
-                                                                                                     "a") "source_profile = nowhere\n"
-                                                                                                          "[profile neither]\n" ROLE("a") "[profile two-sources]\n" ROLE(
-                                                                                                                  "a") "source_profile = keys\ncredential_source = Environment\n"
-                                                                                                                       "[profile from-environment]\n" ROLE(
-                                                                                                                               "env") "credential_source = Environment\n"
-                                                                                                                                      "[profile from-metadata]\n" ROLE(
-                                                                                                                                              "a") "credential_source = Ec2InstanceMetadata\n"
-                                                                                                                                                   "[profile mfa]\n" ROLE(
-                                                                                                                                                           "a") "source_profile = keys\nmfa_serial = arn:aws:iam::1:mfa/me\n"
-                                                                                                                                                                "[profile duration]\n" ROLE(
-                                                                                                                                                                        "a") "source_profile = keys\nduration_seconds = 60\n"
-                                                                                                                                                                             "[profile sso]\nsso_session = corp\n"
-                                                                                                                                                                             "[profile process]\ncredential_process = /bin/true\n"
-                                                                                                                                                                             "[profile empty]\nregion = eu-west-1\n"
-                                                                                                                                                                             "[profile half]\naws_access_key_id = HALF\n"
-                                                                                                                                                                             "[profile source-half]\n" ROLE(
-                                                                                                                                                                                     "a") "source_profile = half\n"
-                                                                                                                                                                                          "[profile source-empty]\n" ROLE(
-                                                                                                                                                                                                  "a") "source_profile = empty\n"
-                                                                                                                                                                                                       "[profile \"a name\"]\naws_access_key_id = QUOTED\naws_secret_access_key = s\n";
+        "[profile config-keys]\n" KEYS("CONFIG")
+        "[profile both]\n" KEYS("CONFIG")
+        "[profile role]\n" ROLE("one") "source_profile = keys\nexternal_id = e/1\nrole_session_name = me\nduration_seconds = 900\n"
+        "[profile chained]\n" ROLE("two") "source_profile = role\n"
+        "[profile self]\n" ROLE("self") "source_profile = self\n" KEYS("SELF")
+        "[profile loop-a]\n" ROLE("a") "source_profile = loop-b\n"
+        "[profile loop-b]\n" ROLE("b") "source_profile = loop-a\n"
+        "[profile loop-self]\n" ROLE("b") "source_profile = loop-self\n"
+        "[profile lost]\n" ROLE("a") "source_profile = nowhere\n"
+        "[profile neither]\n" ROLE("a")
+        "[profile two-sources]\n" ROLE("a") "source_profile = keys\ncredential_source = Environment\n"
+        "[profile from-environment]\n" ROLE("env") "credential_source = Environment\n"
+        "[profile from-metadata]\n" ROLE("a") "credential_source = Ec2InstanceMetadata\n"
+        "[profile from-container]\n" ROLE("a") "credential_source = EcsContainer\n"
+        "[profile from-somewhere]\n" ROLE("a") "credential_source = environment\n"
+        "[profile mfa]\n" ROLE("a") "source_profile = keys\nmfa_serial = arn:aws:iam::1:mfa/me\n"
+        "[profile duration]\n" ROLE("a") "source_profile = keys\nduration_seconds = 60\n"
+        "[profile web]\n" ROLE("web") "web_identity_token_file = /dev/null\n"
+        "[profile on-process]\n" ROLE("on-process") "source_profile = process\n"
+        "[profile sso-lost]\nsso_session = corp\nsso_role_name = r\nsso_account_id = 1\n"
+        "[profile sso-half]\nsso_start_url = https://x\nsso_role_name = r\nsso_account_id = 1\n"
+        "[profile sso-differs]\nsso_session = s\nsso_role_name = r\nsso_account_id = 1\nsso_region = eu-west-1\n"
+        "[sso-session s]\nsso_start_url = https://x\nsso_region = us-east-1\n"
+        "[profile process]\ncredential_process = /bin/echo '{\"Version\": 1, \"AccessKeyId\": \"PROCESS\", \"SecretAccessKey\": \"s\"}'\n"
+        "[profile login]\nlogin_session = arn:aws:iam::1:user/me\n"
+        "[profile empty]\nregion = eu-west-1\n"
+        "[profile half]\naws_access_key_id = HALF\n"
+        "[profile hollow]\naws_access_key_id =\naws_secret_access_key = s\n"
+        "[profile split]\naws_secret_access_key = s\n"
+        "[profile source-half]\n" ROLE("a") "source_profile = half\n"
+        "[profile source-empty]\n" ROLE("a") "source_profile = empty\n"
+        "[profile \"a name\"]\n" KEYS("QUOTED");
+/* clang-format on */
 static const char keys[] =
         "[keys]\naws_access_key_id = KEYS\naws_secret_access_key = s\naws_session_token = tok\n"
-        "[both]\naws_access_key_id = FILE\naws_secret_access_key = s\n";
+        "[both]\naws_access_key_id = FILE\naws_secret_access_key = s\n"
+        "[split]\naws_access_key_id = SPLIT\n";
 
 static int write_file(char *path, const char *text) {
         int descriptor = mkstemp(path);
@@ -141,9 +144,12 @@ static int begin(void **state) {
         (void)state;
         setenv("AWS_CONFIG_FILE", config_path, 1);
         setenv("AWS_SHARED_CREDENTIALS_FILE", keys_path, 1);
+        setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
         unsetenv("AWS_ACCESS_KEY_ID");
         unsetenv("AWS_SECRET_ACCESS_KEY");
         unsetenv("AWS_SESSION_TOKEN");
+        unsetenv("AWS_CREDENTIAL_EXPIRATION");
+        unsetenv("AWS_WEB_IDENTITY_TOKEN_FILE");
         atomic_store(&now_ms, START_MS);
         atomic_store(&calls, 0);
         sts_fails = false;
@@ -157,13 +163,16 @@ static void set_environment_keys(void) {
         setenv("AWS_SECRET_ACCESS_KEY", "s", 1);
 }
 
+static bool by_stack; /* the profile is named by the Stack, not by a variable */
+
 static struct fixture open_chain(const char *profile, const char *assume_role) {
         struct fixture fixture = { 0 };
         struct error err = { 0 };
         struct credentials_settings settings = {
                 .profile = profile ? profile : "default",
-                .profile_named = profile != NULL,
-                .profile_named_by = profile ? "AWS_PROFILE" : NULL,
+                .profile_named_by = profile ? by_stack ? "the Stack's aws.profile" : "AWS_PROFILE" : NULL,
+                .no_environment = by_stack,
+                .session_profile = profile ? profile : "default",
                 .assume_role = assume_role,
                 .clock = &standing_clock,
                 .caller = &fake_sts,
@@ -208,7 +217,8 @@ static const struct {
         const char *origin;
 } found[] = {
         { NULL, NULL, true, "ENVIRONMENT", "", "AWS_ACCESS_KEY_ID" },
-        { "keys", NULL, true, "KEYS", "", "the profile keys" }, /* naming one sets the environment aside */
+        { "keys", NULL, true, "ENVIRONMENT", "",
+          "AWS_ACCESS_KEY_ID" }, /* AWS_PROFILE does not set it aside */
         { "keys", NULL, false, "KEYS", "", "the profile keys" },
         { "config-keys", NULL, false, "CONFIG", "", "the profile config-keys" },
         { "both", NULL, false, "FILE", "", "the profile both" },
@@ -216,8 +226,9 @@ static const struct {
         { "role", NULL, false, "ROLE1", "KEYS ", "the role arn:aws:iam::123456789012:role/one" },
         { "chained", NULL, false, "ROLE2", "KEYS ROLE1 ", "the role arn:aws:iam::123456789012:role/two" },
         { "self", NULL, false, "ROLE1", "SELF ", "the role arn:aws:iam::123456789012:role/self" },
-        { "from-environment", NULL, true, "ROLE1", "ENVIRONMENT ",
-          "the role arn:aws:iam::123456789012:role/env" },
+        { "process", NULL, false, "PROCESS", "", "the profile process" },
+        { "on-process", NULL, false, "ROLE1", "PROCESS ",
+          "the role arn:aws:iam::123456789012:role/on-process" },
         { NULL, "arn:aws:iam::1:role/top", true, "ROLE1", "ENVIRONMENT ",
           "the role arn:aws:iam::1:role/top" },
         { "chained", "arn:aws:iam::1:role/top", false, "ROLE3", "KEYS ROLE1 ROLE2 ",
@@ -253,18 +264,28 @@ static const struct {
         { "neither", "neither source_profile nor credential_source" },
         { "two-sources", "both source_profile and credential_source" },
         { "from-environment", "credential_source = Environment, but" },
-        { "from-metadata", "credential_source = Ec2InstanceMetadata, which Berth does not read" },
+        { "from-metadata",
+          "credential_source = Ec2InstanceMetadata, but there are none: the instance's metadata "
+          "(AWS_EC2_METADATA_DISABLED is set)" },
+        { "from-container", "credential_source = EcsContainer, but there are none" },
+        { "from-somewhere", "credential_source = environment: it must be Environment, EcsContainer or" },
+        { "web", "/dev/null holds no token" },
         { "mfa", "has mfa_serial" },
         { "duration", "it must be 900 to 43200" },
-        { "sso", "gets its credentials by sso_session" },
-        { "process", "gets its credentials by credential_process" },
-        { "empty", "the profile empty has no credentials" },
+        { "sso-lost", "names the sso-session corp, which is not in" },
+        { "sso-half", "is to use SSO, but sso_region is not set" },
+        { "sso-differs", "the profile sso-differs and its sso-session s differ in sso_region" },
+        { "login", "login_session, which Berth does not read" },
+        { "hollow", "the profile hollow has an empty aws_access_key_id" },
+        { "split",
+          "the profile split has aws_access_key_id but no aws_secret_access_key" }, /* files do not add up */
+        { "empty", "no AWS credentials found" },
         { "half", "the profile half has aws_access_key_id but no aws_secret_access_key" },
         { "source-half", "the profile half has aws_access_key_id but no aws_secret_access_key" },
         { "source-empty", "the profile empty has no credentials" },
         { NULL,
-          "no AWS credentials found. Looked at: the environment (AWS_ACCESS_KEY_ID is not set); the profile default "
-          "(in neither" },
+          "Looked at: the environment (AWS_ACCESS_KEY_ID is not set); the profile default (no role_arn); web identity "
+          "(AWS_WEB_IDENTITY_TOKEN_FILE is not set); SSO (" },
 };
 
 static void what_is_wrong_is_said(void **state) {
@@ -299,6 +320,73 @@ static void half_an_environment_is_an_error(void **state) {
         fixture = open_chain(NULL, NULL);
         assert_int_equal(credentials_chain_get(fixture.chain, &credentials, &reason, &asked_ms, &err), -1);
         assert_non_null(strstr(err.message, "AWS_ACCESS_KEY_ID is set, AWS_SECRET_ACCESS_KEY is not"));
+        close_chain(&fixture);
+}
+
+static void a_profile_of_the_stack_sets_the_environment_aside(void **state) {
+        struct fixture fixture;
+
+        (void)state;
+        set_environment_keys();
+        by_stack = true;
+        fixture = open_chain("keys", NULL);
+        assert_key(&fixture, "KEYS");
+        close_chain(&fixture);
+        fixture = open_chain("from-environment", NULL); /* but not where the profile asks for it */
+        assert_key(&fixture, "ROLE1");
+        assert_string_equal(signers, "ENVIRONMENT ");
+        close_chain(&fixture);
+        by_stack = false;
+}
+
+static void web_identity_is_unsigned(void **state) {
+        char path[] = "/tmp/berth-token-XXXXXX";
+        struct fixture fixture;
+
+        (void)state;
+        assert_int_equal(write_file(path, "a.b/c"), 0);
+        setenv("AWS_WEB_IDENTITY_TOKEN_FILE", path, 1);
+        fixture = open_chain("web", NULL);
+        assert_key(&fixture, "ROLE1");
+        assert_string_equal(signers, "unsigned ");
+        assert_non_null(strstr(
+                last_form, "&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Fweb&RoleSessionName=berth-"));
+        assert_non_null(strstr(last_form, "&WebIdentityToken=a.b%2Fc"));
+        close_chain(&fixture);
+        unlink(path);
+}
+
+static void variables_may_have_an_end(void **state) {
+        struct credentials *credentials = NULL;
+        struct fixture fixture = open_chain(NULL, NULL);
+        enum retry_reason reason;
+        struct error err = { 0 };
+        int64_t asked_ms;
+
+        (void)state;
+        set_environment_keys();
+        setenv("AWS_CREDENTIAL_EXPIRATION", "2026-01-31T13:05:00+01:00", 1); /* five minutes from now */
+        assert_key(&fixture, "ENVIRONMENT");
+        assert_key(&fixture, "ENVIRONMENT");
+        atomic_store(&now_ms, START_MS + 5 * MINUTE_MS);
+        assert_int_equal(credentials_chain_get(fixture.chain, &credentials, &reason, &asked_ms, &err), -1);
+        assert_non_null(strstr(err.message, "AWS_ACCESS_KEY_ID have expired (2026-01-31T12:05:00Z)"));
+        setenv("AWS_CREDENTIAL_EXPIRATION", "soon", 1);
+        assert_int_equal(credentials_chain_get(fixture.chain, &credentials, &reason, &asked_ms, &err), -1);
+        assert_non_null(strstr(err.message, "is no time like"));
+        close_chain(&fixture);
+}
+
+/* Some sources' keys never have ten minutes left: they are fetched once a minute, not once a call. */
+static void short_lived_keys_are_not_fetched_for_each_call(void **state) {
+        struct fixture fixture = open_chain("role", NULL);
+
+        (void)state;
+        sts_expiration = "2026-01-31T12:05:00Z";
+        assert_key(&fixture, "ROLE1");
+        assert_key(&fixture, "ROLE1");
+        atomic_store(&now_ms, START_MS + MINUTE_MS);
+        assert_key(&fixture, "ROLE2");
         close_chain(&fixture);
 }
 
@@ -483,6 +571,10 @@ int main(void) {
                 cmocka_unit_test_setup(keys_come_from_where_the_sdks_look, begin),
                 cmocka_unit_test_setup(what_is_wrong_is_said, begin),
                 cmocka_unit_test_setup(half_an_environment_is_an_error, begin),
+                cmocka_unit_test_setup(a_profile_of_the_stack_sets_the_environment_aside, begin),
+                cmocka_unit_test_setup(web_identity_is_unsigned, begin),
+                cmocka_unit_test_setup(variables_may_have_an_end, begin),
+                cmocka_unit_test_setup(short_lived_keys_are_not_fetched_for_each_call, begin),
                 cmocka_unit_test_setup(the_session_token_travels, begin),
                 cmocka_unit_test_setup(a_role_is_asked_for_as_the_profile_says, begin),
                 cmocka_unit_test_setup(keys_are_renewed_before_they_end, begin),
