@@ -24,6 +24,7 @@ void session_close(struct session *session) {
         if (session->leased)
                 state_lease_release(session->state);
         state_close(session->state);
+        free(session->state_folder);
         arena_free(session->arena);
         *session = (struct session){ 0 };
 }
@@ -71,13 +72,18 @@ static char *default_state(const char *path) {
         return path_join(strbuf_text(&folder), ".berth");
 }
 
+const char *session_state_folder(struct session *session, const struct options *options) {
+        if (!session->state_folder)
+                session->state_folder =
+                        options->state ? strdup(options->state) : default_state(options->path);
+        if (!session->state_folder)
+                abort();
+        return session->state_folder;
+}
+
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) {
-        char *folder TEXT_CLEANUP = options->state ? strdup(options->state) : default_state(options->path);
-
-        if (!folder)
-                abort();
-        return state_open(folder, mode, &session->state, err);
+        return state_open(session_state_folder(session, options), mode, &session->state, err);
 }
 
 int session_open_provider(struct session *session, const struct options *options, struct error *err) {
@@ -88,6 +94,7 @@ int session_open_provider(struct session *session, const struct options *options
                 .stack_name = stack->name,
                 .stack = stack->spec,
                 .clock = &clock_system,
+                .folder = session_state_folder(session, options),
         };
 
         for (size_t i = 0; i < PROVIDER_COUNT; i++) {

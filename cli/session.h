@@ -16,6 +16,7 @@ struct session {
         bool leased;
         const struct provider_ops *provider_ops;
         struct provider *provider;
+        char *state_folder; /* owned; NULL until it is needed */
 };
 
 /* Always ends with session_close(), also after a failure. */
@@ -29,6 +30,8 @@ void session_close(struct session *session);
  */
 int session_load(struct session *session, const struct options *options, bool missing_environments,
                  struct error *err) MUST_USE;
+/* The state's folder, as --state, BERTH_STATE or the manifests' place say; borrowed. */
+const char *session_state_folder(struct session *session, const struct options *options);
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) MUST_USE;
 /* After session_load(): the provider that --provider or the Stack names. */

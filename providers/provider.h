@@ -36,6 +36,7 @@ struct provider_config {
         const char *stack_name;
         const struct value *stack; /* the Stack's spec, complete; borrowed for the provider's life */
         const struct clock *clock; /* borrowed */
+        const char *folder; /* where a provider of this machine keeps what it makes: beside the state */
 };
 
 /* Where the provider's resources live: a plan made for one place is not applied to another. */
