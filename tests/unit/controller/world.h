@@ -162,12 +162,12 @@ static int world_step(struct provider *provider, const struct change *change, st
                                    struct observation *ret, struct error *err) {               \
                 (void)provider;                                                                \
                 (void)err;                                                                     \
-                return world_observe(&kinds[id], args, ret);                                   \
+                return world_observe(&kinds[(id)], args, ret);                                 \
         }                                                                                      \
         static const char *const recorded_only_##label[] = { "protect", NULL };                \
         static const char *const immutable_##label[] = { "tenantIsolation", NULL };            \
         static const struct kind_ops ops_##label = {                                           \
-                .kind = id,                                                                    \
+                .kind = (id),                                                                  \
                 .recorded_only = recorded_only_##label,                                        \
                 .immutable = immutable_##label,                                                \
                 .desire = world_desire,                                                        \
