@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line itself: help, suggestions, completion, manual pages, init, doctor, map, markdown."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+import stacks
+
+VERBS = (
+    "init validate plan apply destroy refresh drift get map disassociate reassociate import schema explain state lock "
+    "doctor completion version"
+).split()
+
+
+def test_help_fits_a_screen(offline):
+    out = offline("--help").expect(0).out
+    lines = out.splitlines()
+    assert len(lines) <= 50
+    assert [line for line in lines if len(line) > 80] == []
+    for verb in VERBS:
+        assert f"\n  {verb} " in out or f"\n  {verb}\n" in out
+    for verb in VERBS:
+        lines = offline(verb, "--help").expect(0).out.splitlines()
+        assert [line for line in lines if len(line) > 80] == [], verb
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["plann"], 'did you mean "plan"?'),
+        (["plan", "--refersh", "full"], "did you mean --refresh?"),
+        (["validate", "--yes"], "berth validate takes no --yes"),
+        (["plan", "--refresh", "all"], "--refresh takes sweep, full or none"),
+        (["plan", "--refresh"], "--refresh needs a value"),
+        (["apply", "--parallel", "0"], "--parallel takes a whole number"),
+        (["apply", "--parallel", "12x"], "--parallel takes a whole number"),
+        (["plan", "extra"], "one too many"),
+        (["explain"], "berth explain needs more"),
+        (["import", "Agent/x"], "berth import needs more"),
+        (["map", "--format", "svg"], "--format takes"),
+        (["state", "lst"], 'did you mean list?'),
+        (["get", "Enviroment"], "did you mean Environment?"),
+        (["completion", "csh"], "takes bash, zsh or fish"),
+        (["disassociate", "x"], "say --all"),
+    ],
+)
+def test_mistakes_are_named(offline, arguments, message):
+    offline.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
+    result = offline(*arguments).expect(1)
+    assert message in result.err
+    assert result.out == ""
+
+
+def test_options_stand_anywhere(offline):
+    offline.write("deep/m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
+    assert offline("--json", "-f", "deep", "validate").expect(0).json()["valid"] is True
+    assert offline("validate", "-f", "deep", "--json").expect(0).json()["valid"] is True
+    assert offline("validate", "-fdeep").expect(0).out.startswith("Valid")
+
+
+def test_version(offline):
+    assert offline("version").expect(0).out.startswith("berth ")
+    assert offline("--version").out == offline("version").out
+    assert offline("version", "--json").json()["version"] in offline("version").out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_parse(offline, shell, tmp_path):
+    script = tmp_path / "completion"
+    script.write_text(offline("completion", shell).expect(0).out)
+    for verb in VERBS:
+        assert verb in script.read_text()
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} on this machine")
+    subprocess.run([shell, "-n", str(script)], check=True)
+
+
+def test_bash_completes(offline):
+    words = "source <(\"$0\" completion bash); COMP_WORDS=(berth {}); COMP_CWORD={}; _berth; echo \"${{COMPREPLY[@]}}\""
+
+    def complete(line, at):
+        command = words.format(line, at)
+        return subprocess.run(
+            ["bash", "-c", command, str(offline.binary)], capture_output=True, text=True, check=True, env=offline.env
+        ).stdout.split()
+
+    assert complete("pl", 1) == ["plan"]
+    assert "--detailed-exitcode" in complete("plan --det", 2)
+    assert complete("validate --detailed", 2) == []
+
+
+@pytest.mark.parametrize("page", ["berth", "manifests"])
+def test_manual_pages_are_clean_roff(offline, page):
+    roff = offline("manual", page).expect(0).out
+    if not shutil.which("groff"):
+        pytest.skip("no groff on this machine")
+    done = subprocess.run(["groff", "-man", "-ww", "-z"], input=roff, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    if page == "manifests":
+        assert "memoryMB" in roff
+
+
+def test_init_then_validate(offline):
+    offline("init").expect(0)
+    assert offline("validate").expect(0).out.startswith("Valid: 4 resources")
+    again = offline("init").expect(1)
+    assert "overwrites nothing" in again.err
+    offline("init", "elsewhere").expect(0)
+    offline("validate", "-f", "elsewhere").expect(0)
+
+
+def test_doctor(cloud, berth, prebuilt):
+    berth.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
+    told = berth("doctor", "--json").expect(0).json()
+    assert told["works"] is True
+    found = {finding["name"]: finding for finding in told["findings"]}
+    assert "in us-east-1" in found["access"]["detail"]
+    told = berth("doctor", "--json", env={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}).expect(1).json()
+    assert told["works"] is False
+    assert not cloud.changing_calls()
+
+
+def test_doctor_without_a_region(offline):
+    offline.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
+    result = offline("doctor", env={"AWS_REGION": ""}).expect(1)
+    assert "AWS_REGION" in result.out
+
+
+@pytest.fixture
+def mapped(cloud, berth, prebuilt):
+    berth.write(
+        "m.yaml",
+        stacks.text(
+            stacks.stack(), stacks.environment("x"), stacks.environment("y"), stacks.agent("a", "x"),
+            stacks.agent("b", "x"), stacks.swarm("s", ["a", "b"], "y"),
+        ),
+    )  # fmt: skip
+    berth.apply()
+    return berth
+
+
+def test_map(mapped):
+    told = mapped("map", "--json").expect(0).json()
+    assert {e["name"]: [d["address"] for d in e["dependents"]] for e in told["environments"]} == {
+        "x": ["Agent/a", "Agent/b"],
+        "y": ["Swarm/s"],
+    }
+    assert [e["name"] for e in mapped("map", "y", "--json").json()["environments"]] == ["y"]
+    assert "did you mean" in mapped("map", "xx").expect(1).err or "no environment" in mapped("map", "xx").err
+    text = mapped("map").expect(0).out
+    assert "Agent/a" in text and "Swarm/s" in text
+    mermaid = mapped("map", "--format", "mermaid").expect(0).out
+    assert mermaid.startswith("graph LR\n") and "Agent_a" in mermaid
+    dot = mapped("map", "--format", "dot").expect(0).out
+    assert '"Agent/a" -> "Environment/x"' in dot
+    if shutil.which("dot"):
+        drawn = subprocess.run(["dot", "-Tplain"], input=dot, capture_output=True, text=True, check=True).stdout
+        assert sum(line.startswith("edge") for line in drawn.splitlines()) == 3
+
+
+def test_disassociate_and_reassociate(cloud, mapped):
+    def record(name, kind="agents"):
+        body = cloud.aws("s3").get_object(Bucket=f"alphaagent-workspaces-{cloud.account}-us-east-1", Key=f"registry/team/{kind}/{name}.json")["Body"]
+        return json.loads(body.read())
+
+    mark = cloud.mark()
+    mapped("disassociate", "x", "--all", "--yes").expect(0)
+    assert {call["operation"] for call in cloud.changing_calls(mark)} == {"PutObject"}
+    assert record("a")["active"] is False and not record("a").get("environment")
+    assert record("s", "swarms")["environment"] == "y"
+    plan = mapped.plan("--detailed-exitcode")
+    assert any("Agent/a is disassociated from x" in warning for warning in plan["warnings"])
+    # Not fought by an apply, not forgotten by it either.
+    mapped.apply()
+    assert record("a")["active"] is False
+    assert [d["active"] for d in mapped("map", "x", "--json").json()["environments"][0]["dependents"]] == [False, False]
+    assert "already" in mapped("disassociate", "x", "--all", "--yes").expect(1).err
+    assert "nothing is disassociated" in mapped("reassociate", "y", "--all", "--yes").expect(1).err
+    mapped("reassociate", "x", "--all", "--yes").expect(0)
+    assert record("a")["active"] is True and record("a")["environment"] == "x"
+    assert mapped.plan("--detailed-exitcode")["warnings"] == []
+
+
+def test_markdown_for_pull_requests(cloud, berth, prebuilt):
+    nasty = "a | b `c` [x](http://evil) <script> @someone"
+    berth.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x", description=nasty)))
+    berth.apply()
+    berth.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x", description=nasty + " #1", memoryMB=4096)))
+    out = berth("plan", "--format", "markdown").expect(0).out
+    assert out.startswith("### Berth plan: ")
+    rows = [line for line in out.splitlines() if line.startswith("| <code>Environment/x")]
+    assert len(rows) == 2 and all(row.count("|") == 5 for row in rows)
+    assert "<script>" not in out and "@someone" not in out and "](http" not in out
+    assert "4096" in out

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation shows is run: every manifest in it, every `berth` line, and each verb and option it names."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
+
+
+def blocks(language):
+    for page in PAGES:
+        for number, (found, text) in enumerate(BLOCK.findall(page.read_text())):
+            if found == language:
+                yield pytest.param(text, id=f"{page.name}-{number}")
+
+
+def command_lines():
+    """Lines of indented or fenced shell that begin with berth, as a reader would type them."""
+    for page in PAGES:
+        for line in page.read_text().splitlines():
+            match = re.match(r"^(?:    |\$ |    \$ )(berth .*)$", line)
+            if match:
+                yield pytest.param(match.group(1).split("  #")[0].strip(), id=f"{page.name}: {match.group(1)[:40]}")
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_manifests_in_the_docs_are_valid(offline, text):
+    if "apiVersion: berth/v1" not in text:
+        # A fragment of a spec: it must at least be under a kind that the reader is told of, so that it can be completed.
+        text = f"apiVersion: berth/v1\nkind: Stack\nmetadata: {{name: docs}}\n{text}" if text.startswith("spec:") else None
+    if text is None:
+        pytest.skip("a fragment without a kind")
+    offline.write("stack.yaml", text)
+    offline("validate").expect(0)
+
+
+@pytest.mark.parametrize("text", blocks("json"))
+def test_json_in_the_docs_is_json(text):
+    """One document, or one a line."""
+    try:
+        json.loads(text)
+    except ValueError:
+        for line in text.splitlines():
+            json.loads(line)
+
+
+@pytest.mark.parametrize("line", command_lines())
+def test_command_lines_in_the_docs_are_understood(offline, line):
+    words = shlex.split(line)[1:]
+    verb = next(word for word in words if not word.startswith("-"))
+    helped = offline(verb, "--help").expect(0)
+    for word in words:
+        if word.startswith("--"):
+            assert word.split("=")[0] in helped.out, f"{line}: berth {verb} has no {word}"
+
+
+def test_the_start_of_the_readme(cloud, berth, prebuilt):
+    """The README's first stack and its four commands, one after the other."""
+    text = (ROOT / "README.md").read_text()
+    manifest = next(block for language, block in BLOCK.findall(text) if language == "yaml")
+    berth.write("agents/stack.yaml", manifest)
+    for repository, tag in re.findall(r"repository: ([^,}\s]+), tag: ([^,}\s]+)", manifest):
+        cloud.pushes.amd64(repository, tag)
+    commands = re.findall(r"^    (berth .*?)\s+#", text, re.M)
+    assert [shlex.split(c)[1] for c in commands] == ["validate", "plan", "apply", "plan"]
+    for command in commands:
+        words = shlex.split(command)[1:]
+        result = berth(*words, *(["--yes"] if words[0] == "apply" else [])).expect(0)
+    assert result.out.startswith("Nothing to do")
+    assert cloud.functions()
+
+
+def test_every_exit_code_and_guard_of_the_docs_is_known():
+    guards = (ROOT / "docs" / "guards.md").read_text()
+    source = "".join(p.read_text() for folder in ("controller", "providers") for p in (ROOT / folder).rglob("*.c"))
+    for guard in re.findall(r"^\| `([a-z-]+)` \|", guards, re.M):
+        assert f'"{guard}"' in source, f"docs/guards.md names {guard}, which no code gives"
