@@ -29,7 +29,7 @@ def command_lines():
                 yield pytest.param(match.group(1).split("  #")[0].strip(), id=f"{page.name}: {match.group(1)[:40]}")
 
 
-@pytest.mark.parametrize("text", blocks("yaml"))
+@pytest.mark.parametrize("text", list(blocks("yaml")))
 def test_manifests_in_the_docs_are_valid(offline, text):
     if "apiVersion: berth/v1" not in text:
         # A fragment of a spec: it must at least be under a kind that the reader is told of, so that it can be completed.
@@ -40,7 +40,7 @@ def test_manifests_in_the_docs_are_valid(offline, text):
     offline("validate").expect(0)
 
 
-@pytest.mark.parametrize("text", blocks("json"))
+@pytest.mark.parametrize("text", list(blocks("json")))
 def test_json_in_the_docs_is_json(text):
     """One document, or one a line."""
     try:
@@ -50,7 +50,7 @@ def test_json_in_the_docs_is_json(text):
             json.loads(line)
 
 
-@pytest.mark.parametrize("line", command_lines())
+@pytest.mark.parametrize("line", list(command_lines()))
 def test_command_lines_in_the_docs_are_understood(offline, line):
     words = shlex.split(line)[1:]
     verb = next(word for word in words if not word.startswith("-"))
