@@ -120,8 +120,11 @@ static int observe_kind(struct planning *planning, struct subject *subjects, siz
         }
         if (subjects[0].ops->observe(args->provider, &observe, seen, err) < 0)
                 return error_context(err, "cannot read what exists (%s)", subjects[0].kind->name);
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
                 subjects[i].observed = seen[i];
+                for (size_t k = 0; k < seen[i].warning_count; k++)
+                        plan_warn(planning->arena, planning->plan, seen[i].warnings[k]);
+        }
         return 0;
 }
 
@@ -134,8 +137,9 @@ static bool is_news(const struct subject *subject) {
         const struct observation *now = &subject->observed, *last = subject->last;
 
         if (!last)
-                return now->exists || subject->sighting;
-        return now->exists != last->exists || now->health != last->health || now->spec != last->spec ||
+                return now->exists || now->extra || subject->sighting;
+        return (now->extra != last->extra && !value_equal(now->extra, last->extra, NULL)) ||
+               now->exists != last->exists || now->health != last->health || now->spec != last->spec ||
                !same_text(now->fingerprint, last->fingerprint) || now->ownership != last->ownership;
 }
 

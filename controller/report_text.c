@@ -193,6 +193,22 @@ static void summarise(const struct change *change, struct strbuf *out) {
         }
 }
 
+/* Commands to copy stand on lines of their own. */
+static void print_lines(const char *text, FILE *stream) {
+        for (;;) {
+                size_t length = strcspn(text, "\n");
+                struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+
+                strbuf_append_bytes(&line, text, length);
+                terminal_print_safe(stream, strbuf_text(&line));
+                fputc('\n', stream);
+                if (!text[length])
+                        return;
+                fputs("        ", stream);
+                text += length + 1;
+        }
+}
+
 static void print_refusal(const struct refusal *refusal, FILE *stream) {
         const char *red = terminal_style(stream, STYLE_RED), *plain = terminal_style(stream, STYLE_PLAIN);
 
@@ -203,8 +219,7 @@ static void print_refusal(const struct refusal *refusal, FILE *stream) {
                 fprintf(stream, "        %s\n", refusal->dependents[i]);
         if (refusal->remedy) {
                 fprintf(stream, "      %sremedy:%s ", terminal_style(stream, STYLE_BOLD), plain);
-                terminal_print_safe(stream, refusal->remedy);
-                fputc('\n', stream);
+                print_lines(refusal->remedy, stream);
         }
 }
 

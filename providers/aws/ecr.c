@@ -5,6 +5,12 @@
 
 #include <string.h>
 
+const char ecr_oci_manifest[] = "application/vnd.oci.image.manifest.v1+json";
+const char ecr_docker_manifest[] = "application/vnd.docker.distribution.manifest.v2+json";
+const char ecr_oci_index[] = "application/vnd.oci.image.index.v1+json";
+const char ecr_docker_list[] = "application/vnd.docker.distribution.manifest.list.v2+json";
+const char ecr_docker_v1[] = "application/vnd.docker.distribution.manifest.v1+prettyjws";
+
 const char *ecr_registry(const struct provider *provider, struct arena *arena) {
         const char *domain =
                 strcmp(provider->partition, "aws-cn") == 0 ? "amazonaws.com.cn" : "amazonaws.com";
@@ -132,4 +138,38 @@ struct aws_request ecr_untag(const char *arn, const struct value *keys, struct a
 
 struct aws_request ecr_list_one_image(const char *repository, struct arena *arena) {
         return on_repository("ListImages", repository, json_pack("{s:i}", "maxResults", 1), arena);
+}
+
+struct aws_request ecr_batch_get_image(const char *repository, json_t *ids, struct arena *arena) {
+        return on_repository("BatchGetImage", repository,
+                             json_pack("{s:o, s:[s,s,s,s,s]}", "imageIds", ids, "acceptedMediaTypes",
+                                       ecr_oci_manifest, ecr_docker_manifest, ecr_oci_index, ecr_docker_list,
+                                       ecr_docker_v1),
+                             arena);
+}
+
+struct aws_request ecr_download_url(const char *repository, const char *digest, struct arena *arena) {
+        return on_repository("GetDownloadUrlForLayer", repository, json_pack("{s:s}", "layerDigest", digest),
+                             arena);
+}
+
+static struct aws_request page_of(const char *operation, const char *repository, int size, const char *token,
+                                  struct arena *arena) {
+        json_t *body = json_pack("{s:i}", "maxResults", size);
+
+        json_set_text(body, "nextToken", token);
+        return on_repository(operation, repository, body, arena);
+}
+
+struct aws_request ecr_describe_images(const char *repository, const char *token, struct arena *arena) {
+        return page_of("DescribeImages", repository, 1000, token, arena);
+}
+
+struct aws_request ecr_start_preview(const char *repository, const char *policy, struct arena *arena) {
+        return on_repository("StartLifecyclePolicyPreview", repository,
+                             json_pack("{s:s}", "lifecyclePolicyText", policy), arena);
+}
+
+struct aws_request ecr_get_preview(const char *repository, const char *token, struct arena *arena) {
+        return page_of("GetLifecyclePolicyPreview", repository, 100, token, arena);
 }

@@ -6,6 +6,10 @@
 #include "providers/aws/body.h"
 #include "providers/aws/provider_aws.h"
 
+/* The media types of manifests, as ECR names them. */
+extern const char ecr_oci_manifest[], ecr_docker_manifest[], ecr_oci_index[], ecr_docker_list[],
+        ecr_docker_v1[];
+
 /* "{account}.dkr.ecr.{region}.amazonaws.com": the stack's own registry. */
 const char *ecr_registry(const struct provider *provider, struct arena *arena);
 const char *ecr_repository_arn(const struct provider *provider, const char *repository, struct arena *arena);
@@ -50,26 +54,52 @@ struct aws_request ecr_untag(const char *arn, const struct value *keys, struct a
 /* ListImages {repositoryName, maxResults 1} -> {imageIds: [...]}: whether it holds any. */
 struct aws_request ecr_list_one_image(const char *repository, struct arena *arena);
 
-/* An image by name, and what that name means today. */
+/*
+ * BatchGetImage {repositoryName, imageIds (at most 100), acceptedMediaTypes} -> {images: [{imageId: {imageDigest,
+ * imageTag?}, imageManifest, imageManifestMediaType}], failures: [{imageId, failureCode}]}: `ids` is taken.
+ */
+struct aws_request ecr_batch_get_image(const char *repository, json_t *ids, struct arena *arena);
+/* GetDownloadUrlForLayer {repositoryName, layerDigest} -> {downloadUrl}: a presigned URL, of any blob. */
+struct aws_request ecr_download_url(const char *repository, const char *digest, struct arena *arena);
+/* DescribeImages {repositoryName, maxResults 1000[, nextToken]} -> {imageDetails: [{imageDigest, imageTags?,
+ * imagePushedAt (seconds), imageSizeInBytes, imageManifestMediaType}], nextToken?} */
+struct aws_request ecr_describe_images(const char *repository, const char *token, struct arena *arena);
+/* StartLifecyclePolicyPreview {repositoryName, lifecyclePolicyText}: changes nothing; one at a time, else
+ * LifecyclePolicyPreviewInProgressException. */
+struct aws_request ecr_start_preview(const char *repository, const char *policy, struct arena *arena);
+/* GetLifecyclePolicyPreview {repositoryName, maxResults 100[, nextToken]} -> {status: IN_PROGRESS | COMPLETE | EXPIRED |
+ * FAILED, previewResults: [{imageDigest, action: {type: EXPIRE}}], nextToken?} */
+struct aws_request ecr_get_preview(const char *repository, const char *token, struct arena *arena);
+
+/* An image by name, what that name means today, and what stands behind it. Texts are static, or in the arena. */
 struct ecr_reference {
         const char *repository; /* in the stack's own registry */
         const char *tag;        /* or NULL where the digest is given */
         const char *digest;     /* given, or NULL */
+        bool watched; /* nobody needs the answer: a call that fails for watched ones only is no error */
         /* Results: */
-        const char *resolved; /* the digest, where it is an image that Lambda takes; else NULL */
-        const char *problem; /* "repository", "missing", "index", "media-type", "denied"; static; else NULL */
-        const char *message; /* what was seen, a sentence without its full stop */
+        const char
+                *resolved; /* the digest that the name leads to, of use or not; NULL where it leads nowhere */
+        const char *problem; /* "repository", "missing", "denied", "unread", or of the digest itself: "index",
+                                 "media-type", "size", "platform"; NULL: none known */
+        const char *seen; /* of the digest itself: what was seen, to follow a name ("is an index of ...") */
+        const char *message;               /* the problem as a sentence without its full stop */
+        const char *media_type, *platform; /* "linux/amd64"; NULL where not known */
+        const char *config;                /* the digest of the configuration */
+        int64_t size;                      /* of the layers, as they are stored */
 };
 
+/* "REPOSITORY:TAG" or "REPOSITORY@DIGEST" of a reference. */
+const char *ecr_reference_name(const struct ecr_reference *reference, struct arena *arena);
+/* Sets a problem of the digest itself, and the message that follows from it. `problem` is static. */
+void ecr_reference_refuse(struct ecr_reference *reference, const char *problem, const char *seen,
+                          struct arena *arena);
+
 /*
- * BatchGetImage {repositoryName, imageIds (at most 100), acceptedMediaTypes} -> {images: [{imageId: {imageDigest,
- * imageTag?}, imageManifest, imageManifestMediaType}], failures: [{imageId, failureCode}]}, as few times as can be:
- * once for each repository and hundred of names. What cannot be used is a problem of that reference, not an error.
+ * BatchGetImage as few times as can be: once for each repository and hundred of names. What cannot be used is a problem
+ * of that reference, not an error. admission.h goes on from here.
  */
 int ecr_resolve(struct provider *provider, struct ecr_reference *references, size_t count,
                 struct arena *arena, struct error *err) MUST_USE;
-
-/* The pure part: what one image of BatchGetImage's answer means for a reference. */
-void ecr_judge_manifest(const json_t *image, struct ecr_reference *reference, struct arena *arena);
 
 #endif

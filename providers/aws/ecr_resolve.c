@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tags to digests, by as few calls as can be, with a verdict on what stands behind each. */
+/* Tags to digests, by as few calls as can be. */
 #include "base/json.h"
-#include "providers/aws/ecr.h"
+#include "providers/aws/admission.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define IDS_PER_CALL 100
 
-static const char oci_manifest[] = "application/vnd.oci.image.manifest.v1+json";
-static const char docker_manifest[] = "application/vnd.docker.distribution.manifest.v2+json";
-static const char oci_index[] = "application/vnd.oci.image.index.v1+json";
-static const char docker_list[] = "application/vnd.docker.distribution.manifest.list.v2+json";
-static const char docker_v1[] = "application/vnd.docker.distribution.manifest.v1+prettyjws";
-
-static const char *reference_name(const struct ecr_reference *reference, struct arena *arena) {
+const char *ecr_reference_name(const struct ecr_reference *reference, struct arena *arena) {
         if (reference->digest)
                 return arena_printf(arena, "%s@%s", reference->repository, reference->digest);
         return arena_printf(arena, "%s:%s", reference->repository, reference->tag);
@@ -25,64 +19,16 @@ static void set_problem(struct ecr_reference *reference, const char *problem, co
         reference->message = message;
 }
 
-/* "linux/amd64, linux/arm64" of an index; buildx's attestations call themselves unknown/unknown. */
-static const char *index_platforms(const json_t *manifest, struct arena *arena) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        const json_t *item;
-        size_t i;
-
-        json_array_foreach (json_object_get(manifest, "manifests"), i, item) {
-                const json_t *platform = json_object_get(item, "platform");
-                const char *system = json_text(platform, "os"),
-                           *architecture = json_text(platform, "architecture");
-
-                if (i == 8) {
-                        strbuf_append(&text, " and more");
-                        break;
-                }
-                if (system && strcmp(system, "unknown") == 0)
-                        strbuf_printf(&text, "%san attestation", i ? ", " : "");
-                else
-                        strbuf_printf(&text, "%s%s/%s", i ? ", " : "", system ? system : "?",
-                                      architecture ? architecture : "?");
-        }
-        return text.length ? arena_strdup(arena, strbuf_text(&text)) : "nothing";
-}
-
-void ecr_judge_manifest(const json_t *image, struct ecr_reference *reference, struct arena *arena) {
-        const char *text = json_text(image, "imageManifest"),
-                   *type = json_text(image, "imageManifestMediaType");
-        const char *digest = json_text(json_object_get(image, "imageId"), "imageDigest");
-        const char *name = reference_name(reference, arena);
-        json_t *manifest JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
-
-        /* Older answers leave the type to the manifest; an OCI one may leave it out altogether. */
-        if (!type || !*type)
-                type = json_text(manifest, "mediaType");
-        if (!type && json_object_get(manifest, "manifests"))
-                type = oci_index;
-        if (!type)
-                type = json_object_get(manifest, "config") ? oci_manifest : "unknown";
-        if (!digest) {
-                set_problem(reference, "missing", arena_printf(arena, "ECR gives no digest for %s", name));
-        } else if (strcmp(type, oci_index) == 0 || strcmp(type, docker_list) == 0) {
-                set_problem(reference, "index",
-                            arena_printf(arena,
-                                         "%s is an index of several images (%s; %s), and Lambda takes only "
-                                         "a single one",
-                                         name, index_platforms(manifest, arena), type));
-        } else if (strcmp(type, oci_manifest) == 0 || strcmp(type, docker_manifest) == 0) {
-                reference->resolved = arena_strdup(arena, digest);
-        } else {
-                set_problem(reference, "media-type",
-                            arena_printf(arena, "%s has the media type %s, and Lambda takes only %s and %s",
-                                         name, type, docker_manifest, oci_manifest));
-        }
+void ecr_reference_refuse(struct ecr_reference *reference, const char *problem, const char *seen,
+                          struct arena *arena) {
+        reference->seen = seen;
+        set_problem(reference, problem,
+                    arena_printf(arena, "%s %s", ecr_reference_name(reference, arena), seen));
 }
 
 static void judge_failure(const json_t *failure, struct ecr_reference *reference, struct arena *arena) {
         const char *code = json_text(failure, "failureCode"), *reason = json_text(failure, "failureReason");
-        const char *name = reference_name(reference, arena);
+        const char *name = ecr_reference_name(reference, arena);
 
         if (code && strcmp(code, "ImageNotFound") == 0)
                 set_problem(reference, "missing", arena_printf(arena, "%s does not exist", name));
@@ -111,7 +57,7 @@ static void take_answer(const json_t *answer, struct ecr_reference *reference, s
 
         json_array_foreach (json_object_get(answer, "images"), i, item) {
                 if (id_matches(json_object_get(item, "imageId"), reference)) {
-                        ecr_judge_manifest(item, reference, arena);
+                        admission_judge_manifest(item, reference, arena);
                         return;
                 }
         }
@@ -122,6 +68,14 @@ static void take_answer(const json_t *answer, struct ecr_reference *reference, s
                 }
         }
         judge_failure(NULL, reference, arena);
+}
+
+static bool all_watched(struct ecr_reference *const *names, size_t count) {
+        for (size_t i = 0; i < count; i++) {
+                if (!names[i]->watched)
+                        return false;
+        }
+        return true;
 }
 
 /* One call for the `count` names, all of one repository, each once. */
@@ -139,11 +93,7 @@ static int resolve_some(struct provider *provider, struct ecr_reference **names,
                 json_array_append_new(ids, name->digest ? json_pack("{s:s}", "imageDigest", name->digest)
                                                         : json_pack("{s:s}", "imageTag", name->tag));
         }
-        request = aws_json_request(AWS_ECR, "BatchGetImage",
-                                   json_pack("{s:s, s:o, s:[s,s,s,s,s]}", "repositoryName", repository,
-                                             "imageIds", ids, "acceptedMediaTypes", oci_manifest,
-                                             docker_manifest, oci_index, docker_list, docker_v1),
-                                   arena);
+        request = ecr_batch_get_image(repository, ids, arena);
         if (aws_call(provider->client, &request, &response, &failure) == 0) {
                 for (size_t i = 0; i < count; i++)
                         take_answer(response.json, names[i], arena);
@@ -156,6 +106,8 @@ static int resolve_some(struct provider *provider, struct ecr_reference **names,
                                                  ecr_registry(provider, arena)));
                 } else if (aws_code_is_denied(response.error_code)) {
                         set_problem(names[i], "denied", arena_strdup(arena, failure.message));
+                } else if (all_watched(names, count)) {
+                        set_problem(names[i], "unread", arena_strdup(arena, failure.message));
                 } else {
                         *err = failure;
                         return -1;
@@ -173,7 +125,9 @@ static int by_name(const void *a, const void *b) {
                 return order;
         if (!left->digest != !right->digest)
                 return left->digest ? 1 : -1;
-        return left->digest ? strcmp(left->digest, right->digest) : strcmp(left->tag, right->tag);
+        order = left->digest ? strcmp(left->digest, right->digest) : strcmp(left->tag, right->tag);
+        /* The one that somebody needs first: it stands for all of its name. */
+        return order ? order : (int)left->watched - (int)right->watched;
 }
 
 /* The end of what one call takes from `start` on: each name once, one repository, at most a hundred. */
@@ -193,12 +147,14 @@ static size_t gather(struct ecr_reference **sorted, size_t start, size_t count, 
 }
 
 static void share_results(struct ecr_reference **sorted, size_t start, size_t end) {
+        struct ecr_reference shared;
+
         for (size_t i = start + 1; i < end; i++) {
                 if (!is_same_name(sorted[i - 1], sorted[i]))
                         continue;
-                sorted[i]->resolved = sorted[i - 1]->resolved;
-                sorted[i]->problem = sorted[i - 1]->problem;
-                sorted[i]->message = sorted[i - 1]->message;
+                shared = *sorted[i - 1];
+                shared.watched = sorted[i]->watched;
+                *sorted[i] = shared;
         }
 }
 

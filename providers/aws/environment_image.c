@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which image an environment shall run, by digest, and whether Lambda would take it. */
-#include "providers/aws/ecr.h"
+#include "providers/aws/admission.h"
 #include "providers/aws/environment.h"
+#include "providers/aws/image_guard.h"
+#include "providers/aws/image_watch.h"
 #include "providers/aws/stages.h"
 
 #include <string.h>
@@ -81,6 +83,21 @@ static bool needs_lookup(const struct provider *provider, const struct wanted *w
         return true;
 }
 
+/* A pinned tag that still names what is pinned: nothing depends on where it leads, but people want to know. */
+static bool may_watch(const struct provider *provider, const struct wanted *wanted, struct arena *arena,
+                      struct ecr_reference *ret) {
+        const struct value *image;
+
+        if (!wanted->desired)
+                return false;
+        image = spell_out(provider, value_get(wanted->desired->spec, "image"), arena);
+        *ret = (struct ecr_reference){ .repository = value_get_text(image, "repository"),
+                                       .tag = value_get_text(image, "tag"),
+                                       .watched = true };
+        return ret->repository && ret->tag && !value_get_text(image, "digest") &&
+               recorded_digest(image, value_get(wanted->recorded, "image"));
+}
+
 static const struct value *resolution(const struct ecr_reference *reference, struct arena *arena) {
         struct value *resolved = value_new_map(arena);
 
@@ -90,46 +107,122 @@ static const struct value *resolution(const struct ecr_reference *reference, str
         return resolved;
 }
 
-int environment_resolve_images(struct provider *provider, const struct observe_args *args,
-                               struct observation *observations, struct error *err) {
-        struct ecr_reference *references = arena_array(args->arena, args->count + 1, sizeof(*references));
-        size_t *whose = arena_array(args->arena, args->count + 1, sizeof(*whose)), count = 0;
+/* Keeps the verdict on the image that it shall run, or what was known before; the same value where that is the same. */
+static void keep_verdict(const struct wanted *wanted, const struct value *verdict,
+                         struct observation *observation, struct arena *arena) {
+        const struct value *known = value_get(wanted->last ? wanted->last->extra : NULL, "image");
+        struct value *extra;
+
+        if (!verdict)
+                verdict = known;
+        if (value_equal(verdict, value_get(observation->extra, "image"), NULL))
+                return;
+        extra = value_new_map(arena);
+        if (observation->extra)
+                *extra = value_copy(arena, observation->extra);
+        value_set(arena, extra, "image", *verdict);
+        observation->extra = extra;
+        /* Unmoved, it is the very value that came from the state. */
+        if (wanted->last && value_equal(extra, wanted->last->extra, NULL))
+                observation->extra = wanted->last->extra;
+}
+
+/* What this environment runs and what it shall run, for the guards of images. */
+static void note_uses(struct provider *provider, const struct wanted *wanted,
+                      const struct observation *observation, struct arena *arena) {
+        const struct value *now = value_get(observation->spec, "image"), *desired;
+        bool stays = wanted->desired != NULL;
+
+        if (observation->exists)
+                image_use(provider, wanted->name, value_get_text(now, "repository"),
+                          value_get_text(now, "digest"), stays);
+        if (!stays)
+                return;
+        desired =
+                environment_desired_image(provider, value_get(wanted->desired->spec, "image"),
+                                          observation->resolved, value_get(wanted->recorded, "image"), arena);
+        image_use(provider, wanted->name, value_get_text(desired, "repository"),
+                  value_get_text(desired, "digest"), true);
+}
+
+/* The digest that the environment stays with while its tag leads elsewhere, or nowhere; NULL where that is not so. */
+static const char *left_behind(const struct provider *provider, const struct wanted *wanted,
+                               const struct ecr_reference *reference, struct arena *arena) {
+        const struct value *image;
+        const char *pinned;
+
+        if (reference->digest)
+                return NULL;
+        image = spell_out(provider, value_get(wanted->desired->spec, "image"), arena);
+        pinned = recorded_digest(image, value_get(wanted->recorded, "image"));
+        if (!reference->resolved)
+                return pinned;
+        return reference->watched && !same(reference->resolved, pinned) ? pinned : NULL;
+}
+
+struct lookup {
+        struct ecr_reference *references;
+        size_t *whose;
+        size_t count;
+};
+
+static struct lookup gather_lookups(struct provider *provider, const struct observe_args *args,
+                                    const struct observation *observations) {
+        struct arena *arena = args->arena;
+        struct lookup lookup = { .references =
+                                         arena_array(arena, args->count + 1, sizeof(*lookup.references)),
+                                 .whose = arena_array(arena, args->count + 1, sizeof(*lookup.whose)) };
 
         for (size_t i = 0; i < args->count; i++) {
-                if (needs_lookup(provider, &args->wanted[i], &observations[i], args->arena,
-                                 &references[count]))
-                        whose[count++] = i;
+                struct ecr_reference *reference = &lookup.references[lookup.count];
+
+                if (needs_lookup(provider, &args->wanted[i], &observations[i], arena, reference) ||
+                    may_watch(provider, &args->wanted[i], arena, reference))
+                        lookup.whose[lookup.count++] = i;
         }
-        if (ecr_resolve(provider, references, count, args->arena, err) < 0)
+        lookup.count = image_watch_affordable(lookup.references, lookup.whose, lookup.count,
+                                              args->refresh == REFRESH_FULL, arena);
+        return lookup;
+}
+
+int environment_resolve_images(struct provider *provider, const struct observe_args *args,
+                               struct observation *observations, struct error *err) {
+        struct lookup lookup = gather_lookups(provider, args, observations);
+        struct admission_memory memory = { .arena = args->arena };
+        struct image_watch watch = { .arena = args->arena };
+
+        for (size_t i = 0; i < args->count; i++)
+                admission_remember(
+                        &memory,
+                        value_get(args->wanted[i].last ? args->wanted[i].last->extra : NULL, "image"));
+        if (ecr_resolve(provider, lookup.references, lookup.count, args->arena, err) < 0 ||
+            admission_check(provider, lookup.references, lookup.count, &memory, args->arena, err) < 0)
                 return -1;
-        for (size_t i = 0; i < count; i++)
-                observations[whose[i]].resolved = resolution(&references[i], args->arena);
+        for (size_t i = 0; i < args->count; i++)
+                keep_verdict(&args->wanted[i], NULL, &observations[i], args->arena);
+        for (size_t i = 0; i < lookup.count; i++) {
+                const struct ecr_reference *reference = &lookup.references[i];
+                const struct wanted *wanted = &args->wanted[lookup.whose[i]];
+                struct observation *observation = &observations[lookup.whose[i]];
+
+                image_watch_note(&watch, reference, left_behind(provider, wanted, reference, args->arena),
+                                 observation);
+                if (reference->watched)
+                        continue;
+                observation->resolved = resolution(reference, args->arena);
+                keep_verdict(wanted, admission_verdict(reference, args->arena), observation, args->arena);
+        }
+        image_uses_forget(provider);
+        for (size_t i = 0; i < args->count; i++)
+                note_uses(provider, &args->wanted[i], &observations[i], args->arena);
+        image_watch_warn(&watch, provider);
         return 0;
 }
 
 static const char *remedy(const struct provider *provider, const struct value *image, const char *problem,
                           struct arena *arena) {
-        const char *repository = value_get_text(image, "repository"), *tag = value_get_text(image, "tag");
-        const char *registry = ecr_registry(provider, arena);
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-
-        if (same(problem, "denied"))
-                return "let these credentials call ecr:BatchGetImage on the repository";
-        if (!tag)
-                return "name a digest that the repository holds (berth images lists them), or a tag";
-        strbuf_append(&text, "build and push it:\n");
-        if (same(problem, "repository"))
-                strbuf_printf(&text, "  aws ecr create-repository --region %s --repository-name %s\n",
-                              provider->region, repository);
-        strbuf_printf(
-                &text,
-                "  aws ecr get-login-password --region %s | docker login --username AWS --password-stdin %s\n",
-                provider->region, registry);
-        strbuf_printf(&text,
-                      "  docker buildx build --platform linux/amd64 --provenance=false --sbom=false "
-                      "-t %s/%s:%s --push .",
-                      registry, repository, tag);
-        return arena_strdup(arena, strbuf_text(&text));
+        return admission_remedy(provider, value_get_text(image, "repository"), value_get_text(image, "tag"),
+                                problem, arena);
 }
 
 static void refuse(struct change *change, const char *message, const char *what_to_do, struct arena *arena) {
@@ -152,9 +245,10 @@ int environment_ask(struct provider *provider, struct change *change, struct are
                            *resolved = change->observed->resolved;
         const char *problem = value_get_text(resolved, "problem"), *tag = value_get_text(image, "tag");
 
-        (void)err;
         if (!sets_image(change))
                 return 0;
+        if (image_guard_digest(provider, change, arena, err) < 0)
+                return -1;
         if (problem) {
                 const char *what_to_do = remedy(provider, image, problem, arena);
 

@@ -55,6 +55,8 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
         if (value_get_boolean(turn->progress->data, "logGroup", false)) {
                 struct value *extra = value_new_map(turn->progress->arena);
 
+                if (change->observed->extra)
+                        *extra = value_copy(turn->progress->arena, change->observed->extra);
                 value_set_boolean(turn->progress->arena, extra, "logGroup", true);
                 turn->observed->extra = extra;
         }

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "providers/aws/ecr.h"
+#include "providers/aws/image_guard.h"
 
 #include <string.h>
 
@@ -120,6 +121,8 @@ static int ask(struct provider *provider, struct change *change, struct arena *a
         if (change->action == ACTION_CREATE && !value_get_boolean(change->desired, "createRepository", false))
                 refuse_missing(provider, change, arena);
         refuse_foreign_policy(change, arena);
+        if (image_guard_rules(provider, change, arena, err) < 0)
+                return -1;
         return image_releases_repository(change) ? look_into_released(provider, change, arena, err) : 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "providers/aws/ecr.h"
 #include "providers/aws/image.h"
+#include "providers/aws/image_guard.h"
 #include "providers/aws/tagging.h"
 
 #include <stdlib.h>
@@ -213,6 +214,20 @@ static void conclude(struct sweep *sweep, const struct sight *sight, struct obse
         ret->spec = last && value_equal(last->spec, spec, NULL) ? last->spec : spec;
 }
 
+/* The declared rules, for the guard of images in use. */
+static void note_rules(struct provider *provider, const struct observe_args *args,
+                       const struct observation *observations) {
+        image_retains_forget(provider);
+        for (size_t i = 0; i < args->count; i++) {
+                const struct resource *desired = args->wanted[i].desired;
+                const struct value *retain = desired ? value_get(desired->spec, "retain") : NULL;
+
+                if (retain)
+                        image_retain(provider, value_get_text(desired->spec, "repository"), retain,
+                                     value_equal(retain, value_get(observations[i].spec, "retain"), NULL));
+        }
+}
+
 int image_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                   struct error *err) {
         struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
@@ -227,5 +242,6 @@ int image_observe(struct provider *provider, const struct observe_args *args, st
                 return -1;
         for (size_t i = 0; i < args->count; i++)
                 conclude(&sweep, &sweep.sights[i], &ret[i]);
+        note_rules(provider, args, ret);
         return 0;
 }

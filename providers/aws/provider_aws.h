@@ -32,6 +32,8 @@ struct provider {
         bool bucket_in_use; /* ask() for the Stack's deletion found what is not Berth's; owned by stack_delete.c */
         struct binding_listing
                 *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */
+        struct image_use *image_uses;    /* digests that environments run; owned by image_guard.c */
+        struct image_rules *image_rules; /* declared `retain`s; owned by image_guard.c */
         /* How long functions lately took to become ready once created, and once updated (ms, 0: not known yet). */
         atomic_llong usual_wait_ms[2];
 };

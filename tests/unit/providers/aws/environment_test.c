@@ -224,7 +224,7 @@ static const struct {
           "{" DIGEST(A) "}", false, NULL },
         { "index", ACTION_CREATE, "image.repository", "{\"repository\": \"a\", \"tag\": \"t\"}",
           "{\"problem\": \"index\", \"message\": \"seen\"}", true,
-          "--platform linux/amd64 --provenance=false --sbom=false -t " REGISTRY "/a:t" },
+          "--platform linux/amd64 --provenance=false --sbom=false --push -t " REGISTRY "/a:t ." },
         { "no repository", ACTION_CREATE, "image.repository", "{\"repository\": \"a\", \"tag\": \"t\"}",
           "{\"problem\": \"repository\", \"message\": \"seen\"}", true,
           "aws ecr create-repository --region eu-west-1 --repository-name a" },

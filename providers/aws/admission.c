@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/admission.h"
+
+#include "base/digest.h"
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Configurations are a few KB; one with a long history has some hundred. */
+#define CONFIG_MAX ((size_t)4 * 1024 * 1024)
+
+static const char platform_wanted[] = "linux/amd64";
+
+static bool same(const char *a, const char *b) {
+        return a && b && strcmp(a, b) == 0;
+}
+
+static bool is_one_of(const char *text, const char *const *texts) {
+        for (; *texts; texts++) {
+                if (strcmp(text, *texts) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* "linux/amd64, linux/arm64" of an index; buildx's attestations call themselves unknown/unknown. */
+static const char *index_platforms(const json_t *manifest, struct arena *arena) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        const json_t *item;
+        size_t i;
+
+        json_array_foreach (json_object_get(manifest, "manifests"), i, item) {
+                const json_t *platform = json_object_get(item, "platform");
+                const char *system = json_text(platform, "os"),
+                           *architecture = json_text(platform, "architecture");
+
+                if (i == 8) {
+                        strbuf_append(&text, " and more");
+                        break;
+                }
+                if (system && strcmp(system, "unknown") == 0)
+                        strbuf_printf(&text, "%san attestation", i ? ", " : "");
+                else
+                        strbuf_printf(&text, "%s%s/%s", i ? ", " : "", system ? system : "?",
+                                      architecture ? architecture : "?");
+        }
+        return text.length ? arena_strdup(arena, strbuf_text(&text)) : "nothing";
+}
+
+static int64_t layers_size(const json_t *manifest) {
+        const json_t *layer;
+        int64_t size = 0;
+        size_t i;
+
+        json_array_foreach (json_object_get(manifest, "layers"), i, layer) {
+                int64_t bytes = json_integer_or(layer, "size", 0);
+
+                if (bytes > 0 && size <= INT64_MAX - bytes)
+                        size += bytes;
+        }
+        return size;
+}
+
+/* A single manifest: its configuration's type, and the size of its layers. */
+static void judge_single(const json_t *manifest, struct ecr_reference *reference, struct arena *arena) {
+        /* Charts, signatures and other artifacts are manifests too; what tells them is this type. */
+        static const char *const config_types[] = { "application/vnd.oci.image.config.v1+json",
+                                                    "application/vnd.docker.container.image.v1+json", NULL };
+        const json_t *config = json_object_get(manifest, "config");
+        const char *type = json_text(config, "mediaType");
+
+        reference->config = arena_strdup(arena, json_text(config, "digest"));
+        reference->size = layers_size(manifest);
+        if (type && *type && !is_one_of(type, config_types))
+                ecr_reference_refuse(reference, "media-type",
+                                     arena_printf(arena,
+                                                  "is no image that can run: its configuration has the media "
+                                                  "type %s, and Lambda takes only %s and %s",
+                                                  type, config_types[1], config_types[0]),
+                                     arena);
+        else if (reference->size > ADMISSION_SIZE_MAX)
+                ecr_reference_refuse(
+                        reference, "size",
+                        arena_printf(arena,
+                                     "has layers of %.1f GB as they are stored, and Lambda takes at most 10 "
+                                     "GB unpacked",
+                                     (double)reference->size / (1024.0 * 1024 * 1024)),
+                        arena);
+}
+
+void admission_judge_manifest(const json_t *image, struct ecr_reference *reference, struct arena *arena) {
+        const char *text = json_text(image, "imageManifest"),
+                   *type = json_text(image, "imageManifestMediaType");
+        const char *digest = json_text(json_object_get(image, "imageId"), "imageDigest");
+        json_t *manifest JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
+
+        if (!digest) {
+                reference->problem = "missing";
+                reference->message = arena_printf(arena, "ECR gives no digest for %s",
+                                                  ecr_reference_name(reference, arena));
+                return;
+        }
+        /* Older answers leave the type to the manifest; an OCI one may leave it out altogether. */
+        if (!type || !*type)
+                type = json_text(manifest, "mediaType");
+        if (!type && json_object_get(manifest, "manifests"))
+                type = ecr_oci_index;
+        if (!type)
+                type = json_object_get(manifest, "config") ? ecr_oci_manifest : "unknown";
+        reference->resolved = arena_strdup(arena, digest);
+        reference->media_type = arena_strdup(arena, type);
+        if (strcmp(type, ecr_oci_index) == 0 || strcmp(type, ecr_docker_list) == 0)
+                ecr_reference_refuse(
+                        reference, "index",
+                        arena_printf(arena,
+                                     "is an index of several images (%s; %s), and Lambda takes only a single "
+                                     "one",
+                                     index_platforms(manifest, arena), type),
+                        arena);
+        else if (strcmp(type, ecr_oci_manifest) == 0 || strcmp(type, ecr_docker_manifest) == 0)
+                judge_single(manifest, reference, arena);
+        else
+                ecr_reference_refuse(reference, "media-type",
+                                     arena_printf(arena,
+                                                  "has the media type %s, and Lambda takes only %s and %s",
+                                                  type, ecr_docker_manifest, ecr_oci_manifest),
+                                     arena);
+}
+
+void admission_judge_config(const char *bytes, size_t length, struct ecr_reference *reference,
+                            struct arena *arena) {
+        json_t *config JSON_CLEANUP = json_loadb(bytes, length, 0, NULL);
+        const char *system = json_text(config, "os"), *architecture = json_text(config, "architecture");
+
+        if (!system || !architecture || !*system || !*architecture) {
+                ecr_reference_refuse(reference, "platform",
+                                     "has a configuration that names no platform, and environments run "
+                                     "linux/amd64 only",
+                                     arena);
+                return;
+        }
+        reference->platform = arena_printf(arena, "%s/%s", system, architecture);
+        if (strcmp(reference->platform, platform_wanted) != 0)
+                ecr_reference_refuse(reference, "platform",
+                                     arena_printf(arena, "is built for %s, and environments run %s only",
+                                                  reference->platform, platform_wanted),
+                                     arena);
+}
+
+static const struct value *recall(const struct admission_memory *memory, const char *digest) {
+        for (size_t i = 0; i < memory->count; i++) {
+                if (strcmp(value_get_text(memory->verdicts[i], "digest"), digest) == 0)
+                        return memory->verdicts[i];
+        }
+        return NULL;
+}
+
+void admission_remember(struct admission_memory *memory, const struct value *verdict) {
+        const char *digest = value_get_text(verdict, "digest");
+
+        if (!digest || recall(memory, digest))
+                return;
+        if (memory->count == memory->capacity) {
+                size_t capacity = memory->capacity ? memory->capacity * 2 : 16;
+                const struct value **grown = arena_array(memory->arena, capacity, sizeof(*grown));
+
+                if (memory->count)
+                        memcpy(grown, memory->verdicts, memory->count * sizeof(*grown));
+                memory->verdicts = grown;
+                memory->capacity = capacity;
+        }
+        memory->verdicts[memory->count++] = verdict;
+}
+
+const struct value *admission_verdict(const struct ecr_reference *reference, struct arena *arena) {
+        struct value *verdict;
+
+        if (!reference->resolved || (reference->problem ? !reference->seen : !reference->platform))
+                return NULL;
+        verdict = value_new_map(arena);
+        value_set_text(arena, verdict, "digest", reference->resolved);
+        value_set_text(arena, verdict, "platform", reference->platform);
+        value_set_text(arena, verdict, "problem", reference->problem);
+        value_set_text(arena, verdict, "seen", reference->problem ? reference->seen : NULL);
+        return verdict;
+}
+
+static void apply_verdict(struct ecr_reference *reference, const struct value *verdict, struct arena *arena) {
+        const char *problem = value_get_text(verdict, "problem"), *seen = value_get_text(verdict, "seen");
+
+        reference->platform = value_get_text(verdict, "platform");
+        if (problem && seen)
+                ecr_reference_refuse(reference, problem, seen, arena);
+}
+
+/* Not of the digest: the next run asks again. */
+static void cannot_read(struct ecr_reference *reference, const char *problem, const char *why,
+                        struct arena *arena) {
+        reference->problem = problem;
+        reference->message = arena_printf(arena, "the platform of %s cannot be read: %s",
+                                          ecr_reference_name(reference, arena), why);
+}
+
+static bool bytes_are(const struct strbuf *bytes, const char *digest) {
+        char hex[SHA256_HEX_SIZE];
+
+        digest_sha256_hex(strbuf_text(bytes), bytes->length, hex);
+        return strncmp(digest, "sha256:", 7) == 0 && strcmp(digest + 7, hex) == 0;
+}
+
+/* The configuration behind the manifest. Fails only where the user wants to stop. */
+static int read_config(struct provider *provider, struct ecr_reference *reference, struct arena *arena,
+                       struct error *err) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        struct aws_request request;
+        struct error failure;
+        const char *url;
+
+        if (!reference->config) {
+                cannot_read(reference, "unread", "its manifest names no configuration", arena);
+                return 0;
+        }
+        request = ecr_download_url(reference->repository, reference->config, arena);
+        if (aws_call(provider->client, &request, &response, &failure) < 0) {
+                bool denied = aws_code_is_denied(response.error_code);
+
+                if (failure.kind == ERROR_INTERRUPTED) {
+                        *err = failure;
+                        return -1;
+                }
+                cannot_read(reference, denied ? "denied" : "unread", failure.message, arena);
+                return 0;
+        }
+        url = json_text(response.json, "downloadUrl");
+        if (!url) {
+                cannot_read(reference, "unread", "ECR gives no address for its configuration", arena);
+        } else if (aws_fetch_presigned(provider->client, url, CONFIG_MAX, &bytes, &failure) < 0) {
+                if (failure.kind == ERROR_INTERRUPTED) {
+                        *err = failure;
+                        return -1;
+                }
+                cannot_read(reference, "unread", failure.message, arena);
+        } else if (!bytes_are(&bytes, reference->config)) {
+                cannot_read(reference, "unread", "its configuration is not what its digest says", arena);
+        } else {
+                admission_judge_config(strbuf_text(&bytes), bytes.length, reference, arena);
+        }
+        return 0;
+}
+
+int admission_check(struct provider *provider, struct ecr_reference *references, size_t count,
+                    struct admission_memory *memory, struct arena *arena, struct error *err) {
+        for (size_t i = 0; i < count; i++) {
+                struct ecr_reference *reference = &references[i];
+                const struct value *known;
+
+                if (reference->watched || !reference->resolved)
+                        continue;
+                known = recall(memory, reference->resolved);
+                if (known && !reference->problem)
+                        apply_verdict(reference, known, arena);
+                else if (!reference->problem && read_config(provider, reference, arena, err) < 0)
+                        return -1;
+                if (!known)
+                        admission_remember(memory, admission_verdict(reference, arena));
+        }
+        return 0;
+}
+
+const char *admission_build_command(const struct provider *provider, const char *repository, const char *tag,
+                                    struct arena *arena) {
+        return arena_printf(arena,
+                            "docker buildx build --platform linux/amd64 --provenance=false --sbom=false "
+                            "--push -t %s/%s:%s .",
+                            ecr_registry(provider, arena), repository, tag);
+}
+
+const char *admission_remedy(const struct provider *provider, const char *repository, const char *tag,
+                             const char *problem, struct arena *arena) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (same(problem, "denied"))
+                return "let these credentials call ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on the "
+                       "repository";
+        if (same(problem, "unread"))
+                return "plan again once that works; where you know the image to be of use: --allow "
+                       "image-unusable";
+        if (!tag)
+                strbuf_append(&text,
+                              "name a digest that the repository holds (berth images lists them), or a tag; "
+                              "to build and push one:\n");
+        else if (same(problem, "size"))
+                strbuf_append(&text, "make it smaller, build and push it:\n");
+        else
+                strbuf_append(&text, "build and push it:\n");
+        if (same(problem, "repository"))
+                strbuf_printf(&text, "  aws ecr create-repository --region %s --repository-name %s\n",
+                              provider->region, repository);
+        strbuf_printf(
+                &text,
+                "  aws ecr get-login-password --region %s | docker login --username AWS --password-stdin %s\n",
+                provider->region, ecr_registry(provider, arena));
+        strbuf_printf(&text, "  %s", admission_build_command(provider, repository, tag ? tag : "TAG", arena));
+        return arena_strdup(arena, strbuf_text(&text));
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "providers/aws/ecr_lifecycle.h"
+#include "providers/aws/image_watch.h"
+
+#include <string.h>
+
+#define DAY INT64_C(86400000)
+#define NEVER ECR_NEVER
+
+struct push {
+        int64_t day; /* pushed; -1: none */
+        size_t tags;
+        int64_t expires; /* in days where untagged, 0 for at once, NEVER */
+};
+
+static const struct {
+        const char *name;
+        int64_t untagged, last; /* 0: no such rule */
+        struct push pushes[5];
+} cases[] = {
+        { "no rule", 0, 0, { { 1, 0, NEVER }, { 2, 1, NEVER }, { -1, 0, 0 } } },
+        { "untagged ones only", 14, 0, { { 1, 0, 15 }, { 2, 1, NEVER }, { 40, 0, 54 }, { -1, 0, 0 } } },
+        { "the last ones stay, in any order",
+          0,
+          2,
+          { { 5, 1, NEVER }, { 3, 1, 0 }, { 9, 3, NEVER }, { 4, 1, 0 }, { 1, 0, NEVER } } },
+        { "as many as there are", 0, 2, { { 5, 1, NEVER }, { 3, 1, NEVER }, { -1, 0, 0 } } },
+        { "untagged ones do not count among the last",
+          0,
+          1,
+          { { 9, 0, NEVER }, { 5, 1, NEVER }, { -1, 0, 0 } } },
+        { "both", 1, 1, { { 9, 0, 10 }, { 5, 1, NEVER }, { 4, 1, 0 }, { 3, 0, 4 }, { -1, 0, 0 } } },
+        { "pushed at once: either may go", 0, 1, { { 5, 1, 0 }, { 5, 1, 0 }, { -1, 0, 0 } } },
+        { "pushed at once, and both stay",
+          0,
+          2,
+          { { 5, 1, NEVER }, { 5, 1, NEVER }, { 4, 1, 0 }, { -1, 0, 0 } } },
+        { "nothing there", 1, 1, { { -1, 0, 0 } } },
+};
+
+static void rules_are_evaluated(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                struct value *retain = value_new_map(arena);
+                struct ecr_image images[5] = { 0 };
+                size_t count = 0;
+
+                print_message("  %s\n", cases[i].name);
+                if (cases[i].untagged)
+                        value_set_integer(arena, retain, "untaggedDays", cases[i].untagged);
+                if (cases[i].last)
+                        value_set_integer(arena, retain, "lastTagged", cases[i].last);
+                for (; count < 5 && cases[i].pushes[count].day >= 0; count++) {
+                        images[count].pushed_ms = cases[i].pushes[count].day * DAY;
+                        images[count].tag_count = cases[i].pushes[count].tags;
+                }
+                ecr_lifecycle_evaluate(retain, images, count, arena);
+                for (size_t k = 0; k < count; k++) {
+                        int64_t expires = cases[i].pushes[k].expires;
+
+                        assert_int_equal(images[k].expires_ms, expires == NEVER ? NEVER : expires * DAY);
+                }
+        }
+}
+
+static void no_policy_lets_all_stay(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct ecr_image image = { .expires_ms = 5 };
+
+        (void)state;
+        ecr_lifecycle_evaluate(NULL, &image, 1, arena);
+        assert_int_equal(image.expires_ms, NEVER);
+}
+
+/* Watched tags in `repositories` repositories, `each` in each, and one that somebody needs. */
+static size_t watch(size_t repositories, size_t each, bool full, struct arena *arena) {
+        size_t count = repositories * each + 1;
+        struct ecr_reference *references = arena_array(arena, count, sizeof(*references));
+        size_t *whose = arena_array(arena, count, sizeof(*whose));
+
+        references[0] = (struct ecr_reference){ .repository = "needed", .tag = "t" };
+        for (size_t i = 1; i < count; i++) {
+                references[i] = (struct ecr_reference){
+                        .repository = arena_printf(arena, "r%zu", (i - 1) / each),
+                        .tag = arena_printf(arena, "t%zu", (i - 1) % each),
+                        .watched = true,
+                };
+                whose[i] = i;
+        }
+        count = image_watch_affordable(references, whose, count, full, arena);
+        assert_string_equal(references[0].repository, "needed");
+        assert_int_equal(whose[count - 1], count - 1);
+        return count;
+}
+
+static void few_tags_are_watched(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        (void)state;
+        assert_int_equal(watch(5, 3, false, arena), 16);
+        assert_int_equal(watch(6, 1, false, arena), 1);
+        assert_int_equal(watch(6, 1, true, arena), 7);
+        assert_int_equal(watch(1, 500, false, arena), 501);
+        assert_int_equal(watch(1, 501, false, arena), 1);
+        assert_int_equal(watch(0, 1, false, arena), 1);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(rules_are_evaluated),
+                cmocka_unit_test(no_policy_lets_all_stay),
+                cmocka_unit_test(few_tags_are_watched),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
