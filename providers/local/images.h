@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding an image in the local store. The store's folder:
+ *
+ *     index.json            {"formatVersion": "1", "images": {"REPOSITORY:TAG": "sha256:HEX", ...}}
+ *     roots/sha256/HEX/     an image's file system, unpacked; there only once it is whole
+ *
+ * HEX is that of the image's manifest. A prebuilt image NAME is `prebuilt/NAME:latest`.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_IMAGES_H
+#define BERTH_PROVIDERS_LOCAL_IMAGES_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "schema/value.h"
+
+#include <stdbool.h>
+
+#define LOCAL_IMAGES_INDEX "index.json"
+#define LOCAL_IMAGES_ROOTS "roots/sha256"
+
+struct local_images {
+        const char *folder;
+        const struct value *tags; /* map "REPOSITORY:TAG" to digest; NULL for an empty store */
+};
+
+struct local_image {
+        const char *digest; /* "sha256:HEX" */
+        const char *root;   /* the folder of its file system */
+};
+
+/* Reads the index. A store that does not exist is empty; a damaged index is an error that names it. */
+int local_images_open(const char *folder, struct arena *arena, struct local_images *ret,
+                      struct error *err) MUST_USE;
+/*
+ * Looks for the image that `digest` names or, where it is NULL, that `repository`:`tag` names today. Whether it is
+ * there and unpacked.
+ */
+bool local_image_find(const struct local_images *images, const char *repository, const char *tag,
+                      const char *digest, struct arena *arena, struct local_image *ret);
+
+#endif
