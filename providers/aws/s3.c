@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void add_header(struct aws_request *request, const char *name, const char *value) {
         size_t i = 0;
@@ -213,9 +214,10 @@ struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *p
         struct aws_request request = request_of(bucket, "ListObjectsV2", "GET", "/");
 
         request.query[0] = (struct aws_query){ "list-type", "2" };
-        request.query[1] = (struct aws_query){ "prefix", prefix };
+        request.query[1] = (struct aws_query){ "encoding-type", "url" };
+        request.query[2] = (struct aws_query){ "prefix", prefix };
         if (token)
-                request.query[2] = (struct aws_query){ "continuation-token", token };
+                request.query[3] = (struct aws_query){ "continuation-token", token };
         return request;
 }
 
@@ -260,15 +262,27 @@ static size_t count_children(const struct xml_node *node) {
         return count;
 }
 
+/* "2026-01-31T12:00:00.000Z": S3 knows no other form. */
+static int64_t read_time(const struct xml_node *node, struct arena *arena) {
+        const char *text = xml_text(node, "LastModified", arena);
+        struct tm parts = { 0 };
+
+        return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) ? (int64_t)timegm(&parts) * 1000 : 0;
+}
+
 static void read_object(const struct xml_node *node, bool encoded, struct arena *arena,
                         struct s3_page *page) {
-        const char *size = xml_text(node, "Size", arena), *etag = xml_text(node, "ETag", arena);
+        const char *size = xml_text(node, "Size", arena), *etag = xml_text(node, "ETag", arena),
+                   *latest = xml_text(node, "IsLatest", arena);
         struct s3_object *object = &page->objects[page->count];
 
         object->key = read_key(node, "Key", encoded, arena);
         object->etag = etag ? etag : "";
         object->version = xml_text(node, "VersionId", arena);
         object->size = size ? strtoll(size, NULL, 10) : 0;
+        object->modified_ms = read_time(node, arena);
+        object->is_marker = strcmp(xml_name(node), "DeleteMarker") == 0;
+        object->is_noncurrent = latest && strcmp(latest, "false") == 0;
         page->count += object->key != NULL;
 }
 
@@ -293,6 +307,13 @@ static void read_page(struct xml_node *root, bool encoded, struct arena *arena, 
         }
 }
 
+/* Whether keys are percent-encoded, as was asked for: they may hold what XML cannot. */
+static bool is_encoded(const struct xml_node *root, struct arena *arena) {
+        const char *encoding = xml_text(root, "EncodingType", arena);
+
+        return encoding && strcmp(encoding, "url") == 0;
+}
+
 static bool is_truncated(const struct xml_node *root, struct arena *arena) {
         const char *text = xml_text(root, "IsTruncated", arena);
 
@@ -306,7 +327,7 @@ int s3_read_objects(const struct aws_response *response, struct arena *arena, st
 
         if (parse(response, "ListObjectsV2", &document, err) < 0)
                 return -1;
-        read_page(xml_root(document), false, arena, &page);
+        read_page(xml_root(document), is_encoded(xml_root(document), arena), arena, &page);
         if (is_truncated(xml_root(document), arena)) {
                 page.next = xml_text(xml_root(document), "NextContinuationToken", arena);
                 if (!page.next || !*page.next)
@@ -338,15 +359,13 @@ int s3_read_versions(const struct aws_response *response, struct arena *arena, s
                      struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
         struct s3_page page = { 0 };
-        const char *encoding;
         struct xml_node *root;
         bool encoded;
 
         if (parse(response, "ListObjectVersions", &document, err) < 0)
                 return -1;
         root = xml_root(document);
-        encoding = xml_text(root, "EncodingType", arena);
-        encoded = encoding && strcmp(encoding, "url") == 0;
+        encoded = is_encoded(root, arena);
         read_page(root, encoded, arena, &page);
         if (is_truncated(root, arena)) {
                 page.next = read_key(root, "NextKeyMarker", encoded, arena);
@@ -394,6 +413,16 @@ int s3_read_deleted(const struct aws_response *response, struct arena *arena, st
 
 static const char *object_path(const char *key, struct arena *arena) {
         return arena_printf(arena, "/%s", key);
+}
+
+struct aws_request s3_get_object_tagging(const struct s3_bucket *bucket, const char *key, const char *version,
+                                         struct arena *arena) {
+        struct aws_request request = request_of(bucket, "GetObjectTagging", "GET", object_path(key, arena));
+
+        request.query[0] = (struct aws_query){ "tagging", NULL };
+        if (version)
+                request.query[1] = (struct aws_query){ "versionId", version };
+        return request;
 }
 
 struct aws_request s3_get_object(const struct s3_bucket *bucket, const char *key, struct arena *arena) {

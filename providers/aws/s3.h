@@ -77,6 +77,9 @@ struct s3_object {
         const char *etag;    /* with its quotes, as in struct aws_response */
         const char *version; /* of s3_read_versions() only; "null" in a bucket without versions */
         int64_t size;
+        int64_t modified_ms; /* LastModified; 0 where the answer has none that can be read */
+        bool is_marker;      /* a delete marker: no data */
+        bool is_noncurrent;  /* a version that another one, or a delete marker, has taken the place of */
 };
 struct s3_page {
         struct s3_object *objects;
@@ -86,7 +89,7 @@ struct s3_page {
         const char *next, *next_version; /* where the next page begins; NULL on the last one */
 };
 
-/* GET ?list-type=2&prefix= [&continuation-token=], 1,000 objects a page, by key in byte order. */
+/* GET ?list-type=2&encoding-type=url&prefix= [&continuation-token=], 1,000 objects a page, by key in byte order. */
 struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *prefix, const char *token);
 int s3_read_objects(const struct aws_response *response, struct arena *arena, struct s3_page *ret,
                     struct error *err) MUST_USE;
@@ -99,6 +102,10 @@ struct aws_request s3_list_versions(const struct s3_bucket *bucket, const char *
                                     const char *key_marker, const char *version_marker);
 int s3_read_versions(const struct aws_response *response, struct arena *arena, struct s3_page *ret,
                      struct error *err) MUST_USE;
+
+/* GET /key?tagging [&versionId=]; s3_read_tagging() reads the answer. 404 NoSuchKey, NoSuchVersion. */
+struct aws_request s3_get_object_tagging(const struct s3_bucket *bucket, const char *key, const char *version,
+                                         struct arena *arena);
 
 /* POST ?delete <Delete><Quiet>true</Quiet><Object><Key/><VersionId/></Object>...: 1,000 at most. */
 struct aws_request s3_delete_objects(const struct s3_bucket *bucket, const struct s3_object *objects,

@@ -92,5 +92,6 @@ const struct kind_ops aws_workspace_policy_ops = {
         .desire = desire,
         .cost = workspace_policy_cost,
         .observe = observe,
+        .ask = workspace_policy_ask,
         .step = workspace_policy_step,
 };

@@ -9,6 +9,10 @@
 struct observation workspace_policy_seen(const struct provider *provider, const char *name,
                                          const struct value *spec, struct arena *arena);
 
+/* workspace_policy_ask.c: the refusal expires-existing. */
+int workspace_policy_ask(struct provider *provider, struct change *change, struct arena *arena,
+                         struct error *err);
+
 /* workspace_policy_step.c */
 void workspace_policy_cost(const struct provider *provider, const struct change *change, struct cost *ret);
 int workspace_policy_step(struct provider *provider, const struct change *change, struct progress *progress,

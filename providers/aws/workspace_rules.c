@@ -57,7 +57,7 @@ struct value *workspace_rules_spec(const struct value *spec, struct arena *arena
         return ret;
 }
 
-static bool is_for_all(const struct value *spec) {
+bool workspace_rules_is_for_all(const struct value *spec) {
         return value_get_boolean(value_get(spec, "selector"), "all", false);
 }
 
@@ -77,7 +77,7 @@ static bool has_abort(const struct value *spec) {
 size_t workspace_rules_count(const struct value *spec) {
         const struct value *environments = value_get(spec, "environments");
 
-        if (is_for_all(spec))
+        if (workspace_rules_is_for_all(spec))
                 return (size_t)has_actions(spec) + (size_t)has_abort(spec);
         return environments && environments->type == VALUE_LIST && has_actions(spec) ? environments->count
                                                                                      : 0;
@@ -129,7 +129,7 @@ void workspace_rules_add(struct xml_node *configuration, const char *stack, cons
         const struct value *environments = value_get(spec, "environments");
         const char *id = arena_printf(arena, "berth:%s:%s", stack, policy);
 
-        if (is_for_all(spec)) {
+        if (workspace_rules_is_for_all(spec)) {
                 if (has_actions(spec))
                         add_actions(add_rule(configuration, id, NULL), spec, arena);
                 if (has_abort(spec))

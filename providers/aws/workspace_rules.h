@@ -25,6 +25,8 @@
 
 /* The lifecycle part of a spec, in the form said above: sorted, absent actions null. */
 struct value *workspace_rules_spec(const struct value *spec, struct arena *arena);
+/* Whether a desired spec selects objects of all environments, and of none. */
+bool workspace_rules_is_for_all(const struct value *spec);
 /* How many rules the spec takes; none where it selects environments and there are none. */
 size_t workspace_rules_count(const struct value *spec);
 /* Adds the spec's rules below <LifecycleConfiguration>. */

@@ -5,14 +5,17 @@ The whole list is fetched from the stand-in once, at the first page, and the lat
 """
 
 import base64
+import datetime
 import json
 import re
 import time
 import uuid
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+from xml.etree import ElementTree
 
 from .errors import AwsError
 from .functions import listed
+from .storage import NAMESPACE
 from .upstream import Answer
 
 FUNCTIONS_A_PAGE = 50
@@ -126,14 +129,34 @@ async def get_resources(proxy, call):
     return Answer(200, dict(_RPC), json.dumps(value).encode())
 
 
+def _age(element, ages):
+    """Shift LastModified of one listed object by the days of the longest prefix that fits its key."""
+    key, modified = (element.find(f"{{{NAMESPACE}}}{name}") for name in ("Key", "LastModified"))
+    fitting = [prefix for prefix in ages if unquote(key.text).startswith(prefix)] if key is not None else []
+    if not fitting or modified is None:
+        return
+    written = datetime.datetime.fromisoformat(modified.text.replace("Z", "+00:00"))
+    written -= datetime.timedelta(days=ages[max(fitting, key=len)])
+    modified.text = written.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
 async def list_objects(proxy, call):
-    """S3 gives 1,000 keys a page, whatever max-keys asks for; the stand-ins obey it."""
+    """S3 gives 1,000 keys a page, whatever max-keys asks for; the stand-ins obey it. Nobody can set LastModified: `object_age_days` does."""
     target = re.sub(r"(?<=[?&]max-keys=)\d+", lambda m: str(min(int(m.group()), 1000)), call.raw_target)
-    return await proxy.upstream.forward(call, raw_target=target)
+    answer = await proxy.upstream.forward(call, raw_target=target)
+    ages = proxy.settings.object_age_days
+    if answer.status != 200 or not ages:
+        return answer
+    root = ElementTree.fromstring(answer.body)
+    for element in root:
+        _age(element, ages)
+    return Answer(200, {"Content-Type": "application/xml"}, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
 HANDLERS = {
+    ("s3", "ListObjects"): list_objects,
     ("s3", "ListObjectsV2"): list_objects,
+    ("s3", "ListObjectVersions"): list_objects,
     ("lambda", "ListFunctions"): list_functions,
     ("resourcegroupstaggingapi", "GetResources"): get_resources,
 }

@@ -122,7 +122,9 @@ static void encryption_goes_out_and_comes_back(void **state) {
 static void pages_of_objects(void **state) {
         struct aws_response first AWS_RESPONSE_CLEANUP =
                 answer("<ListBucketResult xmlns=\"" S3_NAMESPACE "\"><IsTruncated>true</IsTruncated>"
-                       "<Contents><Key>a</Key><ETag>&quot;1&quot;</ETag><Size>7</Size></Contents>"
+                       "<EncodingType>url</EncodingType><Contents><Key>a%2Bb+c</Key>"
+                       "<LastModified>1970-01-02T00:00:01.000Z</LastModified>"
+                       "<ETag>&quot;1&quot;</ETag><Size>7</Size></Contents>"
                        "<Contents><Key>b</Key><ETag>\"2\"</ETag></Contents>"
                        "<NextContinuationToken>t/+=</NextContinuationToken></ListBucketResult>");
         struct aws_response last AWS_RESPONSE_CLEANUP =
@@ -137,7 +139,10 @@ static void pages_of_objects(void **state) {
         assert_int_equal(page.count, 2);
         assert_string_equal(page.objects[0].etag, "\"1\"");
         assert_int_equal(page.objects[0].size, 7);
+        assert_string_equal(page.objects[0].key, "a+b c");
+        assert_int_equal(page.objects[0].modified_ms, 86401000);
         assert_string_equal(page.objects[1].key, "b");
+        assert_int_equal(page.objects[1].modified_ms, 0);
         assert_string_equal(page.next, "t/+=");
         assert_int_equal(s3_read_objects(&last, arena, &page, &err), 0);
         assert_int_equal(page.count, 0);
@@ -146,12 +151,12 @@ static void pages_of_objects(void **state) {
 }
 
 static void pages_of_versions(void **state) {
-        struct aws_response response AWS_RESPONSE_CLEANUP =
-                answer("<ListVersionsResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>"
-                       "<NextKeyMarker>x%2Fy</NextKeyMarker><NextVersionIdMarker>v2</NextVersionIdMarker>"
-                       "<Version><Key>a+b%01%25</Key><VersionId>v1</VersionId><Size>5</Size></Version>"
-                       "<DeleteMarker><Key>x/y</Key><VersionId>v2</VersionId></DeleteMarker>"
-                       "<CommonPrefixes><Prefix>work+spaces/</Prefix></CommonPrefixes></ListVersionsResult>");
+        struct aws_response response AWS_RESPONSE_CLEANUP = answer(
+                "<ListVersionsResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>"
+                "<NextKeyMarker>x%2Fy</NextKeyMarker><NextVersionIdMarker>v2</NextVersionIdMarker>"
+                "<Version><Key>a+b%01%25</Key><VersionId>v1</VersionId><IsLatest>false</IsLatest><Size>5</Size></Version>"
+                "<DeleteMarker><Key>x/y</Key><VersionId>v2</VersionId></DeleteMarker>"
+                "<CommonPrefixes><Prefix>work+spaces/</Prefix></CommonPrefixes></ListVersionsResult>");
         struct s3_page page;
         struct error err;
 
@@ -160,6 +165,8 @@ static void pages_of_versions(void **state) {
         assert_int_equal(page.count, 2);
         assert_string_equal(page.objects[0].key, "a b\x01%");
         assert_string_equal(page.objects[1].version, "v2");
+        assert_true(page.objects[0].is_noncurrent && !page.objects[0].is_marker);
+        assert_true(page.objects[1].is_marker && !page.objects[1].is_noncurrent);
         assert_int_equal(page.prefix_count, 1);
         assert_string_equal(page.prefixes[0], "work spaces/");
         assert_string_equal(page.next, "x/y");
