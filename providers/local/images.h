@@ -39,4 +39,18 @@ int local_images_open(const char *folder, struct arena *arena, struct local_imag
 bool local_image_find(const struct local_images *images, const char *repository, const char *tag,
                       const char *digest, struct arena *arena, struct local_image *ret);
 
+/*
+ * What an environment's `image` stands for in the store. With `host_without`, the machine's own /usr serves as long as
+ * the store has no such image.
+ */
+struct local_image_name {
+        const char *text; /* for people: "REPOSITORY:TAG" or "REPOSITORY@DIGEST" */
+        const char *repository, *tag, *digest;
+        bool host_without;
+};
+struct local_image_name local_image_name(const struct value *image, struct arena *arena);
+
+/* What people can do about an image that is not in the store. */
+const char *local_image_remedy(const struct local_image_name *name, struct arena *arena);
+
 #endif

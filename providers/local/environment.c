@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/environment.h"
+
+#include "providers/local/images.h"
+#include "providers/local/record.h"
+
+#include <string.h>
+
+/* Names come from command lines too, and become paths here. */
+static bool is_name(const char *name) {
+        size_t length = strlen(name);
+
+        return length > 0 && length <= NAME_LENGTH_MAX &&
+               strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+}
+
+static const char *stack_of(const char *root) {
+        const char *slash = strrchr(root, '/');
+
+        return slash ? slash + 1 : root;
+}
+
+/* The record, which must be there and be ours. */
+static int load(const char *root, enum kind_id kind, const char *name, struct arena *arena,
+                struct local_record *ret, struct error *err) {
+        struct record_place place = { root, stack_of(root), kind, name };
+
+        if (!is_name(name))
+                return error_set_kind(err, ERROR_NOT_FOUND, "\"%s\" is no name of an %s", name,
+                                      kinds[kind].name);
+        if (record_read(&place, arena, ret, err) < 0)
+                return -1;
+        if (!ret->exists)
+                return error_set_kind(err, ERROR_NOT_FOUND,
+                                      "%s/%s does not exist here (%s): declare it, and run berth apply",
+                                      kinds[kind].name, name, ret->path);
+        if (ret->ownership != OWNER_SELF)
+                return error_set(err, "%s does not belong to the stack %s: run berth plan", ret->path,
+                                 place.stack);
+        return 0;
+}
+
+static void load_variables(const struct value *variables, struct arena *arena,
+                           struct local_environment *ret) {
+        struct local_variable *list;
+
+        if (!variables || variables->type != VALUE_MAP || variables->count == 0)
+                return;
+        list = arena_array(arena, variables->count, sizeof(*list));
+        for (uint32_t i = 0; i < variables->count; i++) {
+                const struct value *text = &variables->members[i].value;
+
+                if (text->type != VALUE_TEXT)
+                        continue;
+                list[ret->variable_count++] = (struct local_variable){
+                        .name = variables->members[i].name,
+                        .text = text->text,
+                        .sensitive = text->sensitive,
+                };
+        }
+        ret->variables = list;
+}
+
+static void explain_missing(const struct local_image_name *name, bool imported_since, struct arena *arena,
+                            struct local_environment *ret) {
+        if (imported_since)
+                ret->image_problem = arena_printf(
+                        arena, "the image %s was imported since the environment was applied: run berth apply",
+                        name->text);
+        else
+                ret->image_problem = arena_printf(arena, "the image %s is not in the local store: %s",
+                                                  name->text, local_image_remedy(name, arena));
+}
+
+/* The digest that was applied, and nothing else, whatever a tag names by now. */
+static int load_image(const char *folder, const struct value *image, struct arena *arena,
+                      struct local_environment *ret, struct error *err) {
+        struct local_image_name name = local_image_name(image, arena);
+        struct local_images images;
+        struct local_image found;
+
+        ret->image = name.text;
+        if (!name.digest && name.host_without)
+                return 0;
+        if (local_images_open(folder, arena, &images, err) < 0)
+                return -1;
+        if (name.digest && local_image_find(&images, NULL, NULL, name.digest, arena, &found)) {
+                ret->image_digest = found.digest;
+                ret->image_root = found.root;
+                return 0;
+        }
+        explain_missing(&name,
+                        !name.digest &&
+                                local_image_find(&images, name.repository, name.tag, NULL, arena, &found),
+                        arena, ret);
+        return 0;
+}
+
+/* The Stack's record says where images and workspaces are; without one they are where they are by default. */
+static int load_places(const char *root, struct arena *arena, const char **ret_images,
+                       const char **ret_workspaces, struct error *err) {
+        struct record_place place = { root, stack_of(root), KIND_STACK, stack_of(root) };
+        struct local_record stack;
+
+        if (record_read(&place, arena, &stack, err) < 0)
+                return -1;
+        *ret_images = local_images_folder(root, stack.spec, arena);
+        *ret_workspaces = local_workspaces_folder(root, stack.spec, arena);
+        return 0;
+}
+
+static int check_sizes(const struct local_environment *environment, const char *path, struct error *err) {
+        if (environment->memory_mb > 0 && environment->storage_mb > 0 && environment->timeout_s > 0)
+                return 0;
+        return error_set(err,
+                         "%s says no memoryMB, workspaceStorageMB or timeoutSeconds that could be: run berth "
+                         "apply, which mends it",
+                         path);
+}
+
+int local_environment_load(const char *root, const char *name, struct arena *arena,
+                           struct local_environment *ret, struct error *err) {
+        struct local_environment environment = { 0 };
+        struct local_record record;
+        const char *images;
+
+        if (load(root, KIND_ENVIRONMENT, name, arena, &record, err) < 0)
+                return -1;
+        environment.stack = arena_strdup(arena, stack_of(root));
+        environment.name = arena_strdup(arena, name);
+        environment.revision = arena_strdup(arena, record.revision);
+        environment.memory_mb = value_get_integer(record.spec, "memoryMB", -1);
+        environment.storage_mb = value_get_integer(record.spec, "workspaceStorageMB", -1);
+        environment.timeout_s = value_get_integer(record.spec, "timeoutSeconds", -1);
+        environment.reserved_concurrency = value_get_integer(record.spec, "reservedConcurrency", -1);
+        environment.tenant_isolation = value_get_boolean(record.spec, "tenantIsolation", false);
+        load_variables(value_get(record.spec, "variables"), arena, &environment);
+        if (check_sizes(&environment, record.path, err) < 0 ||
+            load_places(root, arena, &images, &environment.workspaces, err) < 0 ||
+            load_image(images, value_get(record.spec, "image"), arena, &environment, err) < 0)
+                return -1;
+        *ret = environment;
+        return 0;
+}
+
+int local_agent_load(const char *root, const char *name, struct arena *arena, struct local_agent *ret,
+                     struct error *err) {
+        struct local_record record;
+        const struct value *limits;
+        const char *type, *on_limit;
+
+        if (load(root, KIND_AGENT, name, arena, &record, err) < 0)
+                return -1;
+        limits = value_get(record.spec, "limits");
+        type = value_get_text(record.spec, "type");
+        on_limit = value_get_text(limits, "onLimit");
+        *ret = (struct local_agent){
+                .stack = arena_strdup(arena, stack_of(root)),
+                .name = arena_strdup(arena, name),
+                .environment = value_get_text(record.spec, "environment"),
+                .specialist = type && strcmp(type, "specialist") == 0,
+                .active = value_get_boolean(record.spec, "active", false),
+                .cpus = value_get_integer(limits, "cpus", -1),
+                .memory_mb = value_get_integer(limits, "memoryMB", -1),
+                .containers = value_get_integer(limits, "containers", -1),
+                .reject = on_limit && strcmp(on_limit, "reject") == 0,
+        };
+        return 0;
+}
