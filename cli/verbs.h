@@ -14,6 +14,8 @@ int verb_refresh(const struct options *options, struct error *err);
 int verb_map(const struct options *options, struct error *err);
 int verb_disassociate(const struct options *options, struct error *err);
 int verb_reassociate(const struct options *options, struct error *err);
+int verb_images(const struct options *options, struct error *err);
+int verb_image(const struct options *options, struct error *err);
 int verb_import(const struct options *options, struct error *err);
 int verb_init(const struct options *options, struct error *err);
 int verb_manual(const struct options *options, struct error *err);

@@ -209,6 +209,121 @@ struct kind_ops {
                     struct observation *ret_observed, struct error *err);
 };
 
+/* An image that the registry holds, or that somebody asks about, and the verdict on it. */
+struct image_row {
+        const char *repository;
+        const char **tags;
+        size_t tag_count;
+        const char *digest;                /* NULL where the name leads nowhere */
+        int64_t pushed_ms;                 /* 0: not known */
+        int64_t size;                      /* bytes, as they are stored; 0: not known */
+        const char *media_type, *platform; /* "linux/amd64"; NULL where not known */
+        const char *problem; /* NULL: of use. Else an id of docs/json.md, static: "missing", "index", ... */
+        const char *message; /* what was seen, a sentence without its full stop; NULL where of use */
+        const char *remedy;  /* may be several lines; NULL where of use */
+};
+
+/* Commands to copy, one a line. */
+struct image_recipe {
+        const char *tool;       /* "docker", "podman", "skopeo", "aws"; static */
+        const char *repository; /* NULL: for all of them */
+        const char *purpose;    /* a few words */
+        const char **commands;
+        size_t command_count;
+};
+
+struct image_target {
+        const char *repository, *tag;
+        const char *uri; /* as it is pushed to */
+        bool exists;     /* the repository */
+};
+
+struct image_instructions {
+        const char *registry;
+        struct image_target *targets;
+        size_t target_count;
+        struct image_recipe *recipes; /* in the order in which they are needed */
+        size_t recipe_count;
+};
+
+/* The registry of images, looked into by people. All of it after identify(); nothing of it changes anything. */
+struct image_ops {
+        /* By repository, newest first. `repository` NULL: all. One that does not exist is ERROR_NOT_FOUND. */
+        int (*list)(struct provider *provider, const char *repository, struct arena *arena,
+                    struct image_row **ret, size_t *ret_count, struct error *err);
+        /* "REPOSITORY[:TAG|@DIGEST]", with or without the registry in front. What is missing is a row, too. */
+        int (*check)(struct provider *provider, const char *reference, struct arena *arena,
+                     struct image_row *ret, struct error *err);
+        /* How to fill `repository`, or, where that is NULL, those that the manifests' environments use. */
+        int (*instructions)(struct provider *provider, const struct manifests *manifests,
+                            const char *repository, struct arena *arena, struct image_instructions *ret,
+                            struct error *err);
+};
+
+/* One stream of a run's output, as it is returned: the whole or its beginning, and always what the whole was. */
+struct stream_result {
+        uint64_t bytes_total;
+        size_t bytes_returned; /* at most STREAM_RETURNED_MAX */
+        bool truncated;
+        bool utf8;           /* content is valid UTF-8 (it may hold NUL) and ends on a whole character */
+        char sha256[65];     /* of all bytes_total bytes */
+        const char *content; /* bytes_returned bytes */
+};
+#define STREAM_RETURNED_MAX ((size_t)1048576)
+
+enum exec_reason { EXEC_EXITED, EXEC_DEADLINE, EXEC_MEMORY, EXEC_INTERRUPTED };
+
+struct exec_file {
+        const char *name; /* in the workspace, relative */
+        const char *path; /* on this machine */
+};
+
+struct exec_request {
+        const char *environment;
+        const char *agent;          /* name, or NULL */
+        const struct value *limits; /* the agent's, or NULL */
+        const char *language;       /* "python" or "sh" */
+        const char *code_name;      /* what tracebacks call it: "main.py" */
+        const void *code;
+        size_t code_length;
+        const struct exec_file *files; /* put into the workspace before it starts */
+        size_t file_count;
+        const char *out;     /* folder for what the run leaves in the workspace, or NULL */
+        int64_t deadline_ms; /* 0: the environment's own */
+        bool accept_degraded;
+        bool capture;       /* fill in the result's streams */
+        int input;          /* what the program reads: a descriptor, or -1 for nothing */
+        int output, errors; /* where its output goes as it comes: descriptors, or -1 for nowhere */
+};
+
+struct exec_left {
+        const char *name;   /* in the workspace; bytes that are not UTF-8 escaped as \xNN */
+        uint64_t bytes;     /* of a regular file */
+        const char *reason; /* why it was not brought back, or NULL: it was */
+};
+
+struct exec_result {
+        int exit_code;
+        enum exec_reason reason;
+        struct stream_result output, errors; /* where `capture` was set */
+        const struct exec_left *files;       /* where `out` was set */
+        size_t file_count;
+        int64_t wall_ms, cpu_ms;
+        uint64_t peak_memory_bytes;
+        struct exec_limits {
+                int64_t memory_mb, cpu_millis, processes, workspace_mb, files, timeout_seconds;
+        } limits;
+        const char *const *degraded; /* what this host could not enforce, one line each */
+        size_t degraded_count;
+};
+
+/* One row of `berth doctor`. */
+struct finding {
+        const char *name;
+        bool works;
+        const char *detail; /* what was found, and where it does not work what to do */
+};
+
 struct provider_ops {
         const char *name; /* "aws", "local" */
 
@@ -222,6 +337,7 @@ struct provider_ops {
         int64_t (*floor_ms)(const struct cost *cost);
         /* NULL where this provider has nothing to do for the kind. */
         const struct kind_ops *(*ops)(const struct provider *provider, enum kind_id kind);
+        const struct image_ops *images; /* NULL: it has no registry of images */
 };
 
 #endif

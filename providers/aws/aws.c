@@ -105,4 +105,5 @@ const struct provider_ops aws_provider_ops = {
         .identify = identify,
         .floor_ms = floor_ms,
         .ops = ops,
+        .images = &aws_image_registry,
 };

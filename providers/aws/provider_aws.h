@@ -45,6 +45,8 @@ extern const struct kind_ops aws_workspace_policy_ops; /* workspace_policy.c */
 extern const struct kind_ops aws_agent_ops;            /* binding.c */
 extern const struct kind_ops aws_swarm_ops;            /* binding.c */
 
+extern const struct image_ops aws_image_registry; /* image_catalog.c */
+
 /* Frees provider->bindings; NULL is fine. For close(). */
 void aws_bindings_release(struct binding_listing *listing);
 
