@@ -10,12 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct finding {
-        const char *name;
-        bool works;
-        const char *detail; /* what was found, and where it does not work what to do */
-};
-
 #define FINDINGS_MAX 16
 
 struct examination {
