@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state's own tools: state list|show|verify|backup, lock show|release. */
+/* The state's own tools: state list|show|mv|rm|verify|backup, lock show|release. */
+#include "base/clock.h"
 #include "base/suggest.h"
+#include "cli/perform.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "controller/edit.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +13,8 @@
 
 struct subverb {
         const char *name;
-        bool takes_operand;
+        size_t operands; /* at the most, after its name */
+        bool changes;    /* the state: needs one that is there, and the lease or whatever it says itself */
         int (*run)(struct session *session, const struct options *options, struct error *err);
 };
 
@@ -217,6 +221,68 @@ static int back_up_state(struct session *session, const struct options *options,
         return EXIT_DONE;
 }
 
+static int take_lease(struct session *session, const char *command, struct error *err) {
+        if (state_lease_acquire(session->state, command, err) < 0)
+                return -1;
+        session->leased = true;
+        return 0;
+}
+
+/* Asks, then commits: the resource itself is not touched. */
+static int carry_out(struct session *session, const struct options *options, struct edit *edit,
+                     const char *command, const char *question, struct error *err) {
+        const struct plan one = { .change_count = 1 };
+
+        if (!options->yes && !options->quiet)
+                fprintf(stderr, "%s\n", question);
+        if (perform_confirm(options, &one, false, err) < 0)
+                return -1;
+        return edit_commit(session->state, edit, command, options->operands[1],
+                           clock_system.wall_ms(&clock_system), session->arena, err);
+}
+
+static int forget_resource(struct session *session, const struct options *options, struct error *err) {
+        const char *address = options->operand_count > 1 ? options->operands[1] : NULL;
+        struct edit edit;
+
+        if (!address)
+                return error_set(err, "berth state rm needs the address of what is to be forgotten");
+        if (take_lease(session, "state rm", err) < 0 ||
+            edit_forget(session->state, address, session->arena, &edit, err) < 0 ||
+            carry_out(session, options, &edit, "state rm",
+                      arena_printf(session->arena, "The state forgets %s; %s stays as it is.", address,
+                                   edit.id ? edit.id : "the resource"),
+                      err) < 0)
+                return -1;
+        if (options->json)
+                print_json(json_pack("{s:s, s:s?}", "address", address, "id", edit.id));
+        else
+                printf("Forgot %s; %s was not touched. While a manifest declares it, the next plan takes it in "
+                       "again.\n",
+                       address, edit.id ? edit.id : "the resource");
+        return EXIT_DONE;
+}
+
+static int move_resource(struct session *session, const struct options *options, struct error *err) {
+        const char *from, *to;
+        struct edit edit;
+
+        if (options->operand_count < 3)
+                return error_set(err, "berth state mv needs two addresses: what it is, what it shall be");
+        from = options->operands[1];
+        to = options->operands[2];
+        if (take_lease(session, "state mv", err) < 0 ||
+            edit_move(session->state, from, to, session->arena, &edit, err) < 0 ||
+            carry_out(session, options, &edit, "state mv",
+                      arena_printf(session->arena, "%s becomes %s in the state.", from, to), err) < 0)
+                return -1;
+        if (options->json)
+                print_json(json_pack("{s:s, s:s, s:s?}", "from", from, "to", to, "id", edit.id));
+        else
+                printf("%s is %s now. berth plan shows what its manifest changes about it.\n", from, to);
+        return EXIT_DONE;
+}
+
 static int show_lock(struct session *session, const struct options *options, struct error *err) {
         struct lease_holder *holder;
         char since[32];
@@ -249,6 +315,18 @@ static int release_lock(struct session *session, const struct options *options, 
         return EXIT_DONE;
 }
 
+/* To change a state there must be one: a mistyped --state is not to make an empty one. */
+static int open_to_change(struct session *session, const struct options *options, struct error *err) {
+        if (session_open_state(session, options, STATE_READ, err) < 0)
+                return -1;
+        if (!*state_lineage(session->state))
+                return error_set_kind(err, ERROR_NOT_FOUND, "there is no state in %s",
+                                      state_folder(session->state));
+        state_close(session->state);
+        session->state = NULL;
+        return session_open_state(session, options, STATE_CREATE, err);
+}
+
 static int run_subverb(const struct subverb *subverbs, size_t count, const char *verb,
                        const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
@@ -256,15 +334,14 @@ static int run_subverb(const struct subverb *subverbs, size_t count, const char 
 
         session_init(&session);
         for (size_t i = 0; i < count; i++) {
-                bool writes = subverbs[i].run == release_lock;
-
                 names[i] = subverbs[i].name;
                 if (strcmp(names[i], options->operands[0]) != 0)
                         continue;
-                if (options->operand_count > 1 && !subverbs[i].takes_operand)
+                if (options->operand_count > 1 + subverbs[i].operands)
                         return error_set(err, "berth %s %s takes nothing more, found \"%s\"", verb, names[i],
-                                         options->operands[1]);
-                if (session_open_state(&session, options, writes ? STATE_CREATE : STATE_READ, err) < 0)
+                                         options->operands[1 + subverbs[i].operands]);
+                if ((subverbs[i].changes ? open_to_change(&session, options, err)
+                                         : session_open_state(&session, options, STATE_READ, err)) < 0)
                         return -1;
                 return subverbs[i].run(&session, options, err);
         }
@@ -275,10 +352,9 @@ static int run_subverb(const struct subverb *subverbs, size_t count, const char 
 
 int verb_state(const struct options *options, struct error *err) {
         static const struct subverb subverbs[] = {
-                { "list", false, list_state },
-                { "show", true, show_state },
-                { "verify", false, verify_state },
-                { "backup", true, back_up_state },
+                { "list", 0, false, list_state },     { "show", 1, false, show_state },
+                { "mv", 2, true, move_resource },     { "rm", 1, true, forget_resource },
+                { "verify", 0, false, verify_state }, { "backup", 1, false, back_up_state },
         };
 
         return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "state", options, err);
@@ -286,8 +362,8 @@ int verb_state(const struct options *options, struct error *err) {
 
 int verb_lock(const struct options *options, struct error *err) {
         static const struct subverb subverbs[] = {
-                { "show", false, show_lock },
-                { "release", false, release_lock },
+                { "show", 0, false, show_lock },
+                { "release", 0, true, release_lock },
         };
 
         return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "lock", options, err);

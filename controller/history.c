@@ -89,3 +89,24 @@ int history_end(const struct apply_args *args, const struct apply_result *result
 
         return write_entry(args, result, outcome, true, wall_ms, err);
 }
+
+struct history_entry history_of_edit(uint64_t run, const char *command, const char *address, int64_t wall_ms,
+                                     struct arena *arena) {
+        struct value *detail = value_new_map(arena), *changes = value_new_list(arena),
+                     *change = value_new_map(arena);
+
+        value_set_text(arena, change, "address", address);
+        value_set_text(arena, change, "action", command);
+        value_set_text(arena, change, "outcome", "done");
+        value_append(arena, changes, *change);
+        value_set(arena, detail, "changes", *changes);
+        value_set(arena, detail, "allowed", *value_new_list(arena));
+        return (struct history_entry){
+                .run = run,
+                .at_ms = wall_ms,
+                .who = who(arena),
+                .command = command,
+                .outcome = "done",
+                .detail = detail,
+        };
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller/edit.h"
+
+#include "base/strbuf.h"
+#include "base/suggest.h"
+#include "controller/history.h"
+#include "schema/manifest.h"
+
+#include <string.h>
+
+static void add(struct edit *edit, struct state_op op) {
+        edit->ops[edit->count++] = op;
+}
+
+static struct record *find(struct record *records, size_t count, const char *address) {
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(records[i].address, address) == 0)
+                        return &records[i];
+        }
+        return NULL;
+}
+
+static int not_found(const struct record *records, size_t count, const char *address, struct arena *arena,
+                     struct error *err) {
+        const char **names = arena_array(arena, count + 1, sizeof(*names)), *near;
+
+        for (size_t i = 0; i < count; i++)
+                names[i] = records[i].address;
+        near = suggest_nearest(address, names, count);
+        if (near)
+                return error_set_kind(err, ERROR_NOT_FOUND, "the state has no %s; did you mean %s?", address,
+                                      near);
+        return error_set_kind(err, ERROR_NOT_FOUND, "the state has no %s; berth state list shows what it has",
+                              address);
+}
+
+static int load(struct state *state, const char *address, struct arena *arena, struct record **ret_records,
+                size_t *ret_count, struct record **ret, struct error *err) {
+        if (state_load_records(state, arena, ret_records, ret_count, err) < 0)
+                return -1;
+        *ret = find(*ret_records, *ret_count, address);
+        return *ret ? 0 : not_found(*ret_records, *ret_count, address, arena, err);
+}
+
+/* Bindings outlive no environment: who still uses it has to be forgotten first. */
+static int check_dependents(struct state *state, const char *address, const char *name, struct arena *arena,
+                            struct error *err) {
+        struct strbuf users STRBUF_CLEANUP = STRBUF_INIT;
+        struct binding *bindings;
+        size_t count;
+
+        if (state_load_bindings(state, arena, &bindings, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(bindings[i].environment, name) == 0)
+                        strbuf_printf(&users, "%s%s", users.length ? ", " : "", bindings[i].dependent);
+        }
+        if (users.length == 0)
+                return 0;
+        return error_set_kind(
+                err, ERROR_REFUSED,
+                "has-dependents: by the state %s is used by %s: forget these first, or re-point "
+                "them and apply",
+                address, strbuf_text(&users));
+}
+
+int edit_forget(struct state *state, const char *address, struct arena *arena, struct edit *ret,
+                struct error *err) {
+        struct record *records, *record;
+        const struct kind *kind;
+        const char *name;
+        struct edit edit = { 0 };
+        size_t count;
+
+        if (address_parse(address, &kind, &name, err) < 0 ||
+            load(state, address, arena, &records, &count, &record, err) < 0)
+                return -1;
+        if (kind->id == KIND_ENVIRONMENT && check_dependents(state, address, name, arena, err) < 0)
+                return -1;
+        edit.id = record->id;
+        add(&edit, (struct state_op){ .type = STATE_DELETE_RECORD, .address = address });
+        add(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = address });
+        add(&edit, (struct state_op){ .type = STATE_JOURNAL_END, .address = address });
+        if (kind->id == KIND_AGENT || kind->id == KIND_SWARM) {
+                add(&edit, (struct state_op){ .type = STATE_DELETE_BINDING, .address = address });
+                add(&edit, (struct state_op){ .type = STATE_DELETE_OVERRIDE, .address = address });
+        }
+        *ret = edit;
+        return 0;
+}
+
+/* An Image's repository stands in its spec; everything else is called by the manifest's name. */
+static bool is_named_by_spec(const struct kind *kind) {
+        return kind->id == KIND_IMAGE;
+}
+
+static int check_move(const struct kind *kind, const struct kind *to_kind, const struct record *record,
+                      const char *to, struct error *err) {
+        if (kind != to_kind)
+                return error_set(err, "%s cannot become %s: a resource keeps its kind", record->address, to);
+        if (strcmp(record->address, to) == 0)
+                return error_set(err, "%s is its address already", to);
+        if (is_named_by_spec(kind))
+                return 0;
+        return error_set(
+                err,
+                "%s cannot be moved: what it is called there (%s) follows from its name, so the next "
+                "apply would make another one for %s and leave this one to nobody. Declare %s beside "
+                "it, re-point whatever uses it, apply, then remove %s",
+                record->address, record->id ? record->id : "its id", to, to, record->address);
+}
+
+static int check_journal(struct state *state, const char *from, const char *to, struct arena *arena,
+                         struct error *err) {
+        struct journal_entry *entries;
+        size_t count;
+
+        if (state_load_journal(state, arena, &entries, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(entries[i].address, from) == 0 || strcmp(entries[i].address, to) == 0)
+                        return error_set(err, "an earlier run left %s half-way: berth apply first",
+                                         entries[i].address);
+        }
+        return 0;
+}
+
+int edit_move(struct state *state, const char *from, const char *to, struct arena *arena, struct edit *ret,
+              struct error *err) {
+        struct record *records, *record;
+        const struct kind *kind, *to_kind;
+        const char *name, *to_name;
+        struct edit edit = { 0 };
+        size_t count;
+
+        if (address_parse(from, &kind, &name, err) < 0 || address_parse(to, &to_kind, &to_name, err) < 0 ||
+            load(state, from, arena, &records, &count, &record, err) < 0 ||
+            check_move(kind, to_kind, record, to, err) < 0)
+                return -1;
+        if (find(records, count, to))
+                return error_set(err, "the state has %s already: forget one of them first (berth state rm)",
+                                 to);
+        if (check_journal(state, from, to, arena, err) < 0 || record_decode(record, arena, err) < 0)
+                return -1;
+        edit.id = record->id;
+        add(&edit, (struct state_op){ .type = STATE_DELETE_RECORD, .address = from });
+        add(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = from });
+        add(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = to });
+        record->address = to;
+        add(&edit, (struct state_op){ .type = STATE_PUT_RECORD, .record = record });
+        *ret = edit;
+        return 0;
+}
+
+int edit_commit(struct state *state, struct edit *edit, const char *command, const char *address,
+                int64_t wall_ms, struct arena *arena, struct error *err) {
+        struct history_entry *entry = arena_alloc(arena, sizeof(*entry));
+        uint64_t run;
+
+        if (state_new_run(state, &run, err) < 0)
+                return -1;
+        *entry = history_of_edit(run, command, address, wall_ms, arena);
+        add(edit, (struct state_op){ .type = STATE_PUT_HISTORY, .history = entry });
+        return state_commit(state, edit->ops, edit->count, err);
+}
