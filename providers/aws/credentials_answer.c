@@ -6,27 +6,32 @@
 #include "providers/aws/xml.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+/* Two digits, or -1; moves on behind them. */
+static int two_digits(const char **at) {
+        const char *text = *at;
+
+        if (!isdigit((unsigned char)text[0]) || !isdigit((unsigned char)text[1]))
+                return -1;
+        *at += 2;
+        return (text[0] - '0') * 10 + (text[1] - '0');
+}
+
 /* "+01:00", "-0130", "+01" in minutes; false where it is none. */
 static bool read_offset(const char *text, int *ret_minutes) {
-        int sign = *text == '-' ? -1 : 1, hours, minutes = 0, used = 0;
+        int sign = *text == '-' ? -1 : 1, hours, minutes = 0;
 
         if (*text != '+' && *text != '-')
                 return false;
         text++;
-        if (sscanf(text, "%2d%n", &hours, &used) != 1 || used != 2 || !isdigit((unsigned char)*text))
-                return false;
-        text += used;
-        if (*text) {
-                text += *text == ':';
-                if (!isdigit((unsigned char)*text) || sscanf(text, "%2d%n", &minutes, &used) != 1 ||
-                    used != 2 || text[used])
-                        return false;
-        }
-        if (hours > 23 || minutes > 59)
+        hours = two_digits(&text);
+        if (*text == ':' && hours >= 0)
+                text++;
+        if (*text)
+                minutes = two_digits(&text);
+        if (*text || hours < 0 || hours > 23 || minutes < 0 || minutes > 59)
                 return false;
         *ret_minutes = sign * (hours * 60 + minutes);
         return true;

@@ -37,6 +37,6 @@ const char *profiles_config_path(const struct profiles *profiles);
 const char *profiles_credentials_path(const struct profiles *profiles);
 
 /* The path with the home folder in place of a leading "~"; to be released with free(). */
-char *profiles_expand(const char *path);
+char *profiles_expand(const char *given);
 
 #endif

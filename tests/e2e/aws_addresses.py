@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 To be run in a network namespace of its own, as its root: gives the loopback device the addresses where AWS has its
-servers, stands in for them on port 80, and runs both chains. Standard input: {"addresses", "cli", "cases": [environment]}.
-Standard output: for each case Berth's answer and botocore's.
+servers, stands in for them on port 80, and runs both chains. Standard input: {"addresses", "cli", "cases": [[Berth's
+environment, botocore's]]}. Standard output: for each case Berth's answer and botocore's.
 """
 
 import json
@@ -29,4 +29,4 @@ for address in work["addresses"]:
     subprocess.run(["ip", "addr", "add", f"{address}/{128 if six else 32}", "dev", "lo", *(["nodad"] if six else [])], check=True)
     (Six if six else CredentialServer)((address, 80))
 botocores = [sys.executable, str(Path(__file__).with_name("resolve_botocore.py"))]
-print(json.dumps([[run([work["cli"], "{}"], env), run(botocores, env)] for env in work["cases"]]))
+print(json.dumps([[run([work["cli"], "{}"], ours), run(botocores, theirs)] for ours, theirs in work["cases"]]))
