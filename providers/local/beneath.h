@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening what lies below a folder whose content nobody may be trusted with: openat2(2), which itself refuses to leave
+ * the folder, to follow a link, or to enter another file system.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_BENEATH_H
+#define BERTH_PROVIDERS_LOCAL_BENEATH_H
+
+/*
+ * The open descriptor, close-on-exec, or -1 with errno: ELOOP (a link), EXDEV (leads out, or to another file system),
+ * or as open(2). `path` is relative to `folder`; "." is the folder itself. Never waits for a pipe.
+ */
+int beneath_open(int folder, const char *path, int flags);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which image an environment shall run, by digest, and what people are told where the store does not have it.
+ *
+ * An image that is not in the store is no reason to refuse: the environment is declared, and waits for its image.
+ * Nothing runs in it until then.
+ */
+#include "providers/local/images.h"
+#include "providers/local/provider_local.h"
+
+#include "base/strbuf.h"
+
+#include <string.h>
+
+#define WARNINGS_MAX 8
+#define NAMES_MAX 4
+
+static bool same(const char *a, const char *b) {
+        return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* The digest that this very name was pinned to when it was applied. */
+static const char *pinned_digest(const struct value *image, const struct value *recorded) {
+        if (same(value_get_text(image, "prebuilt"), value_get_text(recorded, "prebuilt")) &&
+            same(value_get_text(image, "repository"), value_get_text(recorded, "repository")) &&
+            same(value_get_text(image, "tag"), value_get_text(recorded, "tag")))
+                return value_get_text(recorded, "digest");
+        return NULL;
+}
+
+static bool follows_tag(const struct value *image) {
+        const char *follow = value_get_text(image, "follow");
+
+        return follow && strcmp(follow, "tag") == 0;
+}
+
+struct value local_desired_image(const struct value *image, const struct value *resolved,
+                                 const struct value *recorded, struct arena *arena) {
+        struct value full = value_copy(arena, image);
+        const char *pinned = pinned_digest(image, recorded), *now = value_get_text(resolved, "digest");
+
+        if (value_get_text(image, "digest"))
+                return full;
+        value_set_text(arena, &full, "digest", pinned && (!follows_tag(image) || !now) ? pinned : now);
+        return full;
+}
+
+/* An image that is missing, and the environments that wait for it. */
+struct missing {
+        struct local_image_name name;
+        const char *pinned; /* the digest that is not there; NULL: nothing of that name ever was */
+        const char *environments[NAMES_MAX];
+        size_t count;
+        struct observation *where; /* the first one's */
+};
+
+struct missing_list {
+        struct arena *arena;
+        struct missing *items;
+        size_t count;
+};
+
+static void note_missing(struct missing_list *list, const struct local_image_name *name, const char *pinned,
+                         struct observation *observation) {
+        struct missing *item = list->items;
+
+        while (item < list->items + list->count &&
+               !(strcmp(item->name.text, name->text) == 0 && same(item->pinned, pinned)))
+                item++;
+        if (item == list->items + list->count) {
+                *item = (struct missing){ .name = *name, .pinned = pinned, .where = observation };
+                list->count++;
+        }
+        if (item->count < NAMES_MAX)
+                item->environments[item->count] = observation->name;
+        item->count++;
+}
+
+static void warn(struct missing_list *list, struct observation *observation, const char *text) {
+        const char **warnings = arena_array(list->arena, observation->warning_count + 1, sizeof(*warnings));
+
+        if (observation->warning_count)
+                memcpy(warnings, observation->warnings, observation->warning_count * sizeof(*warnings));
+        warnings[observation->warning_count++] = text;
+        observation->warnings = warnings;
+}
+
+static const char *describe(struct arena *arena, const struct missing *item) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&text, "nothing can run in %s", item->count == 1 ? "environment " : "environments ");
+        for (size_t i = 0; i < item->count && i < NAMES_MAX; i++)
+                strbuf_printf(&text, "%s%s", i ? ", " : "", item->environments[i]);
+        if (item->count > NAMES_MAX)
+                strbuf_printf(&text, " and %zu more", item->count - NAMES_MAX);
+        strbuf_printf(&text, " yet: the image %s", item->name.text);
+        if (item->pinned)
+                strbuf_printf(&text, ", pinned to %s,", item->pinned);
+        strbuf_printf(&text, " is not in the local store (%s)", local_image_remedy(&item->name, arena));
+        return arena_strdup(arena, strbuf_text(&text));
+}
+
+static void tell_missing(struct missing_list *list) {
+        for (size_t i = 0; i < list->count && i < WARNINGS_MAX; i++)
+                warn(list, list->items[i].where, describe(list->arena, &list->items[i]));
+        if (list->count > WARNINGS_MAX)
+                warn(list, list->items[WARNINGS_MAX].where,
+                     arena_printf(list->arena, "%zu more images are not in the local store",
+                                  list->count - WARNINGS_MAX));
+}
+
+/* Resolves what the manifest's name means today, and says whether what shall run is there. */
+static void resolve(const struct local_images *images, const struct wanted *wanted,
+                    struct observation *observation, struct missing_list *list) {
+        struct arena *arena = list->arena;
+        const struct value *image = value_get(wanted->desired->spec, "image");
+        struct local_image_name name = local_image_name(image, arena);
+        struct local_image found;
+        struct value *resolved = value_new_map(arena), desired;
+        const char *digest;
+
+        if (local_image_find(images, name.repository, name.tag, name.digest, arena, &found))
+                value_set_text(arena, resolved, "digest", found.digest);
+        observation->resolved = resolved;
+        desired = local_desired_image(image, resolved, value_get(wanted->recorded, "image"), arena);
+        digest = value_get_text(&desired, "digest");
+        if (!digest && name.host_without)
+                return;
+        if (!digest || !local_image_find(images, NULL, NULL, digest, arena, &found))
+                note_missing(list, &name, name.digest ? NULL : digest, observation);
+}
+
+int local_resolve_images(struct provider *provider, const struct observe_args *args,
+                         struct observation *observations, struct error *err) {
+        const struct value *local = value_get(provider->stack, "local");
+        struct missing_list list = { .arena = args->arena,
+                                     .items =
+                                             arena_array(args->arena, args->count + 1, sizeof(*list.items)) };
+        struct local_images images;
+
+        if (local_images_open(local_images_folder(provider->root, local, args->arena), args->arena, &images,
+                              err) < 0)
+                return -1;
+        for (size_t i = 0; i < args->count; i++) {
+                if (args->wanted[i].desired)
+                        resolve(&images, &args->wanted[i], &observations[i], &list);
+        }
+        tell_missing(&list);
+        return 0;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local provider's table. */
+#include "providers/local/local.h"
+
+#include "base/digest.h"
+#include "base/files.h"
+#include "providers/local/provider_local.h"
+
+#include <pwd.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_provider(const struct provider_config *config, struct provider **ret, struct error *err) {
+        struct arena *arena = arena_new();
+        struct provider *provider = arena_alloc(arena, sizeof(*provider));
+
+        if (!config->folder || !*config->folder) {
+                arena_free(arena);
+                return error_set(err, "the provider local needs a state folder");
+        }
+        *provider = (struct provider){
+                .arena = arena,
+                .clock = config->clock,
+                .stack = config->stack,
+                .stack_name = config->stack_name,
+                .root = local_root(config->folder, config->stack_name, arena),
+        };
+        pthread_mutex_init(&provider->lock, NULL);
+        *ret = provider;
+        return 0;
+}
+
+static void close_provider(struct provider *provider) {
+        if (!provider)
+                return;
+        pthread_mutex_destroy(&provider->lock);
+        arena_free(provider->arena);
+}
+
+/*
+ * The machine by its id, hashed as machine-id(5) asks; its name may change, and a container's does with each start. A
+ * machine without an id (most containers) is like any other without one.
+ */
+static const char *machine(struct arena *arena) {
+        static const char *const files[] = { "/etc/machine-id", "/var/lib/dbus/machine-id" };
+        uint8_t mac[SHA256_SIZE];
+        char hex[SHA256_HEX_SIZE];
+
+        for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+                struct strbuf id STRBUF_CLEANUP = STRBUF_INIT;
+                struct error ignored;
+
+                if (file_read(files[i], 256, &id, &ignored) < 0 || id.length < 32)
+                        continue;
+                digest_hmac_sha256(id.data, 32, "berth", 5, mac);
+                digest_hex(mac, sizeof(mac), hex);
+                return arena_printf(arena, "machine-%.12s", hex);
+        }
+        return "this-machine";
+}
+
+static int identify(struct provider *provider, struct arena *arena, struct identity *ret, struct error *err) {
+        const struct passwd *user = getpwuid(geteuid());
+
+        (void)provider;
+        (void)err;
+        *ret = (struct identity){
+                .account = machine(arena),
+                .region = "local",
+                .principal = user ? arena_strdup(arena, user->pw_name)
+                                  : arena_printf(arena, "uid %lu", (unsigned long)geteuid()),
+        };
+        return 0;
+}
+
+static const struct kind_ops *ops(const struct provider *provider, enum kind_id kind) {
+        static const struct kind_ops *const kinds_here[KIND_COUNT] = {
+                [KIND_STACK] = &local_stack_ops,
+                [KIND_IMAGE] = &local_image_ops,
+                [KIND_ENVIRONMENT] = &local_environment_ops,
+                [KIND_WORKSPACE_POLICY] = &local_workspace_policy_ops,
+                [KIND_AGENT] = &local_agent_ops,
+                [KIND_SWARM] = &local_swarm_ops,
+        };
+
+        (void)provider;
+        return kinds_here[kind];
+}
+
+const struct provider_ops local_provider_ops = {
+        .name = "local",
+        .open = open_provider,
+        .close = close_provider,
+        .identify = identify,
+        .ops = ops,
+};

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every kind is a record on disk: read whole, compared, and written whole by one stage. */
+#include "providers/local/desire.h"
+#include "providers/local/provider_local.h"
+
+#include <string.h>
+
+static struct record_place place_of(const struct provider *provider, enum kind_id kind, const char *name) {
+        return (struct record_place){ provider->root, provider->stack_name, kind, name };
+}
+
+void local_refuse(struct change *change, struct refusal refusal, struct arena *arena) {
+        struct refusal *grown = arena_array(arena, change->refusal_count + 1, sizeof(*grown));
+
+        if (change->refusal_count)
+                memcpy(grown, change->refusals, change->refusal_count * sizeof(*grown));
+        grown[change->refusal_count++] = refusal;
+        change->refusals = grown;
+}
+
+/* ---- what shall be ---- */
+
+static int desire(const struct provider *provider, const struct resource *resource,
+                  const struct observation *observed, const struct value *recorded, struct arena *arena,
+                  struct value **ret, struct error *err) {
+        struct value *spec = desire_spec(resource, arena);
+
+        (void)provider;
+        (void)err;
+        if (resource->kind->id == KIND_ENVIRONMENT)
+                value_set(arena, spec, "image",
+                          local_desired_image(value_get(resource->spec, "image"),
+                                              observed ? observed->resolved : NULL,
+                                              value_get(recorded, "image"), arena));
+        *ret = spec;
+        return 0;
+}
+
+static void cost(const struct provider *provider, const struct change *change, struct cost *ret) {
+        (void)provider;
+        (void)change;
+        cost_add(ret, "files", 1);
+}
+
+/* ---- what is ---- */
+
+static struct observation seen(const struct provider *provider, const char *name, enum kind_id kind,
+                               const char *revision, enum ownership ownership, const char *owner,
+                               const struct value *spec, struct arena *arena) {
+        return (struct observation){
+                .name = name,
+                .exists = true,
+                .id = arena_printf(arena, "local/%s/%s", provider->stack_name,
+                                   local_record_name(kind, name, arena)),
+                .fingerprint = arena_strdup(arena, revision),
+                .ownership = ownership,
+                .owner = owner,
+                .spec = spec,
+        };
+}
+
+static int see(const struct provider *provider, enum kind_id kind, const struct wanted *wanted,
+               struct arena *arena, struct observation *ret, struct error *err) {
+        const struct record_place place = place_of(provider, kind, wanted->name);
+        const struct observation *last = wanted->must_read ? NULL : wanted->last;
+        struct local_record record;
+        const struct value *spec;
+
+        *ret = (struct observation){ .name = wanted->name };
+        if (record_read(&place, arena, &record, err) < 0)
+                return -1;
+        if (!record.exists)
+                return 0;
+        spec = record.spec;
+        /* Unmoved, it is the very value that came from the state. */
+        if (last && last->exists && last->spec && last->fingerprint &&
+            strcmp(last->fingerprint, record.revision) == 0)
+                spec = last->spec;
+        else if (kind == KIND_ENVIRONMENT)
+                desire_mark_secrets(record.spec, wanted->desired ? wanted->desired->spec : NULL,
+                                    wanted->recorded, arena);
+        *ret = seen(provider, wanted->name, kind, record.revision, record.ownership, record.owner, spec,
+                    arena);
+        return 0;
+}
+
+static int observe(struct provider *provider, enum kind_id kind, const struct observe_args *args,
+                   struct observation *ret, struct error *err) {
+        for (size_t i = 0; i < args->count; i++) {
+                if (see(provider, kind, &args->wanted[i], args->arena, &ret[i], err) < 0)
+                        return -1;
+        }
+        return kind == KIND_ENVIRONMENT ? local_resolve_images(provider, args, ret, err) : 0;
+}
+
+#define OBSERVE(name, kind)                                                                                  \
+        static int name(struct provider *provider, const struct observe_args *args, struct observation *ret, \
+                        struct error *err) {                                                                 \
+                return observe(provider, kind, args, ret, err);                                              \
+        }
+OBSERVE(observe_stack, KIND_STACK)
+OBSERVE(observe_images, KIND_IMAGE)
+OBSERVE(observe_environments, KIND_ENVIRONMENT)
+OBSERVE(observe_policies, KIND_WORKSPACE_POLICY)
+OBSERVE(observe_agents, KIND_AGENT)
+OBSERVE(observe_swarms, KIND_SWARM)
+
+/* ---- making it so ---- */
+
+/* Once for each kind: who changes records holds the state's lease, so half-written files are of the dead. */
+static void tidy_once(struct provider *provider, enum kind_id kind) {
+        pthread_mutex_lock(&provider->lock);
+        if (!provider->tidied[kind])
+                record_tidy(provider->root, kind);
+        provider->tidied[kind] = true;
+        pthread_mutex_unlock(&provider->lock);
+}
+
+/* What the plan was made from must still be there: anything else has to be seen in a plan first. */
+static bool has_moved(const struct change *change, const struct local_record *present) {
+        if (!change->observed->exists || !present->exists)
+                return present->exists;
+        return change->observed->fingerprint && strcmp(change->observed->fingerprint, present->revision) != 0;
+}
+
+static int fail_moved(const struct local_record *present, struct error *err) {
+        return error_set(err, "%s was changed by somebody else since the plan was made: plan again",
+                         present->path);
+}
+
+static int write_record(struct provider *provider, const struct change *change, struct arena *arena,
+                        struct observation *ret, struct error *err) {
+        enum kind_id kind = change->kind->id;
+        const struct record_place place = place_of(provider, kind, change->name);
+        struct local_record present;
+        struct value *spec;
+        const char *text;
+        char revision[SHA256_HEX_SIZE];
+
+        if (record_read(&place, arena, &present, err) < 0)
+                return -1;
+        spec = desire_merge(present.ownership == OWNER_SELF && change->action != ACTION_ADOPT ? present.spec
+                                                                                              : NULL,
+                            change->desired, change->recorded, arena);
+        text = record_text(&place, spec, arena);
+        digest_sha256_hex(text, strlen(text), revision);
+        if (!present.exists || strcmp(present.revision, revision) != 0) {
+                if (has_moved(change, &present))
+                        return fail_moved(&present, err);
+                if (record_write(&place, text, err) < 0)
+                        return -1;
+        }
+        desire_mark_secrets(spec, change->desired, NULL, arena);
+        *ret = seen(provider, change->name, kind, revision, OWNER_SELF, NULL, spec, arena);
+        return 0;
+}
+
+static int delete_record(struct provider *provider, const struct change *change, struct arena *arena,
+                         struct error *err) {
+        const struct record_place place = place_of(provider, change->kind->id, change->name);
+        struct local_record present;
+
+        bool stack = change->kind->id == KIND_STACK;
+
+        if (stack && local_stack_clear(provider, change, arena, err) < 0)
+                return -1;
+        if (record_read(&place, arena, &present, err) < 0)
+                return -1;
+        if (has_moved(change, &present))
+                return fail_moved(&present, err);
+        if (present.exists && record_remove(&place, err) < 0)
+                return -1;
+        if (stack)
+                local_stack_fold(provider, arena);
+        return 0;
+}
+
+static int step(struct provider *provider, const struct change *change, struct progress *progress,
+                struct observation *ret_observed, struct error *err) {
+        struct observation observed = { .name = change->name };
+
+        tidy_once(provider, change->kind->id);
+        progress->attempts++;
+        if (change->action == ACTION_DELETE) {
+                if (delete_record(provider, change, progress->arena, err) < 0)
+                        return -1;
+        } else if (write_record(provider, change, progress->arena, &observed, err) < 0) {
+                return -1;
+        }
+        *ret_observed = observed;
+        return STEP_DONE;
+}
+
+/* ---- the tables ---- */
+
+static const char *const environment_immutable[] = { "tenantIsolation", NULL };
+
+const struct kind_ops local_stack_ops = {
+        .kind = KIND_STACK,
+        .desire = desire,
+        .cost = cost,
+        .observe = observe_stack,
+        .ask = local_stack_ask,
+        .step = step,
+};
+
+const struct kind_ops local_image_ops = {
+        .kind = KIND_IMAGE,
+        .desire = desire,
+        .cost = cost,
+        .observe = observe_images,
+        .step = step,
+};
+
+const struct kind_ops local_environment_ops = {
+        .kind = KIND_ENVIRONMENT,
+        .immutable = environment_immutable,
+        .desire = desire,
+        .cost = cost,
+        .observe = observe_environments,
+        .step = step,
+};
+
+const struct kind_ops local_workspace_policy_ops = {
+        .kind = KIND_WORKSPACE_POLICY,
+        .desire = desire,
+        .cost = cost,
+        .observe = observe_policies,
+        .ask = local_policy_ask,
+        .step = step,
+};
+
+const struct kind_ops local_agent_ops = {
+        .kind = KIND_AGENT,
+        .desire = desire,
+        .cost = cost,
+        .observe = observe_agents,
+        .step = step,
+};
+
+const struct kind_ops local_swarm_ops = {
+        .kind = KIND_SWARM,
+        .desire = desire,
+        .cost = cost,
+        .observe = observe_swarms,
+        .step = step,
+};

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sweep.h"
+
+#include "base/files.h"
+#include "providers/local/record.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DAY_MS (INT64_C(24) * 60 * 60 * 1000)
+
+/* ---- deciding ---- */
+
+bool sweep_reaches(const struct value *spec, const char *environment) {
+        const struct value *names = value_get(spec, "environments");
+
+        if (value_get_boolean(value_get(spec, "selector"), "all", false))
+                return true;
+        for (uint32_t i = 0; environment && names && names->type == VALUE_LIST && i < names->count; i++) {
+                const char *name = value_text_of(&names->items[i]);
+
+                if (name && strcmp(name, environment) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static int64_t days_of(const struct sweep_policy *policy) {
+        return value_get_integer(policy->spec, "expireAfterDays", 0);
+}
+
+const struct sweep_policy *sweep_policy_for(const struct sweep_policy *policies, size_t count,
+                                            const char *environment) {
+        const struct sweep_policy *found = NULL;
+
+        for (size_t i = 0; i < count; i++) {
+                if (days_of(&policies[i]) < 1 || !sweep_reaches(policies[i].spec, environment))
+                        continue;
+                if (!found || days_of(&policies[i]) < days_of(found))
+                        found = &policies[i];
+        }
+        return found;
+}
+
+int64_t sweep_cutoff_ms(int64_t now_ms, int64_t days) {
+        return now_ms - days * DAY_MS;
+}
+
+/* ---- reading the policies that were applied ---- */
+
+static const char *stack_of(const char *root) {
+        const char *slash = strrchr(root, '/');
+
+        return slash ? slash + 1 : root;
+}
+
+static int compare_names(const void *a, const void *b) {
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names of the records in the folder of policies. */
+static int list_policies(const char *root, struct arena *arena, const char ***ret, size_t *ret_count,
+                         struct error *err) {
+        char *path TEXT_CLEANUP = path_join(root, local_record_folder(KIND_WORKSPACE_POLICY));
+        DIR *folder = opendir(path);
+        const struct dirent *entry;
+        const char **names = NULL;
+        size_t count = 0;
+
+        if (!folder && errno != ENOENT)
+                return error_set(err, "cannot open %s: %s", path, strerror(errno));
+        while (folder && (entry = readdir(folder))) {
+                size_t length = strlen(entry->d_name);
+                const char **grown;
+
+                if (length <= 5 || entry->d_name[0] == '.' ||
+                    strcmp(entry->d_name + length - 5, ".json") != 0)
+                        continue;
+                grown = arena_array(arena, count + 1, sizeof(*grown));
+                if (count)
+                        memcpy(grown, names, count * sizeof(*grown));
+                grown[count++] = arena_strndup(arena, entry->d_name, length - 5);
+                names = grown;
+        }
+        if (folder)
+                closedir(folder);
+        if (count > 1)
+                qsort(names, count, sizeof(*names), compare_names);
+        *ret = names;
+        *ret_count = count;
+        return 0;
+}
+
+/* Records that are not this stack's own policies decide nothing; one that cannot be read stops the sweep. */
+static int load_policies(const char *root, struct arena *arena, struct sweep_policy **ret, size_t *ret_count,
+                         struct error *err) {
+        const char **names;
+        size_t found, count = 0;
+        struct sweep_policy *policies;
+
+        if (list_policies(root, arena, &names, &found, err) < 0)
+                return -1;
+        policies = arena_array(arena, found + 1, sizeof(*policies));
+        for (size_t i = 0; i < found; i++) {
+                struct record_place place = { root, stack_of(root), KIND_WORKSPACE_POLICY, names[i] };
+                struct local_record record;
+
+                if (record_read(&place, arena, &record, err) < 0)
+                        return -1;
+                if (record.exists && record.ownership == OWNER_SELF)
+                        policies[count++] = (struct sweep_policy){ names[i], record.spec };
+        }
+        *ret = policies;
+        *ret_count = count;
+        return 0;
+}
+
+static int find_workspaces(const char *root, struct arena *arena, const char **ret, struct error *err) {
+        struct record_place place = { root, stack_of(root), KIND_STACK, stack_of(root) };
+        struct local_record stack;
+
+        if (record_read(&place, arena, &stack, err) < 0)
+                return -1;
+        if (stack.exists && stack.ownership != OWNER_SELF)
+                return error_set(err, "%s does not belong to the stack %s: run berth plan", stack.path,
+                                 place.stack);
+        *ret = local_workspaces_folder(root, stack.spec, arena);
+        return 0;
+}
+
+/* ---- sweeping ---- */
+
+static void add_up(struct workspace_tally *total, const struct workspace_tally *tally) {
+        if (tally->files > 0 && (total->files == 0 || tally->oldest_ms < total->oldest_ms))
+                total->oldest_ms = tally->oldest_ms;
+        total->files += tally->files;
+        total->bytes += tally->bytes;
+        total->problems += tally->problems;
+        if (!total->first_problem)
+                total->first_problem = tally->first_problem;
+}
+
+/* A session that cannot be swept is told of, and keeps nobody else's from being swept. */
+static void sweep_session(const char *workspaces, struct sweep_row *row, int64_t now_ms, bool remove,
+                          struct arena *arena) {
+        struct workspace_span span = { INT64_MIN, sweep_cutoff_ms(now_ms, row->days) };
+        struct error failure = { 0 };
+
+        if (local_workspace_expire(workspaces, row->session.id, span, remove, arena, &row->tally, &failure) <
+            0)
+                row->session.problem = arena_strdup(arena, failure.message);
+}
+
+static size_t count_expiring(const struct sweep_policy *policies, size_t count) {
+        size_t expiring = 0;
+
+        for (size_t i = 0; i < count; i++)
+                expiring += days_of(&policies[i]) > 0;
+        return expiring;
+}
+
+int local_sweep(const char *root, int64_t now_ms, bool remove, struct arena *arena, struct sweep_report *ret,
+                struct error *err) {
+        struct sweep_report report = { 0 };
+        struct local_session *sessions;
+        struct sweep_policy *policies;
+        size_t policy_count;
+
+        if (find_workspaces(root, arena, &report.workspaces, err) < 0 ||
+            load_policies(root, arena, &policies, &policy_count, err) < 0 ||
+            local_sessions_list(report.workspaces, stack_of(root), arena, &sessions, &report.sessions, err) <
+                    0)
+                return -1;
+        report.policies = count_expiring(policies, policy_count);
+        report.rows = arena_array(arena, report.sessions + 1, sizeof(*report.rows));
+        for (size_t i = 0; i < report.sessions; i++) {
+                struct sweep_row row = { .session = sessions[i] };
+
+                if (!row.session.problem)
+                        row.policy = sweep_policy_for(policies, policy_count, row.session.environment);
+                if (row.policy) {
+                        row.days = days_of(row.policy);
+                        sweep_session(report.workspaces, &row, now_ms, remove, arena);
+                }
+                if (!row.session.problem && !row.tally.files && !row.tally.problems)
+                        continue;
+                add_up(&report.total, &row.tally);
+                report.rows[report.count++] = row;
+        }
+        *ret = report;
+        return 0;
+}

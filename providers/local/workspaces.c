@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/workspaces.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "providers/local/beneath.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SESSION_BYTES_MAX (1u << 20)
+#define ID_LENGTH_MAX 128
+
+/* ---- sessions ---- */
+
+static bool is_id(const char *id) {
+        size_t length = strlen(id);
+
+        return length > 0 && length <= ID_LENGTH_MAX && id[0] != '.' &&
+               strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
+}
+
+/* The open folder of sessions; -1 with *ret_missing where there is none. Only what is below it is distrusted. */
+static int open_sessions(const char *workspaces, bool *ret_missing, struct error *err) {
+        char *path TEXT_CLEANUP = path_join(workspaces, SESSIONS_FOLDER);
+        int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        *ret_missing = descriptor < 0 && errno == ENOENT;
+        if (descriptor < 0 && !*ret_missing)
+                return error_set(err, "cannot open %s: %s", path, strerror(errno));
+        return descriptor;
+}
+
+/* Up to the limit; false where it cannot be read or is more. */
+static bool read_text(int descriptor, struct strbuf *ret) {
+        char chunk[16384];
+        ssize_t got;
+
+        ret->limit = SESSION_BYTES_MAX;
+        while ((got = read(descriptor, chunk, sizeof(chunk))) > 0)
+                strbuf_append_bytes(ret, chunk, (size_t)got);
+        return got == 0 && !ret->overflow;
+}
+
+static const char *read_session(int sessions, const char *id, const char *stack, struct arena *arena,
+                                struct local_session *ret) {
+        const char *path = arena_printf(arena, "%s/%s", id, SESSION_FILE), *text_of_stack;
+        int descriptor DESCRIPTOR_CLEANUP = beneath_open(sessions, path, O_RDONLY);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *json JSON_CLEANUP = NULL;
+        struct stat status;
+
+        if (descriptor < 0)
+                return errno == ENOENT ? "it has no session.json"
+                                       : arena_printf(arena, "session.json: %s", strerror(errno));
+        if (fstat(descriptor, &status) < 0 || !S_ISREG(status.st_mode) || !read_text(descriptor, &text))
+                return "its session.json cannot be read";
+        json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
+        text_of_stack = json_text(json, "stack");
+        if (!text_of_stack)
+                return "its session.json is damaged";
+        if (strcmp(text_of_stack, stack) != 0) {
+                ret->id = NULL;
+                return NULL;
+        }
+        if (!json_text(json, "formatVersion") ||
+            strcmp(json_text(json, "formatVersion"), SESSION_FORMAT) != 0)
+                return "its session.json is of another version of berth";
+        ret->environment = arena_strdup(arena, json_text(json, "environment"));
+        return ret->environment ? NULL : "its session.json names no environment";
+}
+
+static int by_id(const void *a, const void *b) {
+        return strcmp(((const struct local_session *)a)->id, ((const struct local_session *)b)->id);
+}
+
+static void add_session(struct arena *arena, struct local_session **list, size_t *count, size_t *capacity,
+                        struct local_session session) {
+        if (*count == *capacity) {
+                size_t grown = *capacity ? *capacity * 2 : 64;
+                struct local_session *larger = arena_array(arena, grown, sizeof(*larger));
+
+                if (*count)
+                        memcpy(larger, *list, *count * sizeof(*larger));
+                *list = larger;
+                *capacity = grown;
+        }
+        (*list)[(*count)++] = session;
+}
+
+int local_sessions_list(const char *workspaces, const char *stack, struct arena *arena,
+                        struct local_session **ret, size_t *ret_count, struct error *err) {
+        bool missing;
+        int sessions = open_sessions(workspaces, &missing, err);
+        struct local_session *list = NULL;
+        size_t count = 0, capacity = 0;
+        const struct dirent *entry;
+        DIR *folder;
+
+        if (sessions < 0 && !missing)
+                return -1;
+        folder = missing ? NULL : fdopendir(sessions);
+        while (folder && (entry = readdir(folder))) {
+                struct local_session session = { .id = arena_strdup(arena, entry->d_name) };
+
+                /* What is no session is nobody's business here. */
+                if (!is_id(entry->d_name) || (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
+                        continue;
+                session.problem = read_session(sessions, entry->d_name, stack, arena, &session);
+                if (session.id)
+                        add_session(arena, &list, &count, &capacity, session);
+        }
+        if (folder)
+                closedir(folder);
+        if (count > 1)
+                qsort(list, count, sizeof(*list), by_id);
+        *ret = list;
+        *ret_count = count;
+        return 0;
+}
+
+/* ---- walking ---- */
+
+/*
+ * Folders are listed one after the other, each opened by its path from the top: however deep they are, one descriptor
+ * and no stack is used. Parents come before their children.
+ */
+struct walked_folder {
+        const char *path; /* "." for the top */
+        size_t parent;
+        int64_t ctime_ms;
+        bool emptied; /* something in it was removed */
+};
+
+struct walk {
+        int top;
+        struct workspace_span span;
+        bool remove;
+        struct arena *arena;
+        struct walked_folder *folders;
+        size_t count, capacity;
+        struct workspace_tally tally;
+};
+
+static int64_t ctime_ms(const struct stat *status) {
+        return (int64_t)status->st_ctim.tv_sec * 1000 + status->st_ctim.tv_nsec / 1000000;
+}
+
+static void note_problem(struct walk *walk, const char *folder, const char *name, int error) {
+        walk->tally.problems++;
+        if (!walk->tally.first_problem)
+                walk->tally.first_problem =
+                        arena_printf(walk->arena, "%s/%s: %s", folder, name, strerror(error));
+}
+
+static const char *join(struct arena *arena, const char *folder, const char *name) {
+        return strcmp(folder, ".") == 0 ? arena_strdup(arena, name)
+                                        : arena_printf(arena, "%s/%s", folder, name);
+}
+
+static void add_folder(struct walk *walk, const char *path, size_t parent, int64_t ctime) {
+        if (walk->count == walk->capacity) {
+                size_t grown = walk->capacity ? walk->capacity * 2 : 32;
+                struct walked_folder *larger = arena_array(walk->arena, grown, sizeof(*larger));
+
+                if (walk->count)
+                        memcpy(larger, walk->folders, walk->count * sizeof(*larger));
+                walk->folders = larger;
+                walk->capacity = grown;
+        }
+        walk->folders[walk->count++] =
+                (struct walked_folder){ .path = path, .parent = parent, .ctime_ms = ctime };
+}
+
+/* A folder that its owner closed to himself hides nothing from a sweep. */
+static int open_again(const struct walk *walk, const char *path) {
+        int handle DESCRIPTOR_CLEANUP = beneath_open(walk->top, path, O_PATH | O_DIRECTORY);
+        char magic[40];
+
+        if (handle < 0)
+                return -1;
+        snprintf(magic, sizeof(magic), "/proc/self/fd/%d", handle);
+        if (chmod(magic, 0700) < 0)
+                return -1;
+        return beneath_open(walk->top, path, O_RDONLY | O_DIRECTORY);
+}
+
+static int open_folder(const struct walk *walk, const char *path) {
+        int descriptor = beneath_open(walk->top, path, O_RDONLY | O_DIRECTORY);
+
+        if (descriptor < 0 && errno == EACCES && walk->remove)
+                return open_again(walk, path);
+        return descriptor;
+}
+
+static int remove_entry(int folder, const char *name, int flags) {
+        if (unlinkat(folder, name, flags) == 0)
+                return 0;
+        if (errno != EACCES || fchmod(folder, 0700) < 0)
+                return -1;
+        return unlinkat(folder, name, flags);
+}
+
+static void visit_file(struct walk *walk, size_t at, int folder, const char *name,
+                       const struct stat *status) {
+        int64_t written = ctime_ms(status);
+        struct workspace_tally *tally = &walk->tally;
+
+        if (written <= walk->span.after_ms || written > walk->span.until_ms)
+                return;
+        if (walk->remove && remove_entry(folder, name, 0) < 0) {
+                note_problem(walk, walk->folders[at].path, name, errno);
+                return;
+        }
+        walk->folders[at].emptied |= walk->remove;
+        if (tally->files == 0 || written < tally->oldest_ms)
+                tally->oldest_ms = written;
+        tally->files++;
+        tally->bytes += S_ISREG(status->st_mode) ? (uint64_t)status->st_size : 0;
+}
+
+static void visit_entry(struct walk *walk, size_t at, int folder, const char *name) {
+        struct stat status;
+
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+                return;
+        if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
+                if (errno != ENOENT)
+                        note_problem(walk, walk->folders[at].path, name, errno);
+                return;
+        }
+        if (S_ISDIR(status.st_mode))
+                add_folder(walk, join(walk->arena, walk->folders[at].path, name), at, ctime_ms(&status));
+        else
+                visit_file(walk, at, folder, name, &status);
+}
+
+static void visit_folder(struct walk *walk, size_t at) {
+        const char *path = walk->folders[at].path;
+        int descriptor = open_folder(walk, path);
+        const struct dirent *entry;
+        DIR *folder;
+
+        if (descriptor < 0) {
+                if (errno != ENOENT)
+                        note_problem(walk, path, "", errno);
+                return;
+        }
+        folder = fdopendir(descriptor);
+        if (!folder) {
+                note_problem(walk, path, "", errno);
+                close(descriptor);
+                return;
+        }
+        while ((entry = readdir(folder)))
+                visit_entry(walk, at, descriptor, entry->d_name);
+        closedir(folder);
+}
+
+/* Children stand behind their parents: from the end on, each folder is empty by its turn if it can be. */
+static void remove_folders(struct walk *walk) {
+        for (size_t i = walk->count; i-- > 1;) {
+                struct walked_folder *folder = &walk->folders[i];
+                const char *slash = strrchr(folder->path, '/');
+                int parent DESCRIPTOR_CLEANUP = -1;
+
+                if (!folder->emptied && folder->ctime_ms > walk->span.until_ms)
+                        continue;
+                parent = open_folder(walk, walk->folders[folder->parent].path);
+                if (parent >= 0 && remove_entry(parent, slash ? slash + 1 : folder->path, AT_REMOVEDIR) == 0)
+                        walk->folders[folder->parent].emptied = true;
+                else if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOENT)
+                        note_problem(walk, folder->path, "", errno);
+        }
+}
+
+static void walk_all(struct walk *walk) {
+        add_folder(walk, ".", 0, INT64_MAX);
+        for (size_t i = 0; i < walk->count; i++)
+                visit_folder(walk, i);
+        if (walk->remove)
+                remove_folders(walk);
+}
+
+static void finish(const struct walk *walk, struct arena *arena, struct workspace_tally *ret) {
+        *ret = walk->tally;
+        ret->first_problem = arena_strdup(arena, walk->tally.first_problem);
+}
+
+int local_workspace_expire(const char *workspaces, const char *id, struct workspace_span span, bool remove,
+                           struct arena *arena, struct workspace_tally *ret, struct error *err) {
+        struct arena *own ARENA_CLEANUP = arena_new();
+        bool missing;
+        int sessions DESCRIPTOR_CLEANUP = open_sessions(workspaces, &missing, err);
+        int top DESCRIPTOR_CLEANUP = -1;
+        struct walk walk = { .span = span, .remove = remove, .arena = own };
+
+        if (sessions < 0 && !missing)
+                return -1;
+        if (!is_id(id))
+                return error_set(err, "\"%s\" is no session", id);
+        if (!missing)
+                top = beneath_open(sessions, arena_printf(own, "%s/%s", id, SESSION_WORKSPACE),
+                                   O_PATH | O_DIRECTORY);
+        if (top < 0 && !missing && errno != ENOENT)
+                return error_set(err, "cannot open the workspace of session %s below %s: %s", id, workspaces,
+                                 strerror(errno));
+        walk.top = top;
+        if (top >= 0)
+                walk_all(&walk);
+        finish(&walk, arena, ret);
+        return 0;
+}
+
+int local_session_remove(const char *workspaces, const char *id, struct error *err) {
+        struct arena *own ARENA_CLEANUP = arena_new();
+        bool missing;
+        int sessions DESCRIPTOR_CLEANUP = open_sessions(workspaces, &missing, err);
+        int top DESCRIPTOR_CLEANUP = -1;
+        struct walk walk = { .span = { INT64_MIN, INT64_MAX }, .remove = true, .arena = own };
+
+        if (sessions < 0)
+                return missing ? 0 : -1;
+        if (!is_id(id))
+                return error_set(err, "\"%s\" is no session", id);
+        top = beneath_open(sessions, id, O_PATH | O_DIRECTORY);
+        if (top < 0)
+                return error_set(err, "cannot open the session %s below %s: %s", id, workspaces,
+                                 strerror(errno));
+        walk.top = top;
+        walk_all(&walk);
+        if (walk.tally.problems)
+                return error_set(err, "cannot remove all of session %s: %s", id, walk.tally.first_problem);
+        if (unlinkat(sessions, id, AT_REMOVEDIR) < 0)
+                return error_set(err, "cannot remove the session %s: %s", id, strerror(errno));
+        return 0;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions' workspaces on disk, as policies and guards see them.
+ *
+ *     {workspaces}/sessions/ID/session.json    {"formatVersion": "1", "stack": NAME, "environment": NAME, ...}
+ *     {workspaces}/sessions/ID/workspace/      the session's files: the agent's code writes here what it likes
+ *
+ * A file's age is counted from its ctime: when it came to be what it is on this disk. A program sets the mtime as it
+ * likes (unpacking an old archive does); as in S3, the date is that of the writing.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_WORKSPACES_H
+#define BERTH_PROVIDERS_LOCAL_WORKSPACES_H
+
+#include "base/arena.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SESSION_FORMAT "1"
+#define SESSIONS_FOLDER "sessions"
+#define SESSION_FILE "session.json"
+#define SESSION_WORKSPACE "workspace"
+
+struct local_session {
+        const char *id;
+        const char *environment; /* NULL where not known */
+        const char *problem;     /* why it cannot be judged; NULL: it can */
+};
+
+/*
+ * The stack's sessions, by id in byte order, and those of which nobody can tell whose they are (`problem` is set).
+ * A folder that does not exist holds none.
+ */
+int local_sessions_list(const char *workspaces, const char *stack, struct arena *arena,
+                        struct local_session **ret, size_t *ret_count, struct error *err) MUST_USE;
+
+/* Which files: their ctime, in milliseconds, is after the one and at or before the other. */
+struct workspace_span {
+        int64_t after_ms;
+        int64_t until_ms;
+};
+
+struct workspace_tally {
+        uint64_t files; /* whatever is no folder */
+        uint64_t bytes;
+        int64_t oldest_ms;         /* meaningful where files > 0 */
+        uint64_t problems;         /* what could not be read or removed */
+        const char *first_problem; /* in the arena */
+};
+
+/*
+ * Counts the files of a session's workspace that lie in the span; with `remove`, removes them, and the folders that
+ * are empty thereby or have been since before the span's end. Nothing outside of the workspace is touched, whatever
+ * links and mounts it holds. What cannot be read or removed is counted and does not stop the rest.
+ */
+int local_workspace_expire(const char *workspaces, const char *id, struct workspace_span span, bool remove,
+                           struct arena *arena, struct workspace_tally *ret, struct error *err) MUST_USE;
+
+/* Removes the session with everything in it. */
+int local_session_remove(const char *workspaces, const char *id, struct error *err) MUST_USE;
+
+#endif
