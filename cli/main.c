@@ -35,6 +35,7 @@ const struct verb verbs[] = {
         { "state", "list|show|mv|rm|verify|backup", 1, 3, "look into the state, mend it, check it, copy it",
           verb_state },
         { "lock", "show|release", 1, 1, "who holds the state's lock", verb_lock },
+        { "sweep", "", 0, 0, "delete what workspace policies let go, on this machine", verb_sweep },
         { "doctor", "", 0, 0, "what works here, what is missing, how to get it", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "a completion script", verb_completion },
         { "manual", "[berth|manifests]", 0, 1, "the manual pages, as roff", verb_manual },

@@ -51,7 +51,7 @@ const struct option_row options_rows[] = {
         { OPTION_EXCLUDE, "exclude", "ADDR", " plan apply ", "not this; repeats, takes *" },
         { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
           "exit with 2 where there are changes" },
-        { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate state ", "do not ask" },
+        { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate state sweep ", "do not ask" },
         { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate ",
           "calls at once, 1 to 256 (default 16)" },
         { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import ",

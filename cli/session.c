@@ -5,12 +5,13 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "providers/aws/aws.h"
+#include "providers/local/local.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static const struct provider_ops *const providers[] = { &aws_provider_ops };
+static const struct provider_ops *const providers[] = { &aws_provider_ops, &local_provider_ops };
 #define PROVIDER_COUNT (sizeof(providers) / sizeof(providers[0]))
 
 void session_init(struct session *session) {
@@ -105,11 +106,7 @@ int session_open_provider(struct session *session, const struct options *options
                 session->provider_ops = providers[i];
                 return 0;
         }
-        if (strcmp(name, "local") == 0)
-                return error_set(
-                        err, "the provider \"local\" is not in this version; set provider: aws in the Stack, "
-                             "or give --provider aws");
-        return error_set(err, "there is no provider \"%s\"; this version has aws", name);
+        return error_set(err, "there is no provider \"%s\"; this version has aws and local", name);
 }
 
 struct plan_args session_plan_args(const struct session *session, const struct options *options,

@@ -26,6 +26,7 @@ int verb_schema(const struct options *options, struct error *err);
 int verb_explain(const struct options *options, struct error *err);
 int verb_state(const struct options *options, struct error *err);
 int verb_lock(const struct options *options, struct error *err);
+int verb_sweep(const struct options *options, struct error *err);
 int verb_version(const struct options *options, struct error *err);
 
 #endif

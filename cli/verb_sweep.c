@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sweep: carries out the workspace policies on this machine; without --yes it only says what would go. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/terminal.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "providers/local/layout.h"
+#include "providers/local/sweep.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names of files may be any bytes; JSON takes UTF-8 only. */
+static json_t *text_to_json(const char *text) {
+        json_t *json = text ? json_string(text) : json_null();
+        char *plain;
+
+        if (json)
+                return json;
+        plain = strdup(text);
+        if (!plain)
+                abort();
+        for (char *at = plain; *at; at++) {
+                if ((unsigned char)*at >= 0x80)
+                        *at = '?';
+        }
+        json = json_string(plain);
+        free(plain);
+        return json;
+}
+
+static void set_tally(json_t *json, const struct workspace_tally *tally) {
+        char oldest[32];
+
+        clock_format(tally->oldest_ms, oldest, sizeof(oldest));
+        json_object_set_new(json, "files", json_integer((json_int_t)tally->files));
+        json_object_set_new(json, "bytes", json_integer((json_int_t)tally->bytes));
+        json_object_set_new(json, "oldest", tally->files ? json_string(oldest) : json_null());
+}
+
+/* Why something of this session stays that should have gone, or NULL. */
+static const char *problem_of(const struct sweep_row *row) {
+        return row->session.problem ? row->session.problem : row->tally.first_problem;
+}
+
+static json_t *row_to_json(const struct sweep_row *row) {
+        json_t *json =
+                json_pack("{s:s, s:s?, s:s?, s:I, s:o}", "session", row->session.id, "environment",
+                          row->session.environment, "policy", row->policy ? row->policy->name : NULL,
+                          "expireAfterDays", (json_int_t)row->days, "problem", text_to_json(problem_of(row)));
+
+        set_tally(json, &row->tally);
+        return json;
+}
+
+static json_t *report_json(const struct sweep_report *report, bool deleted) {
+        json_t *rows = json_array(), *json;
+
+        for (size_t i = 0; i < report->count; i++)
+                json_array_append_new(rows, row_to_json(&report->rows[i]));
+        json = json_pack("{s:s, s:b, s:s, s:I, s:I, s:o}", "formatVersion", "1", "deleted", deleted,
+                         "workspaces", report->workspaces, "policies", (json_int_t)report->policies,
+                         "sessions", (json_int_t)report->sessions, "expired", rows);
+        set_tally(json, &report->total);
+        return json;
+}
+
+static void print_tally(const struct workspace_tally *tally) {
+        char oldest[32];
+
+        clock_format(tally->oldest_ms, oldest, sizeof(oldest));
+        printf("%" PRIu64 " %s, %" PRIu64 " bytes, oldest %.10s", tally->files,
+               tally->files == 1 ? "file" : "files", tally->bytes, oldest);
+}
+
+static void report_text(const struct sweep_report *report, bool deleted, bool quiet) {
+        size_t sessions = 0;
+
+        for (size_t i = 0; i < report->count; i++) {
+                const struct sweep_row *row = &report->rows[i];
+
+                if (row->tally.files == 0)
+                        continue;
+                sessions++;
+                if (quiet)
+                        continue;
+                printf("  %s  ", row->session.id);
+                print_tally(&row->tally);
+                printf("  (%s: %s, %" PRId64 " %s)\n", row->session.environment, row->policy->name, row->days,
+                       row->days == 1 ? "day" : "days");
+        }
+        if (report->total.files == 0) {
+                printf("Nothing to sweep: no file of %zu %s is older than %s.\n", report->sessions,
+                       report->sessions == 1 ? "session" : "sessions",
+                       report->policies ? "its policy allows" : "any policy allows (none expires anything)");
+                return;
+        }
+        fputs(deleted ? "Deleted " : "Would delete ", stdout);
+        print_tally(&report->total);
+        printf(", of %zu %s.%s\n", sessions, sessions == 1 ? "session" : "sessions",
+               deleted ? "" : " berth sweep --yes does it.");
+}
+
+static size_t warn_of_problems(const struct sweep_report *report) {
+        size_t count = 0;
+
+        for (size_t i = 0; i < report->count; i++) {
+                const struct sweep_row *row = &report->rows[i];
+
+                if (!problem_of(row))
+                        continue;
+                count++;
+                fprintf(stderr, "warning: session %s: ", row->session.id);
+                terminal_print_safe(stderr, problem_of(row));
+                if (row->tally.problems > 1)
+                        fprintf(stderr, " (and %" PRIu64 " more)", row->tally.problems - 1);
+                fputc('\n', stderr);
+        }
+        return count;
+}
+
+/* Of the provider only its name matters: what was applied stands below its folder. */
+static int find_root(struct session *session, const struct options *options, const char **ret,
+                     struct error *err) {
+        if (session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
+                return -1;
+        if (strcmp(session->provider_ops->name, "local") != 0)
+                return error_set(err,
+                                 "berth sweep is for workspaces on this machine; with the provider %s the "
+                                 "store carries out the policies by itself",
+                                 session->provider_ops->name);
+        *ret = local_root(session_state_folder(session, options), session->manifests.stack->name,
+                          session->arena);
+        return 0;
+}
+
+int verb_sweep(const struct options *options, struct error *err) {
+        struct session session SESSION_CLEANUP;
+        struct sweep_report report;
+        const char *root;
+        size_t problems;
+
+        session_init(&session);
+        if (find_root(&session, options, &root, err) < 0 ||
+            local_sweep(root, clock_system.wall_ms(&clock_system), options->yes, session.arena, &report,
+                        err) < 0)
+                return -1;
+        if (options->json)
+                print_json(report_json(&report, options->yes));
+        else
+                report_text(&report, options->yes, options->quiet);
+        problems = warn_of_problems(&report);
+        return problems && options->yes ? EXIT_ERROR : EXIT_DONE;
+}
