@@ -6,8 +6,11 @@
 
 #include <string.h>
 
+/* Each provider's settings stand in the Stack under its own name; an aws.account says nothing about another one. */
 static const char *stack_account(const struct plan_args *args) {
-        return value_get_text(value_get(args->manifests->stack->spec, "aws"), "account");
+        const struct value *settings = value_get(args->manifests->stack->spec, args->provider_ops->name);
+
+        return value_get_text(settings, "account");
 }
 
 static void refuse_account(struct planning *planning, const char *expected, const char *said_by) {
