@@ -113,11 +113,16 @@ static void plan_undesired(struct planning *planning, struct subject *subject) {
         new_change(planning, subject, ACTION_DELETE, reason);
 }
 
-static int make_wish(struct planning *planning, struct subject *subject, struct error *err) {
-        const struct value *recorded = subject->record ? subject->record->spec : NULL;
+static int make_wish(struct planning *planning, struct subject *subject, struct arena *arena,
+                     struct error *err) {
+        const struct value *recorded;
 
+        if (subject->record && !subject->ops->desire_ignores_record &&
+            record_decode(subject->record, arena, err) < 0)
+                return error_context(err, "%s", subject->address);
+        recorded = subject->record ? subject->record->spec : NULL;
         if (subject->ops->desire(planning->args->provider, subject->desired, &subject->observed, recorded,
-                                 planning->arena, &subject->wish, err) < 0)
+                                 arena, &subject->wish, err) < 0)
                 return error_context(err, "%s", subject->address);
         value_fingerprint(subject->wish, state_secret_key(planning->args->state), subject->fingerprint);
         return 0;
@@ -149,23 +154,60 @@ static void note_drift(struct planning *planning, struct subject *subject) {
                 drift.fields[i].after = drift.fields[i].before;
                 drift.fields[i].before = applied;
         }
+        subject->drifted = true;
         plan->drifts[plan->drift_count++] = drift;
 }
 
+static bool was_as_applied(const struct subject *subject) {
+        const struct sighting *sighting = subject->sighting;
+
+        return subject->record && sighting && sighting->exists && !sighting->drifted &&
+               !subject->unfinished && sighting->health == HEALTH_READY;
+}
+
+/*
+ * Offline, a resource that was as applied when it was last seen, and shall be as it was applied, needs no more than its
+ * fingerprint: nothing is compared, and what is decoded for it is forgotten at once.
+ */
+static int settle_by_fingerprint(struct planning *planning, struct subject *subject, struct arena *scratch,
+                                 struct error *err) {
+        struct record *record = subject->record, copy;
+
+        if (planning->args->refresh != PLAN_REFRESH_NONE)
+                return 0;
+        if (subject->desired && was_as_applied(subject)) {
+                copy = *record;
+                subject->record = &copy;
+                subject->observed = (struct observation){ .name = subject->name, .exists = true };
+                if (make_wish(planning, subject, scratch, err) < 0)
+                        return -1;
+                subject->settled = memcmp(subject->fingerprint, record->fingerprint, SHA256_SIZE) == 0;
+                subject->record = record;
+                subject->wish = NULL;
+                arena_clear(scratch);
+        }
+        return subject->settled ? 0 : planning_assume(planning, subject, err);
+}
+
 int planning_diff(struct planning *planning, struct error *err) {
+        struct arena *scratch ARENA_CLEANUP = arena_new();
         struct plan *plan = planning->plan;
 
         plan->drifts = arena_array(planning->arena, plan->subject_count, sizeof(*plan->drifts));
         for (size_t i = 0; i < plan->subject_count; i++) {
                 struct subject *subject = &plan->subjects[i];
 
+                if (settle_by_fingerprint(planning, subject, scratch, err) < 0)
+                        return -1;
+                if (subject->settled)
+                        continue;
                 if (subject->record && planning->args->refresh != PLAN_REFRESH_NONE)
                         note_drift(planning, subject);
                 if (!subject->desired) {
                         plan_undesired(planning, subject);
                         continue;
                 }
-                if (make_wish(planning, subject, err) < 0)
+                if (make_wish(planning, subject, planning->arena, err) < 0)
                         return -1;
                 plan_desired(planning, subject);
         }

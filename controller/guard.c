@@ -25,12 +25,16 @@ void plan_refuse(struct arena *arena, struct plan *plan, struct refusal refusal)
 }
 
 void plan_warn(struct arena *arena, struct plan *plan, const char *text) {
-        const char **grown = arena_array(arena, plan->warning_count + 1, sizeof(*grown));
+        /* Grown in powers of two: the count alone tells the capacity. */
+        if ((plan->warning_count & (plan->warning_count - 1)) == 0) {
+                size_t capacity = plan->warning_count ? plan->warning_count * 2 : 1;
+                const char **grown = arena_array(arena, capacity, sizeof(*grown));
 
-        if (plan->warning_count)
-                memcpy(grown, plan->warnings, plan->warning_count * sizeof(*grown));
-        grown[plan->warning_count++] = text;
-        plan->warnings = grown;
+                if (plan->warning_count)
+                        memcpy(grown, plan->warnings, plan->warning_count * sizeof(*grown));
+                plan->warnings = grown;
+        }
+        plan->warnings[plan->warning_count++] = text;
 }
 
 int planning_ask(struct planning *planning, struct error *err) {

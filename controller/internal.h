@@ -17,9 +17,12 @@ struct planning {
 /* subjects.c: joins manifests, records, sightings and the journal by address. */
 int planning_gather(struct planning *planning, struct error *err) MUST_USE;
 
-/* observe.c: who and where we are; what exists; stores new sightings. May touch the provider. */
+/* observe.c: who and where we are; what exists: these may touch the provider. planning_remember() stores new sightings. */
 int planning_identify(struct planning *planning, struct error *err) MUST_USE;
 int planning_observe(struct planning *planning, struct error *err) MUST_USE;
+int planning_remember(struct planning *planning, struct error *err) MUST_USE;
+/* Without a refresh, and only where a subject is not plainly as it was applied: its past, standing in for the present. */
+int planning_assume(struct planning *planning, struct subject *subject, struct error *err) MUST_USE;
 
 /* changes.c: desire and diff give each subject its change; drift. Pure. */
 int planning_diff(struct planning *planning, struct error *err) MUST_USE;

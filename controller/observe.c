@@ -143,15 +143,18 @@ static bool is_news(const struct subject *subject) {
                 return now->exists || now->extra || subject->sighting;
         return (now->extra != last->extra && !value_equal(now->extra, last->extra, NULL)) ||
                now->exists != last->exists || now->health != last->health || now->spec != last->spec ||
-               !same_text(now->fingerprint, last->fingerprint) || now->ownership != last->ownership;
+               !same_text(now->fingerprint, last->fingerprint) || now->ownership != last->ownership ||
+               subject->drifted != subject->sighting->drifted;
 }
 
-static int store_sightings(struct planning *planning, struct error *err) {
+int planning_remember(struct planning *planning, struct error *err) {
         struct plan *plan = planning->plan;
         struct state_op *ops = arena_array(planning->arena, plan->subject_count, sizeof(*ops));
         int64_t now = planning->args->clock->wall_ms(planning->args->clock);
         size_t count = 0;
 
+        if (planning->args->refresh == PLAN_REFRESH_NONE)
+                return 0;
         for (size_t i = 0; i < plan->subject_count; i++) {
                 struct subject *subject = &plan->subjects[i];
                 struct sighting *sighting;
@@ -161,9 +164,20 @@ static int store_sightings(struct planning *planning, struct error *err) {
                         continue;
                 sighting = arena_alloc(planning->arena, sizeof(*sighting));
                 sight_from(&subject->observed, subject->address, now, sighting);
+                sighting->drifted = subject->drifted;
                 ops[count++] = (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = sighting };
         }
         return count ? state_commit(planning->args->state, ops, count, err) : 0;
+}
+
+int planning_assume(struct planning *planning, struct subject *subject, struct error *err) {
+        if (subject->sighting && state_load_sighting(planning->args->state, subject->address, planning->arena,
+                                                     &subject->sighting, err) < 0)
+                return -1;
+        if (recall(planning, subject, err) < 0)
+                return error_context(err, "%s", subject->address);
+        assume(subject);
+        return 0;
 }
 
 int planning_observe(struct planning *planning, struct error *err) {
@@ -173,10 +187,10 @@ int planning_observe(struct planning *planning, struct error *err) {
                 struct subject *subject = &plan->subjects[i];
 
                 subject->ops = planning->args->provider_ops->ops(planning->args->provider, subject->kind->id);
+                if (planning->args->refresh == PLAN_REFRESH_NONE)
+                        continue;
                 if (recall(planning, subject, err) < 0)
                         return error_context(err, "%s", subject->address);
-                if (planning->args->refresh == PLAN_REFRESH_NONE)
-                        assume(subject);
         }
         if (planning->args->refresh == PLAN_REFRESH_NONE)
                 return 0;
@@ -188,5 +202,5 @@ int planning_observe(struct planning *planning, struct error *err) {
                 if (observe_kind(planning, &plan->subjects[start], end - start, err) < 0)
                         return -1;
         }
-        return store_sightings(planning, err);
+        return 0;
 }

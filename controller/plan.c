@@ -43,6 +43,8 @@ int plan_make(const struct plan_args *args, struct arena *arena, struct plan *re
                         return -1;
                 if (planning_diff(&planning, err) < 0)
                         return -1;
+                if (planning_remember(&planning, err) < 0)
+                        return -1;
                 if (planning_select(&planning, err) < 0)
                         return -1;
                 if (planning_ask(&planning, err) < 0)

@@ -6,9 +6,9 @@
 #include <string.h>
 
 struct known {
-        struct record *records;
+        struct record *records, *next_record;
         size_t record_count;
-        struct sighting *sightings;
+        struct sighting *sightings, *next_sighting;
         size_t sighting_count;
         struct journal_entry *journal;
         size_t journal_count;
@@ -50,17 +50,33 @@ static int compare_sighting(const void *address, const void *sighting) {
         return strcmp(address, ((const struct sighting *)sighting)->address);
 }
 
-static struct record *find_record(const struct known *known, const char *address) {
+/*
+ * Addresses are asked for in the order in which they stand, kind by kind: the one after the last found is nearly always
+ * the next one wanted, and only else is it searched for.
+ */
+static struct record *find_record(struct known *known, const char *address) {
+        struct record *next = known->next_record;
+
         if (known->record_count == 0)
                 return NULL;
-        return bsearch(address, known->records, known->record_count, sizeof(*known->records), compare_record);
+        if (!next || next == known->records + known->record_count || strcmp(next->address, address) != 0)
+                next = bsearch(address, known->records, known->record_count, sizeof(*next), compare_record);
+        if (next)
+                known->next_record = next + 1;
+        return next;
 }
 
-static struct sighting *find_sighting(const struct known *known, const char *address) {
+static struct sighting *find_sighting(struct known *known, const char *address) {
+        struct sighting *next = known->next_sighting;
+
         if (known->sighting_count == 0)
                 return NULL;
-        return bsearch(address, known->sightings, known->sighting_count, sizeof(*known->sightings),
-                       compare_sighting);
+        if (!next || next == known->sightings + known->sighting_count || strcmp(next->address, address) != 0)
+                next = bsearch(address, known->sightings, known->sighting_count, sizeof(*next),
+                               compare_sighting);
+        if (next)
+                known->next_sighting = next + 1;
+        return next;
 }
 
 static bool in_journal(const struct known *known, const char *address) {
@@ -74,10 +90,13 @@ static bool in_journal(const struct known *known, const char *address) {
 static int load_known(struct planning *planning, struct known *ret, struct error *err) {
         struct state *state = planning->args->state;
         struct arena *arena = planning->arena;
+        bool offline = planning->args->refresh == PLAN_REFRESH_NONE;
 
         if (state_load_records(state, arena, &ret->records, &ret->record_count, err) < 0)
                 return -1;
-        if (state_load_sightings(state, arena, &ret->sightings, &ret->sighting_count, err) < 0)
+        /* Offline, most subjects need no more of their sighting than whether it is as it was applied. */
+        if ((offline ? state_load_sighting_heads : state_load_sightings)(state, arena, &ret->sightings,
+                                                                         &ret->sighting_count, err) < 0)
                 return -1;
         if (state_load_bindings(state, arena, &planning->bindings, &planning->binding_count, err) < 0)
                 return -1;
@@ -125,7 +144,7 @@ static void apply_override(struct planning *planning, const struct known *known,
 }
 
 /* A subject that already has kind, name, address and desired gets what the state knows. */
-static void fill_from_state(const struct known *known, struct subject *subject) {
+static void fill_from_state(struct known *known, struct subject *subject) {
         subject->record = find_record(known, subject->address);
         subject->sighting = find_sighting(known, subject->address);
         subject->unfinished =
@@ -138,7 +157,7 @@ static bool is_managed(const struct planning *planning, const struct kind *kind)
         return kind->managed && args->provider_ops->ops(args->provider, kind->id) != NULL;
 }
 
-static void add_desired(struct planning *planning, const struct known *known, struct subject *subjects,
+static void add_desired(struct planning *planning, struct known *known, struct subject *subjects,
                         size_t *count) {
         const struct manifests *manifests = planning->args->manifests;
 
@@ -163,7 +182,7 @@ static bool stack_is_listed(const struct manifests *manifests) {
 }
 
 /* What the state has and the manifests do not: records, and changes begun that never came to a record. */
-static int add_undeclared(struct planning *planning, const struct known *known, const char *address,
+static int add_undeclared(struct planning *planning, struct known *known, const char *address,
                           const struct plan *declared, struct subject *subjects, size_t *count,
                           struct error *err) {
         const struct kind *kind;
@@ -180,7 +199,7 @@ static int add_undeclared(struct planning *planning, const struct known *known, 
         return 0;
 }
 
-static int add_all_undeclared(struct planning *planning, const struct known *known, struct subject *subjects,
+static int add_all_undeclared(struct planning *planning, struct known *known, struct subject *subjects,
                               size_t *count, struct error *err) {
         struct plan declared = { .subjects = subjects, .subject_count = *count };
 

@@ -180,6 +180,8 @@ struct kind_ops {
         const char *const *recorded_only;
         /* Paths that cannot change in place; ended by NULL. */
         const char *const *immutable;
+        /* desire() does not look at `recorded`, which then need not be decoded for it. */
+        bool desire_ignores_record;
 
         /*
          * Pure. The spec to be compared and recorded: the manifest's, in the provider's terms, with what the stack
@@ -280,10 +282,9 @@ struct exec_file {
 
 struct exec_request {
         const char *environment;
-        const char *agent;          /* name, or NULL */
-        const struct value *limits; /* the agent's, or NULL */
-        const char *language;       /* "python" or "sh" */
-        const char *code_name;      /* what tracebacks call it: "main.py" */
+        const char *agent;     /* on whose behalf, whose limits hold; or NULL */
+        const char *language;  /* "python" or "sh" */
+        const char *code_name; /* what tracebacks call it: "main.py" */
         const void *code;
         size_t code_length;
         const struct exec_file *files; /* put into the workspace before it starts */

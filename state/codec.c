@@ -13,7 +13,7 @@
 
 /* Flags of a form, each in its own database. */
 enum { RECORD_INCOMPLETE = 1 };
-enum { SIGHTING_EXISTS = 1 };
+enum { SIGHTING_EXISTS = 1, SIGHTING_DRIFTED = 2 };
 enum { BINDING_ACTIVE = 1 };
 enum { JOURNAL_ANSWERED = 1 };
 
@@ -131,7 +131,8 @@ static const char *sighting_json(const struct sighting *sighting, const uint8_t 
 
 int codec_encode_sighting(const struct sighting *sighting, const uint8_t key[SHA256_SIZE],
                           struct arena *arena, uint8_t **ret, size_t *ret_length, struct error *err) {
-        struct form form = { .flags = sighting->exists ? SIGHTING_EXISTS : 0 };
+        struct form form = { .flags = (sighting->exists ? SIGHTING_EXISTS : 0) |
+                                      (sighting->drifted ? SIGHTING_DRIFTED : 0) };
 
         form_add_number(&form, (uint64_t)sighting->seen_ms);
         form_add_number(&form, (uint64_t)(int64_t)sighting->ownership);
@@ -156,6 +157,7 @@ int codec_decode_sighting(const void *bytes, size_t length, const char *address,
         *ret = (struct sighting){
                 .address = address,
                 .exists = form.flags & SIGHTING_EXISTS,
+                .drifted = form.flags & SIGHTING_DRIFTED,
                 .id = form.texts[0].text,
                 .fingerprint = form.texts[1].text,
                 .owner = form.texts[2].text,

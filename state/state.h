@@ -62,6 +62,7 @@ int record_decode(struct record *record, struct arena *arena, struct error *err)
 struct sighting {
         const char *address;
         bool exists;
+        bool drifted; /* it is not as the record says that it was applied */
         const char *id, *fingerprint, *owner, *health_reason; /* any may be NULL */
         int ownership, health;
         const struct value *spec, *extra; /* decoded by sighting_decode(); secrets as keyed hashes */
@@ -113,6 +114,14 @@ int state_load_records(struct state *state, struct arena *arena, struct record *
                        struct error *err) MUST_USE;
 int state_load_sightings(struct state *state, struct arena *arena, struct sighting **ret, size_t *ret_count,
                          struct error *err) MUST_USE;
+/*
+ * The same without specs, ids and texts: `address`, `exists`, `drifted`, `ownership` and `health` alone, for a pass over all
+ * that needs no more of most; and one sighting whole, *ret NULL where there is none.
+ */
+int state_load_sighting_heads(struct state *state, struct arena *arena, struct sighting **ret, size_t *ret_count,
+                              struct error *err) MUST_USE;
+int state_load_sighting(struct state *state, const char *address, struct arena *arena, struct sighting **ret,
+                        struct error *err) MUST_USE;
 int state_load_bindings(struct state *state, struct arena *arena, struct binding **ret, size_t *ret_count,
                         struct error *err) MUST_USE;
 /* Overrides by dependent. */

@@ -13,6 +13,7 @@ struct load {
         enum store_database database;
         struct arena *arena;
         bool newest_first;
+        bool heads; /* the value is not kept: items point to nothing in it */
         size_t limit, item_size;
         /* Decodes one entry into item `item`; key and bytes are in the arena. */
         int (*decode)(const struct load *load, const char *key, const char *bytes, size_t length, void *item,
@@ -40,7 +41,7 @@ static int load_entries(struct store_txn *txn, void *context, struct error *err)
                 if (more < 0)
                         return -1;
                 name = arena_strndup(load->arena, key.data, key.length);
-                bytes = arena_strndup(load->arena, value.data, value.length);
+                bytes = load->heads ? value.data : arena_strndup(load->arena, value.data, value.length);
                 if (load->decode(load, name, bytes, value.length, load->items + load->count * load->item_size,
                                  err) < 0)
                         return error_context(err, "the state cannot be loaded");
@@ -67,6 +68,24 @@ static int decode_sighting(const struct load *load, const char *key, const char 
                            void *item, struct error *err) {
         (void)load;
         return codec_decode_sighting(bytes, length, key, item, err);
+}
+
+static int decode_head(const struct load *load, const char *key, const char *bytes, size_t length, void *item,
+                       struct error *err) {
+        struct sighting *head = item, whole;
+
+        (void)load;
+        if (codec_decode_sighting(bytes, length, key, &whole, err) < 0)
+                return -1;
+        *head = (struct sighting){
+                .address = key,
+                .exists = whole.exists,
+                .drifted = whole.drifted,
+                .ownership = whole.ownership,
+                .health = whole.health,
+                .seen_ms = whole.seen_ms,
+        };
+        return 0;
 }
 
 static int decode_binding(const struct load *load, const char *key, const char *bytes, size_t length,
@@ -120,6 +139,56 @@ int state_load_sightings(struct state *state, struct arena *arena, struct sighti
                 return -1;
         *ret = (struct sighting *)(void *)load.items;
         *ret_count = load.count;
+        return 0;
+}
+
+int state_load_sighting_heads(struct state *state, struct arena *arena, struct sighting **ret,
+                              size_t *ret_count, struct error *err) {
+        struct load load = {
+                .database = STORE_OBSERVED,
+                .arena = arena,
+                .heads = true,
+                .item_size = sizeof(**ret),
+                .decode = decode_head,
+        };
+
+        if (run(state, &load, err) < 0)
+                return -1;
+        *ret = (struct sighting *)(void *)load.items;
+        *ret_count = load.count;
+        return 0;
+}
+
+struct single {
+        const char *address;
+        struct arena *arena;
+        struct sighting *found;
+};
+
+static int load_single(struct store_txn *txn, void *context, struct error *err) {
+        struct single *single = context;
+        struct sighting sighting;
+        struct slice value;
+        int there = store_get(txn, STORE_OBSERVED, single->address, &value, err);
+
+        single->found = NULL;
+        if (there <= 0)
+                return there;
+        if (codec_decode_sighting(arena_strndup(single->arena, value.data, value.length), value.length,
+                                  arena_strdup(single->arena, single->address), &sighting, err) < 0)
+                return -1;
+        single->found = arena_alloc(single->arena, sizeof(sighting));
+        *single->found = sighting;
+        return 0;
+}
+
+int state_load_sighting(struct state *state, const char *address, struct arena *arena, struct sighting **ret,
+                        struct error *err) {
+        struct single single = { .address = address, .arena = arena };
+
+        if (state->store && store_read(state->store, load_single, &single, err) < 0)
+                return -1;
+        *ret = single.found;
         return 0;
 }
 

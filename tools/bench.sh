@@ -4,6 +4,6 @@
 
 run_bench() {
     need_packages "${BUILD_PACKAGES[@]}" python3
-    build release berth yaml_floor
+    build release berth yaml_floor settle
     /usr/bin/python3 bench/run --build build/release "$@"
 }

@@ -363,6 +363,7 @@ static int step(struct provider *provider, const struct change *change, struct p
 const struct kind_ops aws_agent_ops = {
         .kind = KIND_AGENT,
         .desire = desire,
+        .desire_ignores_record = true,
         .cost = cost,
         .observe = observe_agents,
         .step = step,
@@ -371,6 +372,7 @@ const struct kind_ops aws_agent_ops = {
 const struct kind_ops aws_swarm_ops = {
         .kind = KIND_SWARM,
         .desire = desire,
+        .desire_ignores_record = true,
         .cost = cost,
         .observe = observe_swarms,
         .step = step,
