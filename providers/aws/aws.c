@@ -2,6 +2,7 @@
 /* The AWS provider's table: opened from the Stack's spec, identified by one call. */
 #include "providers/aws/aws.h"
 
+#include "providers/aws/image_guard.h"
 #include "providers/aws/provider_aws.h"
 
 #include <string.h>
@@ -46,6 +47,9 @@ static int identify(struct provider *provider, struct arena *arena, struct ident
 
         if (aws_client_account(provider->client, &account, &principal, err) < 0)
                 return -1;
+        /* A plan begins: what the last one noted of images is not this one's. */
+        image_uses_forget(provider);
+        image_retains_forget(provider);
         provider->account = account;
         provider->bucket = arena_printf(provider->arena, "%s-workspaces-%s-%s", provider->prefix, account,
                                         provider->region);
