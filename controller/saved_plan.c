@@ -35,12 +35,18 @@ static json_t *resource_to_json(const struct resource *resource, const uint8_t *
 }
 
 static json_t *manifests_to_json(const struct manifests *manifests, const uint8_t *key) {
-        json_t *object = json_object(), *resources = json_array();
+        json_t *object = json_object(), *resources = json_array(), *missing = json_array();
 
         for (size_t i = 0; i < manifests->count; i++)
                 json_array_append_new(resources, resource_to_json(&manifests->resources[i], key));
+        /* References to environments that no manifest declares: they guard these when the plan is applied, too. */
+        for (size_t i = 0; i < manifests->missing_count; i++)
+                json_array_append_new(missing,
+                                      json_pack("{s:s, s:s}", "dependent", manifests->missing[i].dependent,
+                                                "environment", manifests->missing[i].environment));
         json_object_set_new(object, "stack", resource_to_json(manifests->stack, key));
         json_object_set_new(object, "resources", resources);
+        json_object_set_new(object, "missing", missing);
         return object;
 }
 
@@ -186,6 +192,27 @@ static int resource_from_json(struct arena *arena, const json_t *json, struct re
         return 0;
 }
 
+static void read_missing(const json_t *list, struct arena *arena, struct manifests *ret) {
+        ret->missing_count = json_array_size(list);
+        ret->missing = arena_array(arena, ret->missing_count + 1, sizeof(*ret->missing));
+        for (size_t i = 0; i < ret->missing_count; i++) {
+                const json_t *reference = json_array_get(list, i);
+                const char *dependent = arena_strdup(arena, json_text(reference, "dependent"));
+                const char *environment = arena_strdup(arena, json_text(reference, "environment"));
+
+                ret->missing[i] = (struct missing_reference){
+                        .dependent = dependent,
+                        .environment = environment,
+                        .diagnostic = { .message = arena_printf(arena,
+                                                                "no manifest declared the environment \"%s\" "
+                                                                "when the plan was saved",
+                                                                environment),
+                                        .hint = "plan again",
+                                        .address = dependent },
+                };
+        }
+}
+
 static int read_manifests(const json_t *desired, struct arena *arena, struct manifests *ret,
                           struct error *err) {
         const json_t *list = json_object_get(desired, "resources");
@@ -193,6 +220,7 @@ static int read_manifests(const json_t *desired, struct arena *arena, struct man
         struct resource *stack = arena_alloc(arena, sizeof(*stack));
 
         *ret = (struct manifests){ .arena = arena, .stack = stack, .count = count };
+        read_missing(json_object_get(desired, "missing"), arena, ret);
         ret->resources = arena_array(arena, count + 1, sizeof(*ret->resources));
         for (size_t i = 0; i < count; i++) {
                 if (resource_from_json(arena, json_array_get(list, i), &ret->resources[i], err) < 0)
