@@ -252,7 +252,8 @@ int environment_ask(struct provider *provider, struct change *change, struct are
         if (problem) {
                 const char *what_to_do = remedy(provider, image, problem, arena);
 
-                if (value_get_text(image, "digest") && tag && !follows_tag(image))
+                if (recorded_digest(image, value_get(change->recorded, "image")) && tag &&
+                    !follows_tag(image))
                         what_to_do = arena_printf(arena,
                                                   "the environment is pinned to that digest: set follow: tag "
                                                   "once to take what the tag %s names now; or %s",

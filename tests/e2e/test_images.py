@@ -55,6 +55,7 @@ def test_unusable_at_plan_time(world, cloud, case):
     assert refusal["id"] == "image-unusable"
     assert all(text in refusal["message"] for text in says), refusal["message"]
     assert FLAGS.format(uri=cloud.image_uri("team/tool", "v1")) in refusal["remedy"]
+    assert "pinned" not in refusal["remedy"], "nothing was applied yet"
     assert ("create-repository" in refusal["remedy"]) == (case == "missing repository")
     world.berth("apply", "--yes").expect(3)
     assert cloud.changing_calls() == [], "one refusal stops the whole apply"

@@ -219,6 +219,7 @@ static const struct {
         const char *path, *image, *resolved;
         bool refused;
         const char *says; /* part of message or remedy */
+        bool recorded;    /* that very image was applied before */
 } asked[] = {
         { "usable", ACTION_CREATE, "image.digest", "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
           "{" DIGEST(A) "}", false, NULL },
@@ -230,7 +231,10 @@ static const struct {
           "aws ecr create-repository --region eu-west-1 --repository-name a" },
         { "a pinned digest that is gone", ACTION_CREATE, "image.digest",
           "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{\"problem\": \"missing\", \"message\": \"seen\"}", true, "set follow: tag" },
+          "{\"problem\": \"missing\", \"message\": \"seen\"}", true, "set follow: tag", true },
+        { "built for another platform, never applied", ACTION_CREATE, "image.digest",
+          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
+          "{" DIGEST(A) ", \"problem\": \"platform\", \"message\": \"seen\"}", true, "build and push it:" },
         { "never asked", ACTION_CREATE, "image.tag", "{\"repository\": \"a\", \"tag\": \"t\"}", NULL, true,
           "digest of a:t" },
         { "an update of something else", ACTION_UPDATE, "memoryMB", "{\"repository\": \"a\", \"tag\": \"t\"}",
@@ -253,6 +257,7 @@ static void unusable_images_are_refused(void **state) {
                 struct field_change field = { .path = asked[i].path };
                 struct change change = { .action = asked[i].action,
                                          .desired = desired,
+                                         .recorded = asked[i].recorded ? desired : NULL,
                                          .observed = &observed,
                                          .fields = &field,
                                          .field_count = 1 };
@@ -267,6 +272,7 @@ static void unusable_images_are_refused(void **state) {
                 assert_string_equal(change.refusals[0].id, "image-unusable");
                 assert_true(strstr(change.refusals[0].message, asked[i].says) ||
                             strstr(change.refusals[0].remedy, asked[i].says));
+                assert_int_equal(strstr(change.refusals[0].remedy, "pinned") != NULL, asked[i].recorded);
         }
 }
 
