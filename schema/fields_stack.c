@@ -98,14 +98,16 @@ static const struct field local_fields[] = {
                 .type = FIELD_TEXT,
                 .minimum = 1,
                 .maximum = 4096,
-                .doc = "The folder of the local image store. Absent: images, in the state folder.",
+                .doc = "The folder of the local image store; a relative path begins at the state folder. Absent: images, in "
+                       "the stack's own folder, local/STACK in the state folder.",
         },
         {
                 .name = "workspaces",
                 .type = FIELD_TEXT,
                 .minimum = 1,
                 .maximum = 4096,
-                .doc = "The folder that holds the workspaces of sessions. Absent: workspaces, in the state folder.",
+                .doc = "The folder that holds the workspaces of sessions; a relative path begins at the state folder. Absent: "
+                       "workspaces, in the stack's own folder. Several stacks may share one.",
         },
         { 0 },
 };

@@ -88,15 +88,15 @@ static void warn(struct missing_list *list, struct observation *observation, con
 static const char *describe(struct arena *arena, const struct missing *item) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
-        strbuf_printf(&text, "nothing can run in %s", item->count == 1 ? "environment " : "environments ");
+        strbuf_append(&text, item->name.text);
+        if (item->pinned)
+                strbuf_printf(&text, ", pinned to %s,", item->pinned);
+        strbuf_append(&text, " is not in the local image store, so nothing can run in ");
         for (size_t i = 0; i < item->count && i < NAMES_MAX; i++)
                 strbuf_printf(&text, "%s%s", i ? ", " : "", item->environments[i]);
         if (item->count > NAMES_MAX)
                 strbuf_printf(&text, " and %zu more", item->count - NAMES_MAX);
-        strbuf_printf(&text, " yet: the image %s", item->name.text);
-        if (item->pinned)
-                strbuf_printf(&text, ", pinned to %s,", item->pinned);
-        strbuf_printf(&text, " is not in the local store (%s)", local_image_remedy(&item->name, arena));
+        strbuf_printf(&text, ": %s", local_image_remedy(&item->name, arena));
         return arena_strdup(arena, strbuf_text(&text));
 }
 
