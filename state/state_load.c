@@ -11,6 +11,7 @@
 
 struct load {
         enum store_database database;
+        const char *folder; /* of the state, for errors: set by run() */
         struct arena *arena;
         bool newest_first;
         bool heads; /* the value is not kept: items point to nothing in it */
@@ -44,7 +45,7 @@ static int load_entries(struct store_txn *txn, void *context, struct error *err)
                 bytes = load->heads ? value.data : arena_strndup(load->arena, value.data, value.length);
                 if (load->decode(load, name, bytes, value.length, load->items + load->count * load->item_size,
                                  err) < 0)
-                        return error_context(err, "the state cannot be loaded");
+                        return error_context(err, "the state in %s cannot be loaded", load->folder);
                 load->count++;
         }
         return 0;
@@ -53,6 +54,7 @@ static int load_entries(struct store_txn *txn, void *context, struct error *err)
 static int run(struct state *state, struct load *load, struct error *err) {
         load->count = 0;
         load->items = NULL;
+        load->folder = state_folder(state);
         if (!state->store)
                 return 0;
         return store_read(state->store, load_entries, load, err);
