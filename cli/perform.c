@@ -5,6 +5,8 @@
 #include "base/terminal.h"
 #include "controller/report.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -52,6 +54,22 @@ static void on_progress(void *context, const struct executor_stats *stats, int64
         funlockfile(stderr);
 }
 
+/* One line from the terminal. Waits by poll(2), which a signal ends: Ctrl-C at the prompt is a no. */
+static int read_answer(char *answer, size_t size) {
+        struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+
+        while (interrupt_count() == 0) {
+                int ready = poll(&input, 1, 500);
+
+                if (ready > 0)
+                        return fgets(answer, (int)size, stdin) ? 0 : -1;
+                if (ready < 0 && errno != EINTR)
+                        return -1;
+        }
+        fputc('\n', stderr);
+        return -1;
+}
+
 int perform_confirm(const struct options *options, const struct plan *plan, bool destroy, struct error *err) {
         char answer[16] = "";
 
@@ -63,7 +81,7 @@ int perform_confirm(const struct options *options, const struct plan *plan, bool
         fprintf(stderr, "\n%s %zu %s? Only \"yes\" will do: ", destroy ? "Delete" : "Change",
                 plan->change_count, plan->change_count == 1 ? "resource" : "resources");
         fflush(stderr);
-        if (!fgets(answer, sizeof(answer), stdin) || strcmp(answer, "yes\n") != 0)
+        if (read_answer(answer, sizeof(answer)) < 0 || strcmp(answer, "yes\n") != 0)
                 return error_set(err, "nothing was changed");
         return 0;
 }

@@ -87,6 +87,17 @@ int session_open_state(struct session *session, const struct options *options, e
         return state_open(session_state_folder(session, options), mode, &session->state, err);
 }
 
+int session_open_existing(struct session *session, const struct options *options, struct error *err) {
+        if (session_open_state(session, options, STATE_READ, err) < 0)
+                return -1;
+        if (state_lineage(session->state)[0])
+                return 0;
+        return error_set_kind(err, ERROR_NOT_FOUND,
+                              "there is no state in %s: nothing was applied from here yet, or --state "
+                              "(BERTH_STATE) or -f should name another place",
+                              session_state_folder(session, options));
+}
+
 int session_open_provider(struct session *session, const struct options *options, struct error *err) {
         const struct resource *stack = session->manifests.stack;
         const char *declared = value_get_text(stack->spec, "provider");

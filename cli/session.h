@@ -34,6 +34,10 @@ int session_load(struct session *session, const struct options *options, bool mi
 const char *session_state_folder(struct session *session, const struct options *options);
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) MUST_USE;
+/*
+ * To look into a state that must be there: an error where the folder has none, which is what a mistyped --state looks like.
+ */
+int session_open_existing(struct session *session, const struct options *options, struct error *err) MUST_USE;
 /* After session_load(): the provider that --provider or the Stack names. */
 int session_open_provider(struct session *session, const struct options *options, struct error *err) MUST_USE;
 

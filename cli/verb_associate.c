@@ -7,6 +7,8 @@
 #include "controller/association.h"
 #include "controller/report.h"
 
+#include <string.h>
+
 static int open_all(struct session *session, const struct options *options, const char *command,
                     struct error *err) {
         if (session_load(session, options, true, err) < 0 ||
@@ -18,6 +20,25 @@ static int open_all(struct session *session, const struct options *options, cons
         return 0;
 }
 
+/* Putting back is no deleting: what the manifests do not declare any more is left to apply. */
+static const char *const *declared_of(const struct session *session, const struct association *association,
+                                      size_t *ret_count) {
+        const char **declared = arena_array(session->arena, association->count + 1, sizeof(*declared));
+
+        *ret_count = 0;
+        for (size_t i = 0; i < association->count; i++) {
+                const struct kind *kind;
+                const char *name;
+                struct error ignored;
+
+                if (address_parse(association->dependents[i], &kind, &name, &ignored) < 0)
+                        continue;
+                if (manifests_find(&session->manifests, kind->id, name))
+                        declared[(*ret_count)++] = association->dependents[i];
+        }
+        return declared;
+}
+
 /* The overrides are in the state from here on: should the records not be reached now, the next apply brings them in line. */
 static int bring_in_line(struct session *session, const struct options *options,
                          const struct association *association, const char *command, struct error *err) {
@@ -25,9 +46,12 @@ static int bring_in_line(struct session *session, const struct options *options,
         struct report_style style = { .verbose = options->verbose, .quiet = options->quiet };
         struct plan plan;
 
-        args.targets = association->dependents;
-        args.target_count = association->count;
+        args.targets = declared_of(session, association, &args.target_count);
         args.only_targets = true;
+        if (args.target_count == 0) {
+                fputs("None of them is in the manifests any more: berth apply would delete them.\n", stderr);
+                return EXIT_DONE;
+        }
         if (session_plan(session, &args, options, &plan, err) < 0)
                 return -1;
         if (plan_has_refusals(&plan)) {
@@ -54,16 +78,18 @@ static int confirm(const struct options *options, const struct association *asso
 static int run(const struct options *options, bool out, struct error *err) {
         const char *command = out ? "disassociate" : "reassociate";
         struct session session SESSION_CLEANUP = { 0 };
+        const char *environment = options->operands[0];
         struct association association;
 
+        if (strncmp(environment, "Environment/", 12) == 0)
+                environment += 12;
         if (!options->all)
                 return error_set(err, "berth %s %s takes every dependent: say --all", command,
                                  options->operands[0]);
         session_init(&session);
         interrupt_install();
         if (open_all(&session, options, command, err) < 0 ||
-            association_find(session.state, options->operands[0], out, session.arena, &association, err) <
-                    0 ||
+            association_find(session.state, environment, out, session.arena, &association, err) < 0 ||
             confirm(options, &association, out, err) < 0 ||
             state_commit(session.state, association.ops, association.count, err) < 0)
                 return -1;

@@ -100,7 +100,8 @@ static int print_records(const struct options *options, struct record *records, 
         json_t *list = json_array();
         int width = 0;
 
-        qsort(records, count, sizeof(*records), compare_records);
+        if (count > 1)
+                qsort(records, count, sizeof(*records), compare_records);
         for (size_t i = 0; i < count; i++) {
                 int columns = (int)strlen(records[i].address);
 
@@ -127,7 +128,8 @@ int verb_get(const struct options *options, struct error *err) {
 
         session_init(&session);
         if (parse_filter(options, session.arena, &filter, err) < 0 ||
-            session_open_state(&session, options, STATE_READ, err) < 0 ||
+            (options->state ? session_open_existing(&session, options, err)
+                            : session_open_state(&session, options, STATE_READ, err)) < 0 ||
             state_load_records(session.state, session.arena, &records, &count, err) < 0)
                 return -1;
         for (size_t i = 0; i < count; i++) {

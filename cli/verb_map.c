@@ -8,12 +8,15 @@
 int verb_map(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
         const char *format = options->json ? "json" : options->format ? options->format : "text";
+        const char *environment = options->operand_count ? options->operands[0] : NULL;
         struct map map;
 
+        if (environment && strncmp(environment, "Environment/", 12) == 0)
+                environment += 12;
         session_init(&session);
-        if (session_open_state(&session, options, STATE_READ, err) < 0 ||
-            map_load(session.state, options->operand_count ? options->operands[0] : NULL, session.arena, &map,
-                     err) < 0)
+        if ((options->state ? session_open_existing(&session, options, err)
+                            : session_open_state(&session, options, STATE_READ, err)) < 0 ||
+            map_load(session.state, environment, session.arena, &map, err) < 0)
                 return -1;
         if (strcmp(format, "json") == 0)
                 print_json(map_json(&map));

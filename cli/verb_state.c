@@ -317,7 +317,7 @@ static int release_lock(struct session *session, const struct options *options, 
 
 /* To change a state there must be one: a mistyped --state is not to make an empty one. */
 static int open_to_change(struct session *session, const struct options *options, struct error *err) {
-        if (session_open_state(session, options, STATE_READ, err) < 0)
+        if (session_open_existing(session, options, err) < 0)
                 return -1;
         if (!*state_lineage(session->state))
                 return error_set_kind(err, ERROR_NOT_FOUND, "there is no state in %s",
@@ -341,7 +341,7 @@ static int run_subverb(const struct subverb *subverbs, size_t count, const char 
                         return error_set(err, "berth %s %s takes nothing more, found \"%s\"", verb, names[i],
                                          options->operands[1 + subverbs[i].operands]);
                 if ((subverbs[i].changes ? open_to_change(&session, options, err)
-                                         : session_open_state(&session, options, STATE_READ, err)) < 0)
+                                         : session_open_existing(&session, options, err)) < 0)
                         return -1;
                 return subverbs[i].run(&session, options, err);
         }

@@ -52,8 +52,14 @@ static int write_journal(struct applying *applying, const struct work *work, boo
                 .type = answered ? STATE_JOURNAL_ANSWER : STATE_JOURNAL_BEGIN,
                 .journal = &entry,
         };
+        struct record_writer writer;
 
-        return state_commit(applying->state, &op, 1, err);
+        record_writer_init(&writer, applying->plan->provider_name, entry.at_ms);
+        /* With the first intent of a creation, what it is to become: should this run die, the next one can find its parts. */
+        if (!answered && work->journaled_stage < 0)
+                record_begun(&writer, work->subject);
+        writer.ops[writer.count++] = op;
+        return state_commit(applying->state, writer.ops, writer.count, err);
 }
 
 static int finish(struct applying *applying, struct work *work, const struct observation *observed,
@@ -74,7 +80,7 @@ static void give_up(struct applying *applying, struct work *work, struct error *
         struct error second;
 
         record_writer_init(&writer, applying->plan->provider_name, wall_now(applying));
-        record_failed(&writer, work->subject, work->progress.stage > 0 || work->progress.attempts > 0);
+        record_failed(&writer, work->subject);
         if (state_commit(applying->state, writer.ops, writer.count, &second) < 0)
                 error_context(err, "%s; besides", second.message);
 }
@@ -197,13 +203,16 @@ static int withdraw_intents(struct applying *applying, struct arena *arena, stru
 
         for (size_t i = 0; i < total; i++) {
                 struct work *work = &applying->works[i];
+                struct record_writer writer;
 
                 if (applying->result->changes[i].outcome != JOB_NOT_STARTED || !work->progress.arena)
                         continue;
                 arena_free(work->progress.arena);
                 work->progress.arena = NULL;
-                ops[count++] =
-                        (struct state_op){ .type = STATE_JOURNAL_END, .address = work->change->address };
+                record_writer_init(&writer, applying->plan->provider_name, wall_now(applying));
+                record_withdrawn(&writer, work->subject);
+                memcpy(ops + count, writer.ops, writer.count * sizeof(*ops));
+                count += writer.count;
         }
         return count ? state_commit(applying->state, ops, count, err) : 0;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Ours by its marks, or by our own record of that very resource where somebody took the marks away. */
-static bool is_ours(const struct subject *subject) {
+bool subject_is_ours(const struct subject *subject) {
         const struct observation *observed = &subject->observed;
 
         if (observed->ownership == OWNER_SELF)
@@ -41,6 +41,7 @@ static void compare(struct planning *planning, const struct subject *subject, st
                 .recorded = subject->record ? subject->record->spec : NULL,
                 .observed = subject->observed.spec,
                 .recorded_only = subject->ops->recorded_only,
+                .free_maps = subject->ops->free_maps,
                 .key = state_secret_key(planning->args->state),
         };
 
@@ -57,7 +58,7 @@ static bool touches(const struct field_change *fields, size_t count, const char 
 
 static void plan_existing(struct planning *planning, struct subject *subject) {
         const struct observation *observed = &subject->observed;
-        bool ours = is_ours(subject);
+        bool ours = subject_is_ours(subject);
         bool known = subject->record || (subject->unfinished && ours);
         enum action action = ours && known ? ACTION_UPDATE : ACTION_ADOPT;
         const char *reason = NULL;
@@ -104,12 +105,21 @@ static void plan_desired(struct planning *planning, struct subject *subject) {
 static void plan_undesired(struct planning *planning, struct subject *subject) {
         const char *reason = planning->args->destroy ? NULL : "not in the manifests any more";
 
-        if (!subject->record && !(subject->unfinished && subject->observed.exists && is_ours(subject))) {
+        bool ours = subject->observed.exists && subject_is_ours(subject);
+
+        if (!subject->record && !(subject->unfinished && ours)) {
+                subject->settled = true;
+                return;
+        }
+        /* A creation that failed since somebody else had that name: nothing of ours is there. */
+        if (subject->record && subject->record->incomplete && !subject->record->id &&
+            subject->observed.exists && !ours) {
                 subject->settled = true;
                 return;
         }
         if (!subject->observed.exists)
-                reason = "already gone";
+                reason = subject->unfinished ? "an earlier run did not finish it: parts may be left"
+                                             : "already gone";
         new_change(planning, subject, ACTION_DELETE, reason);
 }
 
@@ -128,6 +138,23 @@ static int make_wish(struct planning *planning, struct subject *subject, struct 
         return 0;
 }
 
+/* A text that was sensitive when it was applied and is the same still did not drift: the manifest calls it plain now. */
+static void drop_revealed(struct planning *planning, struct drift *drift) {
+        const uint8_t *key = state_secret_key(planning->args->state);
+        size_t kept = 0;
+
+        for (size_t i = 0; i < drift->field_count; i++) {
+                const struct field_change *field = &drift->fields[i];
+                struct value found = field->before ? *field->before : value_null();
+
+                found.sensitive = found.type == VALUE_TEXT;
+                if (!field->after || field->after->type != VALUE_SECRET ||
+                    !value_equal(field->after, &found, key))
+                        drift->fields[kept++] = *field;
+        }
+        drift->field_count = kept;
+}
+
 /* What somebody else changed of the fields that were applied. */
 static void note_drift(struct planning *planning, struct subject *subject) {
         struct plan *plan = planning->plan;
@@ -137,6 +164,7 @@ static void note_drift(struct planning *planning, struct subject *subject) {
                 .recorded = subject->record->spec,
                 .observed = subject->observed.spec,
                 .recorded_only = subject->ops->recorded_only,
+                .free_maps = subject->ops->free_maps,
                 .key = state_secret_key(planning->args->state),
         };
 
@@ -145,6 +173,7 @@ static void note_drift(struct planning *planning, struct subject *subject) {
         drift.gone = !subject->observed.exists;
         if (!drift.gone)
                 diff_fields(&args, planning->arena, &drift.fields, &drift.field_count);
+        drop_revealed(planning, &drift);
         if (drift.field_count == 0 && !drift.gone)
                 return;
         /* Shown as what happened: from what was applied to what is there now. */

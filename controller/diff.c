@@ -54,6 +54,7 @@ static void walk_maps(struct walk *walk, const char *prefix, const struct value 
 static void compare_field(struct walk *walk, const char *path, const struct value *desired,
                           const struct value *recorded, const struct value *observed) {
         const struct value *before = observed;
+        bool in_free_map = diff_path_in(path, walk->args->free_maps);
 
         /* A map on one side and nothing on the other still goes member by member: it may be only partly ours. */
         if ((is_map(desired) || is_map(recorded)) && (!desired || is_map(desired)) &&
@@ -67,7 +68,7 @@ static void compare_field(struct walk *walk, const char *path, const struct valu
                         return;
                 before = recorded;
         }
-        if (!value_equal(desired, before, walk->args->key))
+        if (!value_equal(desired, before, walk->args->key) || (in_free_map && !desired != !before))
                 add_change(walk, path, before, desired);
 }
 

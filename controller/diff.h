@@ -18,6 +18,8 @@ struct diff_args {
         const struct value *observed; /* what is, or NULL */
         /* Paths whose present value only the record knows: compared with `recorded` instead. Ended by NULL; may be NULL. */
         const char *const *recorded_only;
+        /* Maps in which a member with an empty text is not the same as none. Ended by NULL; may be NULL. */
+        const char *const *free_maps;
         const uint8_t *key; /* for keyed hashes of sensitive values */
 };
 

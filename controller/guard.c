@@ -53,14 +53,13 @@ int planning_ask(struct planning *planning, struct error *err) {
         return 0;
 }
 
-static void guard_ownership(struct planning *planning, struct change *change) {
+static void guard_ownership(struct planning *planning, const struct subject *subject) {
+        struct change *change = subject->change;
         const struct observation *observed = change->observed;
         const char *owner = observed->owner ? observed->owner : "nobody that Berth knows";
         struct arena *arena = planning->arena;
-        bool foreign = change->action == ACTION_ADOPT && observed->ownership != OWNER_SELF;
+        bool foreign = observed->exists && change->action != ACTION_CREATE && !subject_is_ours(subject);
 
-        if (observed->exists && change->action != ACTION_CREATE && observed->ownership == OWNER_OTHER)
-                foreign = true;
         if (!foreign)
                 return;
         change_refuse(arena, change,
@@ -309,7 +308,7 @@ int planning_guard(struct planning *planning, struct error *err) {
 
                 if (!change)
                         continue;
-                guard_ownership(planning, change);
+                guard_ownership(planning, &plan->subjects[i]);
                 guard_protection(planning, change);
                 guard_replacement(planning, &plan->subjects[i]);
                 guard_dependents(planning, change);

@@ -25,6 +25,8 @@ int planning_remember(struct planning *planning, struct error *err) MUST_USE;
 int planning_assume(struct planning *planning, struct subject *subject, struct error *err) MUST_USE;
 
 /* changes.c: desire and diff give each subject its change; drift. Pure. */
+bool subject_is_ours(
+        const struct subject *subject); /* what exists: by its marks, or by our own record of it */
 int planning_diff(struct planning *planning, struct error *err) MUST_USE;
 
 /* select.c: keeps what --target and --exclude leave. Pure. */

@@ -143,7 +143,7 @@ void planning_count(struct planning *planning) {
         for (size_t i = 0; i < plan->subject_count; i++) {
                 const struct subject *subject = &plan->subjects[i];
 
-                if (!subject->change && subject->desired)
+                if (subject->settled && subject->desired)
                         plan->summary.unchanged++;
         }
         for (size_t i = 0; i < plan->change_count; i++) {

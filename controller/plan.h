@@ -46,6 +46,7 @@ struct drift {
 
 struct plan_summary {
         size_t create, update, replace, delete, adopt, unchanged, refused;
+        size_t left_out; /* changes that --target or --exclude keep out of this plan */
 };
 
 struct plan {

@@ -86,15 +86,30 @@ void record_forget(struct record_writer *writer, const struct subject *subject) 
         add_address(writer, STATE_JOURNAL_END, subject);
 }
 
-void record_failed(struct record_writer *writer, const struct subject *subject, bool begun) {
-        if (begun && subject->record)
-                /* The old record stays: fields that it has and the manifest has no longer must still be undone. */
+static bool is_first_creation(const struct subject *subject) {
+        return subject->change->action == ACTION_CREATE && !subject->record;
+}
+
+void record_begun(struct record_writer *writer, const struct subject *subject) {
+        if (is_first_creation(subject))
+                put_record(writer, subject, NULL, subject->wish, subject->fingerprint, true);
+}
+
+void record_withdrawn(struct record_writer *writer, const struct subject *subject) {
+        if (is_first_creation(subject))
+                add_address(writer, STATE_DELETE_RECORD, subject);
+        add_address(writer, STATE_JOURNAL_END, subject);
+}
+
+void record_failed(struct record_writer *writer, const struct subject *subject) {
+        /*
+         * Of a creation there is the record that was written when it began. An older record stays what it was: fields that it
+         * has and the manifest has no longer must still be undone.
+         */
+        if (subject->record)
                 put_record(writer, subject, subject->record->id, subject->record->spec,
                            subject->record->fingerprint, true);
-        else if (begun && subject->desired && subject->change->action == ACTION_CREATE)
-                put_record(writer, subject, NULL, subject->wish, subject->fingerprint, true);
-        if (begun)
-                add_address(writer, STATE_DELETE_SIGHTING, subject);
+        add_address(writer, STATE_DELETE_SIGHTING, subject);
         add_address(writer, STATE_JOURNAL_END, subject);
 }
 

@@ -26,8 +26,12 @@ void record_applied(struct record_writer *writer, const struct subject *subject,
 void record_adopted(struct record_writer *writer, const struct subject *subject, const struct value *nothing);
 /* The subject exists no more. */
 void record_forget(struct record_writer *writer, const struct subject *subject);
-/* A change failed; `begun` where something may have been changed by then. */
-void record_failed(struct record_writer *writer, const struct subject *subject, bool begun);
+/* A change is about to make its first call: a creation is recorded, as incomplete, by what it is to become. */
+void record_begun(struct record_writer *writer, const struct subject *subject);
+/* It was queued, and made no call after all. */
+void record_withdrawn(struct record_writer *writer, const struct subject *subject);
+/* A change failed, and what was known of the resource is not to be trusted any more. */
+void record_failed(struct record_writer *writer, const struct subject *subject);
 /* Whether a settled subject's record says something else than what is there and shall be there. */
 bool record_is_stale(const struct subject *subject);
 

@@ -6,8 +6,10 @@
 #include "base/terminal.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MEMORY_PER_VCPU 1769.0 /* Lambda: 1,769 MB is one vCPU */
 #define DIGEST_SHOWN 12
@@ -68,47 +70,75 @@ static void append_vcpu(const struct field_change *field, struct strbuf *out) {
         strbuf_append(out, ")");
 }
 
-/* Cuts a line to the columns that are left, with ".." where something was cut. */
-static void print_cut(FILE *stream, const char *text, int columns) {
-        size_t length = strlen(text);
+/* As much of the text, from byte `from` on, as fits the columns; ".." stands for what is left out on either side. */
+static void append_cut(struct strbuf *out, const char *text, size_t from, int columns) {
+        size_t length = strlen(text), end;
+        int room = columns - (from > 0 ? 2 : 0);
 
-        if (columns < 10)
-                columns = 10;
-        if (text_columns(text, length) <= columns) {
-                terminal_print_safe(stream, text);
-                return;
+        end = length;
+        if (text_columns(text + from, length - from) > room) {
+                while (end > from && text_columns(text + from, end - from) > room - 2) {
+                        end--;
+                        while (end > from && ((unsigned char)text[end] & 0xC0) == 0x80)
+                                end--;
+                }
         }
-        while (length > 0 && text_columns(text, length) > columns - 2) {
-                length--;
-                while (length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80)
-                        length--;
-        }
-        char *cut = strndup(text, length);
+        strbuf_append(out, from > 0 ? ".." : "");
+        strbuf_append_bytes(out, text + from, end - from);
+        strbuf_append(out, end < length ? ".." : "");
+}
 
-        if (!cut)
-                abort();
-        terminal_print_safe(stream, cut);
-        fputs("..", stream);
-        free(cut);
+/* Where the two begin to differ, a little before it, at the start of a character. */
+static size_t difference(const char *before, const char *after) {
+        size_t at = 0, back;
+
+        while (before[at] && before[at] == after[at])
+                at++;
+        back = at > 8 ? at - 8 : 0;
+        while (back > 0 && ((unsigned char)before[back] & 0xC0) == 0x80)
+                back--;
+        return back;
+}
+
+/* Both sides at full length where they fit, else each in half the room, from where they differ. */
+static void append_sides(struct strbuf *line, const char *before, const char *after, int room) {
+        bool fits = text_columns(before, strlen(before)) + text_columns(after, strlen(after)) + 4 <= room;
+        int half = room < 24 ? 10 : (room - 4) / 2;
+        int before_columns = text_columns(before, strlen(before)),
+            after_columns = text_columns(after, strlen(after));
+        size_t from = fits ? 0 : difference(before, after);
+
+        /* A short side leaves its room to the other. */
+        append_cut(line, before, before_columns > half ? from : 0,
+                   fits || before_columns <= half ? before_columns
+                                                  : room - 4 - (after_columns < half ? after_columns : half));
+        strbuf_append(line, " -> ");
+        append_cut(line, after, after_columns > half ? from : 0,
+                   fits || after_columns <= half
+                           ? after_columns
+                           : room - 4 - (before_columns < half ? before_columns : half));
+}
+
+/* Only a terminal has an edge: a file or a pipe gets whole values. */
+static int room_for(FILE *stream, int used) {
+        return isatty(fileno(stream)) ? terminal_width(stream) - used : INT_MAX / 2;
 }
 
 static void print_field(const struct field_change *field, int path_width, bool creating, FILE *stream) {
-        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
-        int room = terminal_width(stream) - path_width - 8;
+        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT, before STRBUF_CLEANUP = STRBUF_INIT,
+                           after STRBUF_CLEANUP = STRBUF_INIT;
+        int room = room_for(stream, path_width + 8);
 
-        if (!creating) {
-                describe_value(field->before, field->sensitive, &line);
-                strbuf_append(&line, " -> ");
-        }
-        describe_value(field->after, field->sensitive, &line);
+        describe_value(field->before, field->sensitive, &before);
+        describe_value(field->after, field->sensitive, &after);
+        if (creating)
+                append_cut(&line, strbuf_text(&after), 0, room);
+        else
+                append_sides(&line, strbuf_text(&before), strbuf_text(&after), room);
         append_vcpu(field, &line);
         fprintf(stream, "      %s%-*s%s  ", terminal_style(stream, STYLE_DIM), path_width, field->path,
                 terminal_style(stream, STYLE_PLAIN));
-        /* Only a terminal has an edge; a file or a pipe gets the whole value. */
-        if (terminal_has_colour(stream))
-                print_cut(stream, strbuf_text(&line), room);
-        else
-                terminal_print_safe(stream, strbuf_text(&line));
+        terminal_print_safe(stream, strbuf_text(&line));
         fputc('\n', stream);
 }
 
@@ -159,6 +189,7 @@ static void summarise_policy(const struct value *spec, struct strbuf *out) {
 static void summarise(const struct change *change, struct strbuf *out) {
         const struct value *spec = change->resource ? change->resource->spec : NULL;
         const char *environment = value_get_text(spec, "environment");
+        const struct value *agents = value_get(spec, "agents");
 
         switch (change->kind->id) {
         case KIND_ENVIRONMENT:
@@ -172,9 +203,9 @@ static void summarise(const struct change *change, struct strbuf *out) {
                         strbuf_append(out, " (inactive)");
                 break;
         case KIND_SWARM:
-                strbuf_printf(out, "%u agents%s%s",
-                              value_get(spec, "agents") ? value_get(spec, "agents")->count : 0,
-                              environment ? " -> " : "", environment ? environment : "");
+                strbuf_printf(out, "%u %s%s%s", agents ? agents->count : 0,
+                              agents && agents->count == 1 ? "agent" : "agents", environment ? " -> " : "",
+                              environment ? environment : "");
                 break;
         case KIND_IMAGE:
                 strbuf_append(out,
@@ -184,7 +215,7 @@ static void summarise(const struct change *change, struct strbuf *out) {
                 summarise_policy(spec, out);
                 break;
         case KIND_STACK:
-                strbuf_append(out, "what all of it shares: workspace bucket, execution role");
+                strbuf_append(out, "workspace bucket, execution role");
                 break;
         case KIND_RESOURCE_RANGE:
         case KIND_COUNT:
@@ -238,8 +269,11 @@ static void print_change(const struct change *change, int width, const struct re
                 refused ? "!" : symbol(change->action), plain, width, change->address,
                 terminal_style(stream, STYLE_DIM), action_name(change->action), plain);
         if (note.length) {
+                struct strbuf cut STRBUF_CLEANUP = STRBUF_INIT;
+
+                append_cut(&cut, strbuf_text(&note), 0, room_for(stream, width + 15));
                 fprintf(stream, "%*s", 9 - (int)strlen(action_name(change->action)), "");
-                terminal_print_safe(stream, strbuf_text(&note));
+                terminal_print_safe(stream, strbuf_text(&cut));
         }
         fputc('\n', stream);
         if (change->action != ACTION_DELETE && (!creating || style->verbose))
@@ -263,6 +297,15 @@ static void append_count(struct strbuf *line, size_t count, const char *what) {
                 strbuf_printf(line, "%s%zu %s", line->length ? ", " : "", count, what);
 }
 
+static void print_left_out(const struct plan *plan, FILE *stream) {
+        size_t count = plan->summary.left_out;
+
+        if (count)
+                fprintf(stream, " Left out by --target or --exclude: %zu %s.", count,
+                        count == 1 ? "change" : "changes");
+        fputc('\n', stream);
+}
+
 static void print_summary(const struct plan *plan, FILE *stream) {
         const struct plan_summary *summary = &plan->summary;
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
@@ -274,21 +317,19 @@ static void print_summary(const struct plan *plan, FILE *stream) {
         append_count(&line, summary->delete, "to delete");
         append_count(&line, summary->refused, "of them refused");
         append_count(&line, summary->unchanged, "unchanged");
-        fprintf(stream, "%sPlan:%s %s.\n", terminal_style(stream, STYLE_BOLD),
+        fprintf(stream, "%sPlan:%s %s.", terminal_style(stream, STYLE_BOLD),
                 terminal_style(stream, STYLE_PLAIN), strbuf_text(&line));
+        print_left_out(plan, stream);
 }
 
 struct cost report_calls(const struct plan *plan) {
         struct cost cost = { 0 };
 
         for (size_t i = 0; i < plan->cost.count; i++) {
-                const struct call_count *calls = &plan->cost.calls[i];
-                size_t length = strcspn(calls->service, " "), k = 0;
+                struct call_count service = plan->cost.calls[i];
 
-                while (k < i && strncmp(plan->cost.calls[k].service, calls->service, length) != 0)
-                        k++;
-                /* The row that comes first gives the name, which is that of the service where it stands alone. */
-                cost_add(&cost, plan->cost.calls[k].service, calls->count);
+                service.service[strcspn(service.service, " ")] = '\0';
+                cost_add(&cost, service.service, service.count);
         }
         return cost;
 }
@@ -302,7 +343,7 @@ static void print_cost(const struct plan *plan, FILE *stream) {
                 total += cost.calls[i].count;
         if (total == 0)
                 return;
-        fprintf(stream, "      %u calls (", total);
+        fprintf(stream, "      %u %s (", total, total == 1 ? "call" : "calls");
         for (size_t i = 0; i < cost.count; i++)
                 fprintf(stream, "%s%s %u", i ? ", " : "", cost.calls[i].service, cost.calls[i].count);
         fputc(')', stream);
@@ -362,8 +403,9 @@ void report_plan_text(const struct plan *plan, const struct report_style *style,
         if (plan->refusal_count && !plan_has_changes(plan))
                 return;
         if (!plan_has_changes(plan)) {
-                fprintf(stream, "Nothing to do: %zu %s as declared.\n", plan->summary.unchanged,
+                fprintf(stream, "Nothing to do: %zu %s as declared.", plan->summary.unchanged,
                         plan->summary.unchanged == 1 ? "resource is" : "resources are");
+                print_left_out(plan, stream);
                 return;
         }
         if (!style->quiet || plan->refusal_count)

@@ -6,9 +6,11 @@
 #include "controller/internal.h"
 #include "controller/report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define FILE_VERSION 1
 #define FILE_LIMIT (256U * 1024U * 1024U)
@@ -84,6 +86,39 @@ static void compute_mac(const json_t *document, const uint8_t *key, char hex[SHA
         free(text);
 }
 
+static int parse_document(const char *path, json_t **ret, struct error *err) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        json_error_t problem;
+        json_t *document;
+
+        if (file_read(path, FILE_LIMIT, &text, err) < 0)
+                return -1;
+        document = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, &problem);
+        if (!document)
+                return error_set(err, "%s:%d:%d: is no saved plan: %s", path, problem.line, problem.column,
+                                 problem.text);
+        *ret = document;
+        return 0;
+}
+
+/* A plan goes into a new file or in place of an older plan, and over nothing else: a manifest, a device, what a link means. */
+static int check_target(const char *path, struct error *err) {
+        json_t *document JSON_CLEANUP = NULL;
+        struct error unreadable;
+        struct stat status;
+
+        if (lstat(path, &status) < 0)
+                return errno == ENOENT ? 0 : error_set(err, "cannot write %s: %s", path, strerror(errno));
+        if (!S_ISREG(status.st_mode))
+                return error_set(err, "%s is no regular file: a plan is saved into a file of its own", path);
+        if (status.st_size == 0)
+                return 0;
+        if (parse_document(path, &document, &unreadable) < 0 || json_integer_or(document, "berthPlan", 0) < 1)
+                return error_set(err, "%s is there already and is no saved plan: it is not overwritten",
+                                 path);
+        return 0;
+}
+
 int saved_plan_write(const char *path, const struct plan_args *args, const struct plan *plan,
                      struct error *err) {
         const uint8_t *key = state_secret_key(args->state);
@@ -92,6 +127,8 @@ int saved_plan_write(const char *path, const struct plan_args *args, const struc
         char *text;
         int result;
 
+        if (check_target(path, err) < 0)
+                return -1;
         json_object_set_new(document, "berthPlan", json_integer(FILE_VERSION));
         json_object_set_new(document, "lineage", json_string(state_lineage(args->state)));
         json_object_set_new(document, "serial", json_integer((json_int_t)plan->serial));
@@ -110,21 +147,6 @@ int saved_plan_write(const char *path, const struct plan_args *args, const struc
         result = file_write_atomic(path, text, strlen(text), 0600, err);
         free(text);
         return result;
-}
-
-static int parse_document(const char *path, json_t **ret, struct error *err) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        json_error_t problem;
-        json_t *document;
-
-        if (file_read(path, FILE_LIMIT, &text, err) < 0)
-                return -1;
-        document = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, &problem);
-        if (!document)
-                return error_set(err, "%s:%d:%d: is no saved plan: %s", path, problem.line, problem.column,
-                                 problem.text);
-        *ret = document;
-        return 0;
 }
 
 static int check_document(const char *path, const json_t *document, struct state *state, struct error *err) {

@@ -101,8 +101,10 @@ int planning_select(struct planning *planning, struct error *err) {
                             !needs_excluded(planning, subject);
         }
         for (size_t i = 0; i < plan->subject_count; i++) {
-                if (!wanted[i])
-                        plan->subjects[i].change = NULL;
+                if (wanted[i] || !plan->subjects[i].change)
+                        continue;
+                plan->subjects[i].change = NULL;
+                plan->summary.left_out++;
         }
         return 0;
 }

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/provider.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void cost_add(struct cost *cost, const char *service, unsigned count) {
-        for (size_t i = 0; i < cost->count; i++) {
-                if (strcmp(cost->calls[i].service, service) == 0) {
-                        cost->calls[i].count += count;
-                        return;
-                }
+        struct call_count *row = cost->calls;
+
+        while (row < cost->calls + cost->count && strcmp(row->service, service) != 0)
+                row++;
+        if (row == cost->calls + CALL_COUNTS_MAX)
+                return;
+        if (row == cost->calls + cost->count) {
+                snprintf(row->service, sizeof(row->service), "%s", service);
+                cost->count++;
         }
-        if (cost->count < CALL_COUNTS_MAX)
-                cost->calls[cost->count++] = (struct call_count){ service, count };
+        row->count += count;
 }

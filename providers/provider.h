@@ -139,7 +139,7 @@ struct change {
 };
 
 struct call_count {
-        const char *service; /* "lambda", "s3": static */
+        char service[24]; /* "lambda", "s3"; or "lambda GetFunction" for calls with a quota of their own */
         unsigned count;
 };
 #define CALL_COUNTS_MAX 8
@@ -180,6 +180,11 @@ struct kind_ops {
         const char *const *recorded_only;
         /* Paths that cannot change in place; ended by NULL. */
         const char *const *immutable;
+        /*
+         * Paths of maps with free keys (tags, variables), in which a member with an empty text is not the same as none. Ended
+         * by NULL; may be NULL.
+         */
+        const char *const *free_maps;
         /* desire() does not look at `recorded`, which then need not be decoded for it. */
         bool desire_ignores_record;
 
@@ -287,10 +292,12 @@ struct exec_request {
         const char *code_name; /* what tracebacks call it: "main.py" */
         const void *code;
         size_t code_length;
+        const char *const *arguments; /* after the code's name */
+        size_t argument_count;
         const struct exec_file *files; /* put into the workspace before it starts */
         size_t file_count;
         const char *out;     /* folder for what the run leaves in the workspace, or NULL */
-        int64_t deadline_ms; /* 0: the environment's own */
+        int64_t deadline_ms; /* 0: the environment's own, which is also the most */
         bool accept_degraded;
         bool capture;       /* fill in the result's streams */
         int input;          /* what the program reads: a descriptor, or -1 for nothing */
@@ -339,6 +346,19 @@ struct provider_ops {
         /* NULL where this provider has nothing to do for the kind. */
         const struct kind_ops *(*ops)(const struct provider *provider, enum kind_id kind);
         const struct image_ops *images; /* NULL: it has no registry of images */
+
+        /*
+         * Runs code in a fresh sandbox of an environment that was applied, and waits for its end. Succeeds whatever the
+         * program did; fails where it could not be run at all. NULL where this provider cannot.
+         */
+        int (*exec)(struct provider *provider, const struct exec_request *request, struct arena *arena,
+                    struct exec_result *ret, struct error *err);
+        /*
+         * What the place where the provider works has and lacks; with `test`, also proven by trying. At most `max`
+         * findings into `ret`, *ret_count. NULL: nothing to say.
+         */
+        void (*examine)(struct provider *provider, bool test, struct arena *arena, struct finding *ret,
+                        size_t max, size_t *ret_count);
 };
 
 #endif

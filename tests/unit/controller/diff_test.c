@@ -47,6 +47,11 @@ static const struct example examples[] = {
         { "only the record knows: changed", "{\"local\":true}", "{\"local\":false}", "{}", "local" },
         { "only the record knows: a part of a map", "{\"i\":{\"tag\":\"2\",\"d\":\"x\"}}",
           "{\"i\":{\"tag\":\"1\",\"d\":\"x\"}}", "{\"i\":{\"d\":\"x\"}}", "i.tag" },
+        { "an empty tag is a tag", "{\"tags\":{\"x\":\"\"}}", NULL, "{}", "tags.x" },
+        { "an empty tag that is there", "{\"tags\":{\"x\":\"\"}}", "{\"tags\":{\"x\":\"\"}}",
+          "{\"tags\":{\"x\":\"\"}}", "" },
+        { "an empty tag to be taken away", "{}", "{\"tags\":{\"x\":\"\"}}", "{\"tags\":{\"x\":\"\"}}",
+          "tags.x" },
         { "sorted by path", "{\"b\":1,\"a\":1,\"c\":{\"a\":1}}", NULL, NULL, "a b c.a" },
 };
 
@@ -66,6 +71,7 @@ static const struct value *parse(struct arena *arena, const char *text) {
 
 static void test_examples(void **state) {
         static const char *const recorded_only[] = { "local", "i.tag", NULL };
+        static const char *const free_maps[] = { "tags", NULL };
 
         (void)state;
         for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
@@ -76,6 +82,7 @@ static void test_examples(void **state) {
                         .recorded = parse(arena, example->recorded),
                         .observed = parse(arena, example->observed),
                         .recorded_only = recorded_only,
+                        .free_maps = free_maps,
                         .key = key,
                 };
                 struct field_change *changes;

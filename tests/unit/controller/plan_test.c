@@ -381,6 +381,68 @@ static void test_specialists_are_not_left_behind(void **state) {
         expect_line(bench, "delete Environment/a !inactive-specialist");
 }
 
+/* Killed after a part of it was made, and before the thing itself was there: destroy must still ask for its deletion. */
+static void test_parts_of_a_creation_are_not_forgotten(void **state) {
+        struct bench *bench = *state;
+
+        strcpy(world.fail_at, "Environment/a");
+        bench_apply(bench, STACK ENVIRONMENT("a", ""));
+        world_remove("Environment/a");
+        world.fail_at[0] = '\0';
+        bench_must_plan(bench, STACK);
+        expect_line(bench, "delete Environment/a");
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "create Environment/a");
+        bench->args.destroy = true;
+        bench_apply(bench, STACK ENVIRONMENT("a", ""));
+        assert_non_null(strstr(world.log, "delete Environment/a"));
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "");
+}
+
+/* The creation failed since somebody else has that name: what is there is not ours, and removing the manifest forgets it. */
+static void test_a_failed_creation_claims_nothing(void **state) {
+        struct bench *bench = *state;
+
+        strcpy(world.fail_at, "Environment/a");
+        bench_apply(bench, STACK ENVIRONMENT("a", ""));
+        world_find("Environment/a")->ownership = OWNER_NONE;
+        world.fail_at[0] = '\0';
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        expect_line(bench, "adopt Environment/a !not-owned");
+        bench_apply(bench, STACK);
+        expect_line(bench, "");
+        assert_non_null(world_find("Environment/a"));
+        assert_null(plan_subject(&bench->plan, "Environment/a")->change);
+        bench_must_plan(bench, STACK);
+        assert_null(plan_subject(&bench->plan, "Environment/a"));
+}
+
+static void test_a_secret_made_plain_did_not_drift(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench,
+                    STACK ENVIRONMENT("a", ", variables: {TOKEN: {value: same-text, sensitive: true}}"));
+        json_object_set_new(
+                world_put("Environment/a", json_deep_copy(world_find("Environment/a")->spec))->spec,
+                "variables", json_pack("{s:s}", "TOKEN", "same-text"));
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ", variables: {TOKEN: same-text}"));
+        assert_int_equal(bench->plan.drift_count, 0);
+}
+
+static void test_what_is_left_out_is_not_unchanged(void **state) {
+        struct bench *bench = *state;
+
+        bench_apply(bench, LAB);
+        bench->args.excludes = (const char *const[]){ "*" };
+        bench->args.exclude_count = 1;
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ", memoryMB: 4096") ENVIRONMENT("b", "") AGENT("x", "a")
+                                       AGENT("y", "b") SWARM("s", "x", "a"));
+        expect_line(bench, "");
+        assert_int_equal(bench->plan.summary.unchanged, 5);
+        assert_int_equal(bench->plan.summary.left_out, 1);
+}
+
 static void test_history(void **state) {
         struct bench *bench = *state;
         struct history_entry *history;
@@ -418,6 +480,10 @@ int main(void) {
                 TEST(test_target_and_exclude),
                 TEST(test_disassociation),
                 TEST(test_specialists_are_not_left_behind),
+                TEST(test_parts_of_a_creation_are_not_forgotten),
+                TEST(test_a_failed_creation_claims_nothing),
+                TEST(test_a_secret_made_plain_did_not_drift),
+                TEST(test_what_is_left_out_is_not_unchanged),
                 TEST(test_history),
         };
 
