@@ -552,11 +552,11 @@ bool decode_object(const struct decoder *decoder, const struct field *fields,
         return good;
 }
 
-/* Every scalar below the node is taken for a secret. */
+/* Every scalar below the node is taken for a secret, also such as was broken by what it holds. */
 static void hide(const struct decoder *decoder, const struct node *node) {
         const struct node *target = node_target(node);
 
-        if (target->type == NODE_SCALAR)
+        if (target->type == NODE_SCALAR || (target->type == NODE_BROKEN && target->end_line > 0))
                 problem_add_secret(decoder->loading, (struct secret_place){
                                                              .file = decoder->file,
                                                              .line = target->line,
@@ -569,6 +569,39 @@ static void hide(const struct decoder *decoder, const struct node *node) {
                         hide(decoder, child);
 }
 
+static bool is_key(const struct node *key, const char *name) {
+        const struct node *target = node_target(key);
+
+        return target->type == NODE_SCALAR && strcmp(target->text, name) == 0;
+}
+
+static void hide_all_but_sensitive(const struct decoder *decoder, const struct node *map) {
+        for (const struct node *key = map->first; key; key = key->next->next) {
+                if (!is_key(key, "sensitive"))
+                        hide(decoder, key->next);
+        }
+}
+
+static bool is_false(const struct node *node) {
+        const struct node *target = node_target(node);
+
+        return target->type == NODE_SCALAR && scalar_type_of(target) == SCALAR_BOOLEAN &&
+               !scalar_boolean(target);
+}
+
+void decode_hide_secrets(const struct decoder *decoder, const struct node *node) {
+        if (node->type != NODE_LIST && node->type != NODE_MAP)
+                return;
+        for (const struct node *key = node->first; node->type == NODE_MAP && key; key = key->next->next) {
+                if (is_key(key, "sensitive") && !is_false(key->next)) {
+                        hide_all_but_sensitive(decoder, node);
+                        return;
+                }
+        }
+        for (const struct node *child = node->first; child; child = child->next)
+                decode_hide_secrets(decoder, child);
+}
+
 /* {value: text, sensitive: true}: becomes the text, marked. */
 static bool decode_sensitive(const struct decoder *decoder, const struct field *field,
                              const struct node *node, const struct frame *frame, struct value *ret) {
@@ -578,11 +611,9 @@ static bool decode_sensitive(const struct decoder *decoder, const struct field *
         const struct value *text = typed_member(&object, "value", VALUE_TEXT);
         bool sensitive = value_get_boolean(&object, "sensitive", true);
 
-        /* Where the object is wrong, what it holds may be a secret all the same. */
-        for (const struct node *key = target->first; key && (sensitive || !good); key = key->next->next) {
-                if (node_target(key)->type != NODE_SCALAR || strcmp(node_target(key)->text, "sensitive") != 0)
-                        hide(decoder, key->next);
-        }
+        /* Where the object is wrong, what it holds may be a secret even if the word is missing. */
+        if (sensitive || !good)
+                hide_all_but_sensitive(decoder, target);
         if (!good || !text)
                 return false;
         *ret = *text;

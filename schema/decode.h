@@ -28,6 +28,11 @@ bool decode_value(const struct decoder *decoder, const struct field *field, cons
 bool decode_object(const struct decoder *decoder, const struct field *fields,
                    const struct field_group *groups, const struct node *node, const struct frame *frame,
                    struct value *ret);
+/*
+ * Secrets wherever the document has them, also where no field is that could hold one: beside a key `sensitive` that is
+ * not false. What aliases stand for has its own place.
+ */
+void decode_hide_secrets(const struct decoder *decoder, const struct node *node);
 struct value decode_default(const struct field *field);
 
 struct place decode_place(const struct decoder *decoder, const struct node *node);

@@ -33,6 +33,8 @@ struct reader {
         size_t anchor_count;
         uint32_t alias_weight;      /* of this document */
         uint32_t file_alias_weight; /* of the documents before */
+        uint32_t document_line;     /* where this document begins */
+        size_t document_first;      /* its first diagnostic's number */
 };
 
 static struct place place_of_mark(const struct reader *reader, const yaml_mark_t *mark) {
@@ -223,7 +225,9 @@ static bool is_empty_document(const struct node *root) {
         return !root || (root->type == NODE_SCALAR && scalar_type_of(root) == SCALAR_NULL);
 }
 
-static void begin_document(struct reader *reader) {
+static void begin_document(struct reader *reader, uint32_t line) {
+        reader->document_line = line;
+        reader->document_first = reader->loading->diagnostics->count;
         reader->root = NULL;
         reader->depth = 0;
         reader->anchor_count = 0;
@@ -247,7 +251,7 @@ static bool take_event(struct reader *reader, const yaml_event_t *event) {
 
         switch (event->type) {
         case YAML_DOCUMENT_START_EVENT:
-                begin_document(reader);
+                begin_document(reader, (uint32_t)event->start_mark.line + 1 + reader->line_offset);
                 return true;
         case YAML_DOCUMENT_END_EVENT:
                 end_document(reader);
@@ -379,6 +383,8 @@ static const char *read_part(struct reader *reader, const char *start) {
         yaml_event_t event;
         bool ended = false;
 
+        reader->document_line = reader->line_offset + 1;
+        reader->document_first = reader->loading->diagnostics->count;
         if (!yaml_parser_initialize(&reader->parser))
                 abort();
         yaml_parser_set_encoding(&reader->parser, YAML_UTF8_ENCODING);
@@ -400,6 +406,9 @@ static const char *read_part(struct reader *reader, const char *start) {
                 if (!good) {
                         source->documents++;
                         next = next_document(source, start, line, &reader->line_offset);
+                        problem_quote_nothing_unread(reader->loading, reader->file, reader->document_first,
+                                                     reader->document_line,
+                                                     next ? reader->line_offset : UINT32_MAX);
                         reader->line_offset -= next != NULL;
                         ended = true;
                 }

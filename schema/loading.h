@@ -90,6 +90,12 @@ const char *problem_place_text(struct loading *loading, struct place place);
 /* Puts stars in place of every secret that a diagnostic quotes. */
 void problem_hide_secrets(struct loading *loading);
 void problem_add_secret(struct loading *loading, struct secret_place secret);
+/*
+ * Where text could not be read, what in it is a secret is not known: no diagnostic from number `first` on quotes its line
+ * if the text of the file from line `start` to before line `end` speaks of secrets at all.
+ */
+void problem_quote_nothing_unread(struct loading *loading, uint16_t file, size_t first, uint32_t start,
+                                  uint32_t end);
 
 static inline struct place place_of(const struct value *value) {
         return (struct place){ .file = value->file, .line = value->line, .column = value->column };

@@ -152,12 +152,48 @@ void problem_add_secret(struct loading *loading, struct secret_place secret) {
         loading->secrets[loading->secret_count++] = secret;
 }
 
+/* A sensitive text stands in {value: TEXT, sensitive: true}: either word counts, since the other may be misspelt. */
+static bool speaks_of_secrets(const char *text, size_t length) {
+        return memmem(text, length, "sensitive", strlen("sensitive")) ||
+               memmem(text, length, "value", strlen("value"));
+}
+
+void problem_quote_nothing_unread(struct loading *loading, uint16_t file, size_t first, uint32_t start,
+                                  uint32_t end) {
+        struct source *source = &loading->sources[file];
+        const char *stop = source->bytes.data + source->bytes.length;
+        size_t length;
+        const char *from = source_line(source, start, &length), *to = source_line(source, end, &length);
+
+        if (!from)
+                from = source->bytes.data;
+        if (!speaks_of_secrets(from, (size_t)((to ? to : stop) - from)))
+                return;
+        for (size_t i = first; i < loading->diagnostics->count; i++)
+                loading->diagnostics->items[i].source_line = NULL;
+}
+
 static int compare_secrets(const void *a, const void *b) {
         const struct secret_place *left = a, *right = b;
 
         if (left->file != right->file)
                 return left->file < right->file ? -1 : 1;
-        return left->end_line < right->end_line ? -1 : left->end_line > right->end_line;
+        if (left->end_line != right->end_line)
+                return left->end_line < right->end_line ? -1 : 1;
+        return left->end_column < right->end_column ? -1 : left->end_column > right->end_column;
+}
+
+/* What many aliases stand for was added many times. No two texts end in the same place. */
+static void sort_secrets(struct loading *loading) {
+        struct secret_place *secrets = loading->secrets;
+        size_t kept = 1;
+
+        qsort(secrets, loading->secret_count, sizeof(*secrets), compare_secrets);
+        for (size_t i = 1; i < loading->secret_count; i++) {
+                if (compare_secrets(&secrets[kept - 1], &secrets[i]) != 0)
+                        secrets[kept++] = secrets[i];
+        }
+        loading->secret_count = kept;
 }
 
 /* Of the sorted secrets the first that ends on the line or after it. */
@@ -209,7 +245,7 @@ void problem_hide_secrets(struct loading *loading) {
 
         if (loading->secret_count == 0)
                 return;
-        qsort(loading->secrets, loading->secret_count, sizeof(*loading->secrets), compare_secrets);
+        sort_secrets(loading);
         for (size_t i = 0; i < diagnostics->count; i++) {
                 if (diagnostics->items[i].source_line)
                         hide_secrets(loading, &diagnostics->items[i]);

@@ -247,6 +247,7 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
         struct draft *draft;
 
         loading->address = NULL;
+        decode_hide_secrets(&decoder, root);
         if (root->type != NODE_MAP) {
                 problem_error(loading, decode_place(&decoder, root),
                               "a manifest has apiVersion, kind, metadata and spec",

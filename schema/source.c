@@ -313,7 +313,7 @@ static struct place place_of_offset(struct loading *loading, uint16_t file, size
         return place;
 }
 
-bool source_check_text(struct loading *loading, uint16_t file) {
+static bool check_text(struct loading *loading, uint16_t file) {
         const struct strbuf *bytes = &loading->sources[file].bytes;
         size_t offset = 0;
         bool high;
@@ -336,4 +336,13 @@ bool source_check_text(struct loading *loading, uint16_t file) {
                 return false;
         }
         return true;
+}
+
+bool source_check_text(struct loading *loading, uint16_t file) {
+        size_t first = loading->diagnostics->count;
+
+        if (check_text(loading, file))
+                return true;
+        problem_quote_nothing_unread(loading, file, first, 1, UINT32_MAX);
+        return false;
 }

@@ -524,6 +524,63 @@ static void secrets_are_not_quoted(void **state) {
         loaded_end(&loaded);
 }
 
+/* Nor where the error comes before, or stands in the way of, knowing what is a secret. */
+static void secrets_are_not_quoted_before_they_are_known(void **state) {
+        static const char *const wrong[] = {
+                ENVIRONMENT "  variables: {PW: {sensitive: true, value: \"hunter2\\0\"}}\n",
+                ENVIRONMENT
+                "  variables: {PW: {sensitive: false, value: \"hunter2\\0\"}, QQ: {value: \"hunter\\0\"}}\n",
+                ENVIRONMENT "  variables: {PW: {sensitive: true, value: \"hunter2\x01\"}}\n",
+                ENVIRONMENT "  variables: {PW: {sensitive: true, value: \"hunter2\xFF\"}}\n",
+                ENVIRONMENT "  variables: {PW: {sensitive: true, value: \"hunter2\xC2\x81\"}}\n",
+                ENVIRONMENT "  variables: {PW: {value: \"hunter2\x01\", senstive: true}}\n",
+                ENVIRONMENT "  variables: {PW: {sensitive: true, value: \"hunter2\\q\"}}\n",
+                ENVIRONMENT "  variables: {PW: {sensitive: true, value: hunter2, B: *b}, A: ]}\n",
+                ENVIRONMENT "  variables: {PW: {sensitive: true, value: hunter2}}\n b: hunter3\n",
+                ENVIRONMENT "  variables: {PW: {sensitive: true, value: hunter2}, QQ: *b}\n",
+                ENVIRONMENT "  variable: {PW: {sensitive: true, value: hunter2}}\n",
+                ENVIRONMENT "  variables: {}\n  variables: {PW: {sensitive: true, value: hunter2}}\n",
+                ENVIRONMENT "  memoryMB: [{sensitive: True, value: [hunter2]}]\n",
+                "apiVersion: berth/v1\nkind: Env\nspec: {x: {sensitive: true, value: hunter2}}\n",
+                "{kind: {sensitive: yes, value: hunter2}}\n",
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+                struct loaded loaded;
+
+                loaded_begin(&loaded);
+                loaded_write(&loaded, "m.yaml", wrong[i]);
+                loaded_load(&loaded, "m.yaml", NULL);
+                assert_int_equal(loaded.result, -1);
+                for (size_t j = 0; j < loaded.diagnostics.count; j++) {
+                        const char *line = loaded.diagnostics.items[j].source_line;
+
+                        if (line && strstr(line, "hunter"))
+                                fail_msg("case %zu quotes: %s", i, line);
+                }
+                assert_null(strstr(strbuf_text(&loaded.said), "hunter"));
+                loaded_end(&loaded);
+        }
+}
+
+/* What cannot be read, and speaks of no secrets, is quoted; and so is the document after one that does. */
+static void unreadable_lines_are_quoted(void **state) {
+        struct loaded loaded;
+
+        (void)state;
+        loaded_begin(&loaded);
+        loaded_write(&loaded, "m.yaml",
+                     "a: b: c\n---\nsensitive: [x\n---\nd: e: f\n---\n" ENVIRONMENT "  memoryMB: 1\n");
+        loaded_load(&loaded, "m.yaml", NULL);
+        assert_int_equal(loaded.diagnostics.count, 4);
+        assert_string_equal(loaded.diagnostics.items[0].source_line, "a: b: c");
+        assert_null(loaded.diagnostics.items[1].source_line);
+        assert_string_equal(loaded.diagnostics.items[2].source_line, "d: e: f");
+        assert_string_equal(loaded.diagnostics.items[3].source_line, "  memoryMB: 1");
+        loaded_end(&loaded);
+}
+
 static void lifecycle_rules_of_a_bucket(void **state) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct loaded loaded;
@@ -579,6 +636,8 @@ int main(void) {
                 cmocka_unit_test(alias_bomb),
                 cmocka_unit_test(very_many_errors),
                 cmocka_unit_test(secrets_are_not_quoted),
+                cmocka_unit_test(secrets_are_not_quoted_before_they_are_known),
+                cmocka_unit_test(unreadable_lines_are_quoted),
                 cmocka_unit_test(lifecycle_rules_of_a_bucket),
                 cmocka_unit_test(variables_of_4_kilobytes),
         };
