@@ -131,25 +131,32 @@ static bool is_empty(const struct value *value) {
                ((value->type == VALUE_MAP || value->type == VALUE_LIST) && value->count == 0);
 }
 
-const char *record_text(const struct record_place *place, const struct value *spec, struct arena *arena) {
+static struct value written_map(const struct value *map, struct arena *arena) {
         struct value *written = value_new_map(arena);
+
+        for (uint32_t i = 0; map && i < map->count; i++) {
+                const struct member *member = &map->members[i];
+                struct value value = member->value;
+
+                if (strcmp(member->name, "variables") == 0 && value.type == VALUE_MAP)
+                        value = written_variables(&value, arena);
+                else if (value.type == VALUE_MAP)
+                        value = written_map(&value, arena);
+                if (!is_empty(&value))
+                        value_set(arena, written, member->name, value);
+        }
+        return *written;
+}
+
+const char *record_text(const struct record_place *place, const struct value *spec, struct arena *arena) {
+        struct value written = written_map(spec, arena);
         json_t *json JSON_CLEANUP = NULL;
         const char *copy;
         char *text;
 
-        for (uint32_t i = 0; spec && i < spec->count; i++) {
-                const struct member *member = &spec->members[i];
-
-                if (is_empty(&member->value))
-                        continue;
-                if (strcmp(member->name, "variables") == 0 && member->value.type == VALUE_MAP)
-                        value_set(arena, written, member->name, written_variables(&member->value, arena));
-                else
-                        value_set(arena, written, member->name, member->value);
-        }
         json = json_pack("{s:s, s:s, s:s, s:s, s:o}", "formatVersion", RECORD_FORMAT, "stack", place->stack,
                          "kind", kinds[place->kind].name, "name", place->name, "spec",
-                         value_to_json(written, NULL));
+                         value_to_json(&written, NULL));
         text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
         if (!text)
                 abort();

@@ -20,6 +20,27 @@ void local_refuse(struct change *change, struct refusal refusal, struct arena *a
 
 /* ---- what shall be ---- */
 
+/* What somebody added to the image in the file, and nobody ever declared, would run something else. */
+static void disown_additions(struct value *image, const struct value *observed, const struct value *recorded,
+                             struct arena *arena) {
+        for (uint32_t i = 0; observed && observed->type == VALUE_MAP && i < observed->count; i++) {
+                const char *name = observed->members[i].name;
+
+                if (!value_get(image, name) && !value_get(recorded, name))
+                        value_set(arena, image, name, value_null());
+        }
+}
+
+static struct value desired_image(const struct resource *resource, const struct observation *observed,
+                                  const struct value *recorded, struct arena *arena) {
+        struct value image = local_desired_image(value_get(resource->spec, "image"),
+                                                 observed ? observed->resolved : NULL, recorded, arena);
+
+        if (observed && observed->exists)
+                disown_additions(&image, value_get(observed->spec, "image"), recorded, arena);
+        return image;
+}
+
 static int desire(const struct provider *provider, const struct resource *resource,
                   const struct observation *observed, const struct value *recorded, struct arena *arena,
                   struct value **ret, struct error *err) {
@@ -29,9 +50,7 @@ static int desire(const struct provider *provider, const struct resource *resour
         (void)err;
         if (resource->kind->id == KIND_ENVIRONMENT)
                 value_set(arena, spec, "image",
-                          local_desired_image(value_get(resource->spec, "image"),
-                                              observed ? observed->resolved : NULL,
-                                              value_get(recorded, "image"), arena));
+                          desired_image(resource, observed, value_get(recorded, "image"), arena));
         *ret = spec;
         return 0;
 }
