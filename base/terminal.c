@@ -90,16 +90,83 @@ bool text_is_utf8(const char *text, size_t length, size_t *ret_offset) {
         return true;
 }
 
-void terminal_print_safe(FILE *stream, const char *text) {
-        for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
-                /* C1 controls are two bytes in UTF-8: 0xC2 followed by 0x80 to 0x9F. */
-                bool c1 = byte[0] == 0xC2 && byte[1] >= 0x80 && byte[1] <= 0x9F;
+bool text_is_words(const char *text, size_t length, const char *others, int32_t *ret_codepoint) {
+        const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
 
-                if (*byte < 0x20 || *byte == 0x7F || c1) {
-                        fprintf(stream, "\\x%02X", c1 ? byte[1] : byte[0]);
-                        byte += c1;
-                } else {
-                        fputc(*byte, stream);
+        for (size_t i = 0; i < length;) {
+                utf8proc_int32_t codepoint;
+                utf8proc_ssize_t size =
+                        utf8proc_iterate(bytes + i, (utf8proc_ssize_t)(length - i), &codepoint);
+                const char *category = size > 0 ? utf8proc_category_string(codepoint) : "";
+                bool other = codepoint > 0 && codepoint < 0x80 && strchr(others, codepoint);
+
+                if (category[0] != 'L' && category[0] != 'N' && strcmp(category, "Zs") != 0 && !other) {
+                        *ret_codepoint = codepoint;
+                        return false;
                 }
+                i += (size_t)size;
         }
+        return true;
+}
+
+static void append_byte(struct strbuf *to, char byte) {
+        strbuf_printf(to, "\\x%02X", (unsigned char)byte);
+}
+
+void text_append_utf8(struct strbuf *to, const char *text) {
+        size_t length = strlen(text), bad;
+
+        while (!text_is_utf8(text, length, &bad)) {
+                strbuf_append_bytes(to, text, bad);
+                append_byte(to, text[bad]);
+                text += bad + 1;
+                length -= bad + 1;
+        }
+        strbuf_append_bytes(to, text, length);
+}
+
+/* Whether a character changes how others look, or where they stand, and shows nothing itself. */
+static bool is_invisible(utf8proc_int32_t codepoint, bool behind_ascii) {
+        utf8proc_category_t category = utf8proc_category(codepoint);
+
+        if (codepoint == 0x200C || codepoint == 0x200D)
+                return behind_ascii;
+        return category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_ZL ||
+               category == UTF8PROC_CATEGORY_ZP;
+}
+
+size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at) {
+        const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
+        bool behind_ascii = at == 0 || bytes[at - 1] < 0x80;
+        utf8proc_int32_t codepoint = bytes[at];
+        utf8proc_ssize_t size = 1;
+
+        /* Nearly all text is this. */
+        if (codepoint >= 0x20 && codepoint < 0x7F) {
+                strbuf_append_char(to, text[at]);
+                return 1;
+        }
+        if (codepoint >= 0x80)
+                size = utf8proc_iterate(bytes + at, (utf8proc_ssize_t)(length - at), &codepoint);
+        if (size <= 0) {
+                append_byte(to, text[at]);
+                return 1;
+        }
+        /* The last byte of a C1 control in UTF-8 is its number. */
+        if (codepoint < 0x20 || (codepoint >= 0x7F && codepoint < 0xA0))
+                append_byte(to, text[at + (size_t)size - 1]);
+        else if (is_invisible(codepoint, behind_ascii))
+                strbuf_printf(to, codepoint > 0xFFFF ? "\\U%08X" : "\\u%04X", (unsigned)codepoint);
+        else
+                strbuf_append_bytes(to, text + at, (size_t)size);
+        return (size_t)size;
+}
+
+void terminal_print_safe(FILE *stream, const char *text) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+        size_t length = strlen(text);
+
+        for (size_t at = 0; at < length;)
+                at += text_append_safe_character(&safe, text, length, at);
+        fputs(strbuf_text(&safe), stream);
 }

@@ -3,8 +3,11 @@
 #ifndef BERTH_BASE_TERMINAL_H
 #define BERTH_BASE_TERMINAL_H
 
+#include "base/strbuf.h"
+
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 enum style {
@@ -35,9 +38,22 @@ int text_columns(const char *text, size_t length);
 bool text_is_utf8(const char *text, size_t length, size_t *ret_offset);
 
 /*
- * Writes text that came from outside: control characters (escape sequences, newlines) appear as \xNN, so that what
- * somebody put into a tag cannot drive the user's terminal.
+ * Whether the text is letters, digits and spaces (of any script, Unicode's categories L, N and Zs) and the ASCII
+ * characters in `others`. If not, *ret_codepoint is the first that is something else, or -1 for invalid UTF-8.
+ */
+bool text_is_words(const char *text, size_t length, const char *others, int32_t *ret_codepoint);
+
+/* Appends the text with each byte that is not UTF-8 as \xNN: JSON takes nothing else. */
+void text_append_utf8(struct strbuf *to, const char *text);
+
+/*
+ * Text that came from outside, so that what somebody put into a tag cannot drive the user's terminal nor look like
+ * something else: control characters (escape sequences, newlines) and invalid bytes appear as \xNN; characters that
+ * reorder, hide or break text (categories Cf, Zl and Zp: bidi overrides, zero-width spaces) as \uNNNN. Joiners
+ * (U+200C, U+200D) stay as they are behind characters beyond ASCII: scripts and emoji need them there.
  */
 void terminal_print_safe(FILE *stream, const char *text);
+/* The same for the one character at byte `at` of the text, into a buffer; returns its size in the text, at least 1. */
+size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at);
 
 #endif

@@ -63,15 +63,14 @@ static size_t character_size(const char *text) {
         return size;
 }
 
-/* What the terminal shows for a character: control characters become a space each, so that columns stay true. */
-static void put_character(struct strbuf *line, const char *character, size_t size) {
-        unsigned char first = (unsigned char)character[0];
-        bool c1 = size == 2 && first == 0xC2 && (unsigned char)character[1] < 0xA0;
-
-        if (first < 0x20 || first == 0x7F || c1)
+/* What the terminal shows for a character. */
+static void put_character(struct strbuf *line, const char *text, size_t length, size_t at, size_t size) {
+        if (text[at] == '\t') {
                 strbuf_append_char(line, ' ');
-        else
-                strbuf_append_bytes(line, character, size);
+                return;
+        }
+        for (size_t end = at + size; at < end;)
+                at += text_append_safe_character(line, text, length, at);
 }
 
 /* The part of the source line that is shown, and how many columns of it stand before and under the place. */
@@ -85,12 +84,12 @@ static void make_excerpt(const struct diagnostic *diagnostic, struct excerpt *re
         uint32_t first =
                 column + diagnostic->span > WINDOW && column > WINDOW_BEFORE ? column - WINDOW_BEFORE : 1;
         uint32_t position = 1;
-        size_t start = 0, end = 0;
+        size_t start = 0, end = 0, length = strlen(diagnostic->source_line);
 
         if (first > 1)
                 strbuf_append(&ret->text, "...");
-        for (const char *at = diagnostic->source_line; *at;) {
-                size_t size = character_size(at);
+        for (size_t at = 0; at < length;) {
+                size_t size = character_size(diagnostic->source_line + at);
 
                 if (position == column)
                         start = ret->text.length;
@@ -101,7 +100,7 @@ static void make_excerpt(const struct diagnostic *diagnostic, struct excerpt *re
                         break;
                 }
                 if (position >= first)
-                        put_character(&ret->text, at, size);
+                        put_character(&ret->text, diagnostic->source_line, length, at, size);
                 at += size;
                 position++;
         }

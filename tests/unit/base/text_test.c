@@ -66,6 +66,102 @@ static void utf8(void **state) {
         }
 }
 
+static char *print_safe(const char *text) {
+        char *printed = NULL;
+        size_t length;
+        FILE *stream = open_memstream(&printed, &length);
+
+        terminal_print_safe(stream, text);
+        assert_int_equal(fclose(stream), 0);
+        return printed;
+}
+
+static void safe_text(void **state) {
+        static const struct {
+                const char *text, *printed;
+        } cases[] = {
+                { "", "" },
+                { "plain ~", "plain ~" },
+                { "a\nb\tc\x1B[2J\x7F", "a\\x0Ab\\x09c\\x1B[2J\\x7F" },
+                { "\xC2\x80\xC2\x9F\xC2\xA0", "\\x80\\x9F\xC2\xA0" },
+                { "\xC3\xA4\xE6\xBC\xA2\xF0\x9F\x98\x80", "\xC3\xA4\xE6\xBC\xA2\xF0\x9F\x98\x80" },
+                /* Bidi marks, embeddings, overrides, isolates. */
+                { "a\xE2\x80\xAE"
+                  "b",
+                  "a\\u202Eb" },
+                { "\xE2\x80\xAA\xE2\x81\xA6\xE2\x81\xA9", "\\u202A\\u2066\\u2069" },
+                { "\xE2\x80\x8E\xE2\x80\x8F\xD8\x9C", "\\u200E\\u200F\\u061C" },
+                /* Zero-width space, byte order mark, soft hyphen, line separator, tag letter. */
+                { "\xE2\x80\x8B\xEF\xBB\xBF\xC2\xAD", "\\u200B\\uFEFF\\u00AD" },
+                { "\xE2\x80\xA8\xE2\x80\xA9", "\\u2028\\u2029" },
+                { "\xF3\xA0\x81\xA1", "\\U000E0061" },
+                /* Joiners: needed in emoji and Persian, a trick in ASCII. */
+                { "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x92\xBB",
+                  "\xF0\x9F\x91\xA9\xE2\x80\x8D\xF0\x9F\x92\xBB" },
+                { "\xE2\x80\x8D", "\\u200D" },
+                { "a\xE2\x80\x8C", "a\\u200C" },
+                /* No UTF-8: a stray byte, a surrogate, a text cut short. */
+                { "a\xFFz", "a\\xFFz" },
+                { "\xED\xA0\x80", "\\xED\\xA0\\x80" },
+                { "\xE6\xBC", "\\xE6\\xBC" },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                char *printed = print_safe(cases[i].text);
+
+                assert_string_equal(printed, cases[i].printed);
+                free(printed);
+        }
+}
+
+static void valid_text(void **state) {
+        static const struct {
+                const char *text, *valid;
+        } cases[] = {
+                { "", "" },
+                { "\xC3\xA4\n\xE2\x80\xAE", "\xC3\xA4\n\xE2\x80\xAE" },
+                { "\xFF"
+                  "a\xE6\xBC/\xC3",
+                  "\\xFFa\\xE6\\xBC/\\xC3" },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
+
+                text_append_utf8(&valid, cases[i].text);
+                assert_string_equal(strbuf_text(&valid), cases[i].valid);
+        }
+}
+
+static void words(void **state) {
+        static const struct {
+                const char *text;
+                int32_t bad; /* 0: none */
+        } cases[] = {
+                { "", 0 },
+                { "Team 7_.", 0 },
+                { "\xC3\xA4 \xE6\xBC\xA2\xC2\xA0\xD9\xA3\xC2\xB2", 0 },
+                { "a-b", '-' },
+                { "a\nb", '\n' },
+                { "a\xE2\x80\xAE", 0x202E },
+                { "e\xCC\x81", 0x301 },
+                { "\xF0\x9F\x98\x80", 0x1F600 },
+                { "\xE2\x80\xA8", 0x2028 },
+                { "a\xFF", -1 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                int32_t bad = 0;
+
+                assert_int_equal(text_is_words(cases[i].text, strlen(cases[i].text), "_.", &bad),
+                                 cases[i].bad == 0);
+                assert_int_equal(bad, cases[i].bad);
+        }
+}
+
 static void digests(void **state) {
         char hex[SHA256_HEX_SIZE], base64[16];
         uint8_t mac[SHA256_SIZE];
@@ -124,7 +220,8 @@ static void joined_paths(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(nearest_names), cmocka_unit_test(utf8),         cmocka_unit_test(digests),
+                cmocka_unit_test(nearest_names), cmocka_unit_test(utf8),         cmocka_unit_test(safe_text),
+                cmocka_unit_test(valid_text),    cmocka_unit_test(words),        cmocka_unit_test(digests),
                 cmocka_unit_test(files),         cmocka_unit_test(joined_paths),
         };
 

@@ -40,8 +40,18 @@ static const struct {
           "        |     ^\n" },
         { { .file = "a", .line = 1, .column = 2, .message = "m", .source_line = "\tx\x1B[31m", .span = 1 },
           "a:1:2: error: m\n"
-          "      1 |  x [31m\n"
+          "      1 |  x\\x1B[31m\n"
           "        |  ^\n" },
+        /* Nothing turns the quoted line around; the caret stands under what is shown. */
+        { { .file = "a",
+            .line = 1,
+            .column = 2,
+            .message = "found \xE2\x80\xAEz",
+            .source_line = "\xE2\x80\xAEx\xE2\x80\x8By \xFF z",
+            .span = 3 },
+          "a:1:2: error: found \\u202Ez\n"
+          "      1 | \\u202Ex\\u200By \\xFF z\n"
+          "        |       ^~~~~~~~\n" },
         /* Behind the line's end. */
         { { .file = "a", .line = 1, .column = 4, .message = "m", .source_line = "abc", .span = 1 },
           "a:1:4: error: m\n"
