@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What one resource must satisfy beyond its fields. What was wrong with a field is absent here: said already. */
+#include "base/terminal.h"
 #include "schema/loading.h"
 
 #include <inttypes.h>
@@ -62,12 +63,32 @@ static void check_environment(struct loading *loading, const struct draft *draft
                               VARIABLES_SIZE_MAX);
 }
 
+/* Beyond ASCII, AWS takes letters, digits and spaces alone; the fields' pattern cannot say that. */
+static void check_tag_text(struct loading *loading, struct place place, const char *key, const char *text) {
+        int32_t wrong = 0;
+        const char *shown;
+
+        /* The ASCII characters that the pattern has refused already are not refused twice. */
+        if (text_is_words(text, strlen(text), "!\"#$%&'()*,;<>?[\\]^`{|}~_.:/=+-@", &wrong))
+                return;
+        shown = arena_printf(loading->arena,
+                             wrong < 0x20 || wrong == 0x7F ? "the control character U+%04X" : "U+%04X",
+                             (unsigned)wrong);
+        problem_error(loading, place, NULL,
+                      "tags.%.128s must be letters, digits, spaces and . : / = + - @ _, found %s", key,
+                      shown);
+}
+
 static void check_stack(struct loading *loading, const struct draft *draft) {
         const struct value *tags = typed_member(draft->resource.spec, "tags", VALUE_MAP);
 
         for (uint32_t i = 0; tags && i < tags->count; i++) {
                 const struct member *member = &tags->members[i];
+                const char *text = value_text_of(&member->value);
 
+                check_tag_text(loading, place_of_key(member), member->name, member->name);
+                if (text)
+                        check_tag_text(loading, place_of(&member->value), member->name, text);
                 if (strncasecmp(member->name, "aws:", 4) == 0 || strncasecmp(member->name, "berth:", 6) == 0)
                         problem_error(loading, place_of_key(member), NULL,
                                       "tags that begin with %s are not yours to set",

@@ -12,7 +12,8 @@
 /* Rules between fields that the tables do not say, as schemas that hold beside the table's own. */
 static const char *const kind_rules[KIND_COUNT] = {
         [KIND_STACK] = "{\"properties\": {\"tags\": {\"propertyNames\": {\"not\": "
-                       "{\"pattern\": \"^([aA][wW][sS]|[bB][eE][rR][tT][hH]):\"}}}}}",
+                       "{\"pattern\": \"^([aA][wW][sS]|[bB][eE][rR][tT][hH]):|[\\u0001-\\u001f\\u007f]\"}}, "
+                       "\"additionalProperties\": {\"not\": {\"pattern\": \"[\\u0001-\\u001f\\u007f]\"}}}}}",
         [KIND_IMAGE] =
                 "{\"properties\": {\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}",
         [KIND_ENVIRONMENT] =

@@ -254,6 +254,15 @@ static const struct {
           "m.yaml:5:10: tags that begin with aws: are not yours to set\n"
           "m.yaml:5:20: tags that begin with berth: are not yours to set\n"
           "m.yaml:5:34: tags.a#b must be letters, digits, spaces and . : / = + - @ _, found the text \"a#b\"\n" },
+        { HEAD("Stack", "s") "  tags: {\xC3\x9C\xE6\xBC\xA2 \xD9\xA3: \"a\xC2\xA0z_.:/=+-@9\", e: \"\"}\n",
+          "" },
+        { HEAD("Stack",
+               "s") "  tags: {a: \"x\\u202Ey\", \"b\\u200B\": c, d: \"e\\nf\", g: \"\xF0\x9F\x98\x80\"}\n",
+          "m.yaml:5:13: tags.a must be letters, digits, spaces and . : / = + - @ _, found U+202E\n"
+          "m.yaml:5:25: tags.b\xE2\x80\x8B must be letters, digits, spaces and . : / = + - @ _, found U+200B\n"
+          "m.yaml:5:42: tags.d must be letters, digits, spaces and . : / = + - @ _, found the control character "
+          "U+000A\n"
+          "m.yaml:5:53: tags.g must be letters, digits, spaces and . : / = + - @ _, found U+1F600\n" },
         { HEAD("Stack", "s") "---\n" HEAD("Stack", "t"),
           "m.yaml:8:18: a second Stack: there can be one, and Stack/s is at FOLDER/m.yaml:3:18\n" },
         { HEAD("Stack", "s") "  guards: {maxDeletePercent: 101}\n",
