@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define DAY_MS (INT64_C(24) * 60 * 60 * 1000)
-#define EVERYTHING "*" /* how workspace_rules_read() shows a rule for all beside those for environments */
 
 static bool lists(const struct value *list, const char *text) {
         for (uint32_t i = 0; list && list->type == VALUE_LIST && i < list->count; i++) {
@@ -34,7 +33,7 @@ struct workspace_expiry workspace_expiry_of(const char *field, const struct valu
         bool shorter = before < 0 || days < before;
 
         had = value_get(in_force, "environments");
-        if (days < 0 || (!shorter && (is_empty(had) || lists(had, EVERYTHING))))
+        if (days < 0 || (!shorter && workspace_rules_is_for_all(in_force)))
                 return expiry;
         expiry.for_all = workspace_rules_is_for_all(desired);
         for (uint32_t i = 0; !expiry.for_all && !is_empty(wanted) && i < wanted->count; i++) {

@@ -29,14 +29,22 @@ static int desire(const struct provider *provider, const struct resource *resour
 }
 
 struct observation workspace_policy_seen(const struct provider *provider, const char *name,
-                                         const struct value *spec, struct arena *arena) {
+                                         const struct value *spec, size_t rules, struct arena *arena) {
+        struct value *extra = value_new_map(arena);
+
+        value_set_integer(arena, extra, "rules", (int64_t)rules);
         return (struct observation){
                 .name = name,
                 .exists = true,
                 .id = arena_printf(arena, "berth:%s:%s", provider->stack_name, name),
                 .ownership = OWNER_SELF,
                 .spec = spec,
+                .extra = extra,
         };
+}
+
+int64_t workspace_policy_rules(const struct observation *observed) {
+        return observed->exists ? value_get_integer(observed->extra, "rules", -1) : 0;
 }
 
 /*
@@ -45,8 +53,8 @@ struct observation workspace_policy_seen(const struct provider *provider, const 
  */
 static void see(const struct provider *provider, const struct wanted *wanted,
                 const struct workspace_rules *rules, struct arena *arena, struct observation *ret) {
-        const struct value *spec =
-                workspace_rules_read(rules, provider->stack_name, wanted->name, wanted->recorded, arena);
+        const char *stack = provider->stack_name;
+        const struct value *spec = workspace_rules_read(rules, stack, wanted->name, wanted->recorded, arena);
 
         if (!spec && wanted->recorded && !wanted->must_read && workspace_rules_count(wanted->recorded) == 0)
                 spec = workspace_rules_spec(wanted->recorded, arena);
@@ -55,7 +63,8 @@ static void see(const struct provider *provider, const struct wanted *wanted,
         /* The same spec as last time is handed back as it was: nothing new to be stored. */
         if (wanted->last && value_equal(wanted->last->spec, spec, NULL))
                 spec = wanted->last->spec;
-        *ret = workspace_policy_seen(provider, wanted->name, spec, arena);
+        *ret = workspace_policy_seen(provider, wanted->name, spec,
+                                     workspace_rules_present(rules, stack, wanted->name), arena);
 }
 
 static int observe(struct provider *provider, const struct observe_args *args, struct observation *ret,

@@ -5,9 +5,11 @@
 
 #include "providers/aws/provider_aws.h"
 
-/* What exists once `spec` has been applied. */
+/* What exists where `spec` stands for that many rules. */
 struct observation workspace_policy_seen(const struct provider *provider, const char *name,
-                                         const struct value *spec, struct arena *arena);
+                                         const struct value *spec, size_t rules, struct arena *arena);
+/* How many rules of the policy were in the bucket when it was observed, whatever they do; -1 where that is not known. */
+int64_t workspace_policy_rules(const struct observation *observed);
 
 /* workspace_policy_ask.c: the refusal expires-existing. */
 int workspace_policy_ask(struct provider *provider, struct change *change, struct arena *arena,

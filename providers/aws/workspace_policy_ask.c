@@ -181,9 +181,8 @@ int workspace_policy_ask(struct provider *provider, struct change *change, struc
                          struct error *err) {
         const struct clock *clock = aws_client_clock(provider->client);
         /* What has no rules is observed as it was recorded: nothing of it is in force. */
-        bool ruled = change->observed->exists &&
-                     (!change->recorded || workspace_rules_count(change->recorded) > 0);
-        const struct value *in_force = ruled ? change->observed->spec : NULL;
+        const struct value *in_force =
+                workspace_policy_rules(change->observed) > 0 ? change->observed->spec : NULL;
         struct search search = { .provider = provider, .now_ms = clock->wall_ms(clock) };
         int result;
 

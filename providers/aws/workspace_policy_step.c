@@ -34,11 +34,13 @@ enum policy_stage {
 /* What only the state knows (maxDownloadFileMB) changes without a call. */
 static bool rules_change(const struct change *change) {
         struct arena *arena ARENA_CLEANUP = arena_new();
+        int64_t there = workspace_policy_rules(change->observed);
 
-        if (change->action == ACTION_DELETE)
-                return change->observed->exists && workspace_rules_count(change->recorded) > 0;
-        if (!change->observed->exists)
-                return workspace_rules_count(change->desired) > 0;
+        /* What is in the bucket decides, never what the record says of it. */
+        if (change->action == ACTION_DELETE || workspace_rules_count(change->desired) == 0)
+                return there != 0;
+        if (there == 0)
+                return true;
         return !value_equal(workspace_rules_spec(change->desired, arena),
                             workspace_rules_spec(change->observed->spec, arena), NULL);
 }
@@ -290,6 +292,7 @@ int workspace_policy_step(struct provider *provider, const struct change *change
                 *ret_observed = (struct observation){ .name = change->name };
         else
                 *ret_observed =
-                        workspace_policy_seen(provider, change->name, change->desired, progress->arena);
+                        workspace_policy_seen(provider, change->name, change->desired,
+                                              workspace_rules_count(change->desired), progress->arena);
         return STEP_DONE;
 }

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define ABORT "abort"
+#define FOR_ALL "all"
+#define FOR_ENVIRONMENTS "environments"
 
 /* Days first: where S3 lists transitions in another order, they mean the same. */
 static int compare_transitions(const void *a, const void *b) {
@@ -47,18 +49,35 @@ static const char *const day_fields[] = { "expireAfterDays", "noncurrentExpireAf
                                           "abortIncompleteUploadDays" };
 #define DAY_FIELDS (sizeof(day_fields) / sizeof(day_fields[0]))
 
-struct value *workspace_rules_spec(const struct value *spec, struct arena *arena) {
+/* What rules do, without whom they are for. */
+static struct value *actions_of(const struct value *spec, struct arena *arena) {
         struct value *ret = value_new_map(arena);
 
-        set_list(ret, "environments", value_get(spec, "environments"), compare_texts, arena);
         set_list(ret, "transitions", value_get(spec, "transitions"), compare_transitions, arena);
         for (size_t i = 0; i < DAY_FIELDS; i++)
                 set_days(ret, day_fields[i], value_get_integer(spec, day_fields[i], -1), arena);
         return ret;
 }
 
+/* No environments and all of them must never look alike: a list that is empty is the same as none. */
+static void set_reach(struct value *spec, bool for_all, const struct value *environments,
+                      struct arena *arena) {
+        value_set_text(arena, spec, "appliesTo", for_all ? FOR_ALL : FOR_ENVIRONMENTS);
+        set_list(spec, "environments", environments, compare_texts, arena);
+}
+
+struct value *workspace_rules_spec(const struct value *spec, struct arena *arena) {
+        struct value *ret = actions_of(spec, arena);
+
+        set_reach(ret, workspace_rules_is_for_all(spec), value_get(spec, "environments"), arena);
+        return ret;
+}
+
 bool workspace_rules_is_for_all(const struct value *spec) {
-        return value_get_boolean(value_get(spec, "selector"), "all", false);
+        const char *reach = value_get_text(spec, "appliesTo");
+
+        return reach ? strcmp(reach, FOR_ALL) == 0
+                     : value_get_boolean(value_get(spec, "selector"), "all", false);
 }
 
 /* What a rule does, without the unfinished uploads, which have a rule of their own. */
@@ -299,14 +318,13 @@ static void read_rule(const struct xml_node *element, const char *rest, struct r
         if (!usable)
                 return;
         value_set(arena, actions, "transitions", *transitions);
-        ret->actions = workspace_rules_spec(actions, arena);
+        ret->actions = actions_of(actions, arena);
 }
 
 /* What a rule of this kind should do by the record: all of it, or the unfinished uploads alone, or all but those. */
 static struct value *part_of(const struct value *spec, bool abort, struct arena *arena) {
-        struct value *part = workspace_rules_spec(spec, arena);
+        struct value *part = actions_of(spec, arena);
 
-        value_set(arena, part, "environments", value_null());
         if (abort) {
                 value_set(arena, part, "transitions", value_null());
                 value_set(arena, part, "expireAfterDays", value_null());
@@ -318,7 +336,7 @@ static struct value *part_of(const struct value *spec, bool abort, struct arena 
 }
 
 static bool is_abort(const struct rule *rule) {
-        return !rule->environment && *rule->rest;
+        return !rule->environment && strcmp(rule->rest, ":" ABORT) == 0;
 }
 
 /* The actions that the policy's rules stand for: the recorded ones where any rule has them, else the first rule's. */
@@ -337,45 +355,87 @@ static const struct value *find_model(const struct rule *rules, size_t count, co
         return model;
 }
 
+static bool lists(const struct value *list, const char *text) {
+        for (uint32_t i = 0; list && list->type == VALUE_LIST && i < list->count; i++) {
+                const char *item = value_text_of(&list->items[i]);
+
+                if (item && strcmp(item, text) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* What the rules of one policy add up to. */
+struct sum {
+        const struct value *recorded, *model;
+        struct value *environments;
+        bool for_all;        /* a rule for all that is as the model */
+        bool aborts;         /* the rule for unfinished uploads, of use */
+        bool by_environment; /* there are rules by environment */
+        int64_t abort_days;
+};
+
+/* A rule that is not as it should be: missing where one was recorded, else one that no policy asked for. */
+static void add_altered(struct sum *sum, const char *name, bool is_recorded, struct arena *arena) {
+        if (!is_recorded)
+                value_append(arena, sum->environments,
+                             value_text(arena, arena_printf(arena, "%s (altered)", name)));
+}
+
+static void add_rule_up(struct sum *sum, const struct rule *rule, struct arena *arena) {
+        bool as_model = rule->actions && sum->model && value_equal(rule->actions, sum->model, NULL);
+
+        if (is_abort(rule)) {
+                if (!rule->actions || !value_equal(rule->actions, part_of(rule->actions, true, arena), NULL))
+                        return;
+                sum->aborts = true;
+                sum->abort_days = value_get_integer(rule->actions, "abortIncompleteUploadDays", -1);
+        } else if (*rule->rest) {
+                sum->by_environment = true;
+                if (as_model)
+                        value_append(arena, sum->environments, value_text(arena, rule->environment));
+                else
+                        add_altered(sum, rule->rest + 1,
+                                    lists(value_get(sum->recorded, "environments"), rule->rest + 1), arena);
+        } else if (as_model) {
+                sum->for_all = true;
+        } else {
+                add_altered(sum, "*", workspace_rules_is_for_all(sum->recorded), arena);
+        }
+}
+
 static struct value *combine(const struct rule *rules, size_t count, const struct value *recorded,
                              struct arena *arena) {
-        const struct value *model = find_model(rules, count, recorded, arena);
-        struct value *spec = model ? workspace_rules_spec(model, arena) : workspace_rules_spec(NULL, arena);
-        struct value *environments = value_new_list(arena);
-        bool for_all = false, selects = false;
+        struct sum sum = { .recorded = recorded,
+                           .model = find_model(rules, count, recorded, arena),
+                           .environments = value_new_list(arena),
+                           .abort_days = -1 };
+        struct value *spec = actions_of(sum.model, arena);
+        bool none_says;
 
-        for (size_t i = 0; i < count; i++) {
-                const struct rule *rule = &rules[i];
-
-                selects |= rule->environment != NULL;
-                if (!rule->actions)
-                        continue;
-                if (is_abort(rule)) {
-                        int64_t days = value_get_integer(rule->actions, "abortIncompleteUploadDays", -1);
-
-                        if (value_equal(rule->actions, part_of(rule->actions, true, arena), NULL))
-                                set_days(spec, "abortIncompleteUploadDays", days, arena);
-                } else if (value_equal(rule->actions, model, NULL)) {
-                        if (rule->environment)
-                                value_append(arena, environments, value_text(arena, rule->environment));
-                        else
-                                for_all = true;
-                }
-        }
-        /* One for all beside some for environments is what no policy says: shown as an environment of that name. */
-        if (for_all && selects)
-                value_append(arena, environments, value_text(arena, "*"));
-        set_list(spec, "environments", environments, compare_texts, arena);
+        for (size_t i = 0; i < count; i++)
+                add_rule_up(&sum, &rules[i], arena);
+        if (sum.aborts)
+                set_days(spec, "abortIncompleteUploadDays", sum.abort_days, arena);
+        none_says = !sum.for_all && !sum.by_environment;
+        set_reach(spec, sum.for_all || (none_says && (sum.aborts || workspace_rules_is_for_all(recorded))),
+                  sum.environments, arena);
         return spec;
 }
 
-struct value *workspace_rules_read(const struct workspace_rules *rules, const char *stack, const char *policy,
-                                   const struct value *recorded, struct arena *arena) {
-        struct rule *own;
+size_t workspace_rules_present(const struct workspace_rules *rules, const char *stack, const char *policy) {
         size_t count = 0;
 
         for (size_t i = 0; i < rules->count; i++)
                 count += workspace_rules_owns(rules->items[i].id, stack, policy);
+        return count;
+}
+
+struct value *workspace_rules_read(const struct workspace_rules *rules, const char *stack, const char *policy,
+                                   const struct value *recorded, struct arena *arena) {
+        size_t count = workspace_rules_present(rules, stack, policy);
+        struct rule *own;
+
         if (count == 0)
                 return NULL;
         own = arena_array(arena, count, sizeof(*own));

@@ -4,7 +4,7 @@
  *
  * The spec, as desired and observed; absent actions are null, so that one which somebody else adds to our rules is a
  * difference:
- *   environments [NAME] (null: all), transitions [{afterDays, storageClass}], expireAfterDays,
+ *   appliesTo "all" | "environments", environments [NAME] (null: none, or all), transitions [{afterDays, storageClass}], expireAfterDays,
  *   noncurrentExpireAfterDays, abortIncompleteUploadDays
  * The rules, all for the prefix workspaces/sessions/:
  *   berth:STACK:POLICY              for all
@@ -23,9 +23,9 @@
 #define WORKSPACE_TAG "berth:environment"
 #define WORKSPACE_RULES_MAX 1000 /* a bucket's, S3's limit */
 
-/* The lifecycle part of a spec, in the form said above: sorted, absent actions null. */
+/* The lifecycle part of a spec, or of a manifest, in the form said above: sorted, absent actions null. */
 struct value *workspace_rules_spec(const struct value *spec, struct arena *arena);
-/* Whether a desired spec selects objects of all environments, and of none. */
+/* Whether a spec, or a manifest, selects objects of all environments, and of none. */
 bool workspace_rules_is_for_all(const struct value *spec);
 /* How many rules the spec takes; none where it selects environments and there are none. */
 size_t workspace_rules_count(const struct value *spec);
@@ -45,10 +45,15 @@ struct workspace_rules workspace_rules_index(const struct xml_node *configuratio
 /* Whether a rule of this ID is one of this policy's. */
 bool workspace_rules_owns(const char *id, const char *stack, const char *policy);
 
+/* How many rules of this policy's there are, whatever they do. */
+size_t workspace_rules_present(const struct workspace_rules *rules, const char *stack, const char *policy);
+
 /*
  * What this policy's rules in the document amount to: the spec, with those environments only whose rules are as the
  * others; NULL where it has no rule. `recorded` (may be NULL) says which of two rules that disagree is the altered one.
- * A rule that is disabled, selects otherwise or does what no policy can say counts as missing.
+ * A rule that is disabled, selects otherwise or does what no policy can say counts as missing; where `recorded` has no
+ * such rule at all it is listed as the environment "NAME (altered)", "* (altered)" being the rule for all: no policy
+ * says that, so that it is a difference whatever is desired.
  */
 struct value *workspace_rules_read(const struct workspace_rules *rules, const char *stack, const char *policy,
                                    const struct value *recorded, struct arena *arena);

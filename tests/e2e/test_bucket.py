@@ -380,6 +380,61 @@ def test_a_policy_for_nobody_makes_no_rule_and_no_noise(cloud, berth, s3, bucket
     berth.assert_settled()
 
 
+NOBODY, EVERYBODY = {"matchLabels": {"zz": "x"}}, {"all": True}
+
+
+@pytest.mark.parametrize("refresh", ["sweep", "full"])
+def test_a_policy_that_came_to_select_nobody_leaves_no_rule(cloud, berth, s3, bucket, refresh):
+    write(berth, stacks.policy("p", EVERYBODY, expireAfterDays=30))
+    berth.apply()
+    assert set(rules_of(s3, bucket)) == {"berth:team:p"}
+    write(berth, stacks.policy("p", NOBODY, expireAfterDays=30))
+    plan = berth.plan("--refresh", refresh)
+    assert [(c["address"], c["action"]) for c in plan["changes"]] == [("WorkspacePolicy/p", "update")] and plan["drift"] == []
+    assert "appliesTo" in [f["path"] for f in plan["changes"][0]["fields"]]
+    berth.apply()
+    with pytest.raises(ClientError):
+        s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+    berth.assert_settled()
+    write(berth, stacks.policy("p", EVERYBODY, expireAfterDays=30))
+    berth.apply()
+    assert set(rules_of(s3, bucket)) == {"berth:team:p"}
+    berth.assert_settled()
+    write(berth, stacks.policy("p", NOBODY, expireAfterDays=30))
+    berth.apply()
+    write(berth)
+    berth.apply()
+    with pytest.raises(ClientError):
+        s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+    berth.assert_settled()
+
+
+def test_a_rule_where_a_policy_has_none_is_seen_and_removed(cloud, berth, s3, bucket):
+    rule = {"ID": "berth:team:p", "Status": "Enabled", "Filter": {"Prefix": "workspaces/sessions/"}, "Expiration": {"Days": 30}}
+    for end in ("update", "delete"):
+        write(berth, stacks.policy("p", NOBODY, expireAfterDays=30))
+        berth.apply()
+        s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [rule]})
+        if end == "delete":
+            write(berth)
+        assert [(c["address"], c["action"]) for c in berth.plan()["changes"]] == [("WorkspacePolicy/p", end)]
+        berth.apply()
+        with pytest.raises(ClientError):
+            s3.get_bucket_lifecycle_configuration(Bucket=bucket)
+        berth.assert_settled()
+
+
+def test_a_rule_beside_those_of_the_policy_is_seen_and_removed(cloud, stack, s3, bucket):
+    """Whatever it does: it bears the policy's name."""
+    before = rules_of(s3, bucket)
+    rule = {"ID": "berth:team:some", "Status": "Enabled", "Filter": {"Prefix": "workspaces/sessions/"}, "Expiration": {"Days": 1}}
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [*before.values(), rule]})
+    assert [(c["address"], [f["path"] for f in c["fields"]]) for c in stack.plan()["changes"]] == [("WorkspacePolicy/some", ["environments"])]
+    stack.apply()
+    assert rules_of(s3, bucket) == before
+    stack.assert_settled()
+
+
 def test_the_document_is_never_written_with_too_many_rules(cloud, stack, s3, bucket):
     theirs = [{"ID": f"r{n}", "Status": "Enabled", "Filter": {"Prefix": f"p{n}/"}, "Expiration": {"Days": 9}} for n in range(996)]
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [*theirs, *rules_of(s3, bucket).values()]})

@@ -40,7 +40,7 @@ static const struct value *value_of(const char *text) {
 #define FIELD "expireAfterDays"
 #define ALL(rest) "{\"selector\":{\"all\":true}" rest "}"
 #define SOME(names, rest) "{\"selector\":{\"environments\":[" names "]},\"environments\":[" names "]" rest "}"
-#define RULES_FOR_ALL(rest) "{\"environments\":null" rest "}"
+#define RULES_FOR_ALL(rest) "{\"appliesTo\":\"all\",\"environments\":null" rest "}"
 #define DAYS(days) ",\"" FIELD "\":" #days
 
 /* What is reached anew, by objects of the environment "x", of "y", and of none. */
@@ -74,7 +74,8 @@ static void what_is_reached(void **state) {
                 /* fewer */
                 { SOME("\"x\"", DAYS(7)), SOME("\"x\",\"y\"", DAYS(7)), -1, false, false, false },
                 { SOME("\"x\"", DAYS(7)), RULES_FOR_ALL(DAYS(7)), -1, false, false, false },
-                { SOME("\"x\"", DAYS(7)), SOME("\"*\",\"y\"", DAYS(7)), -1, false, false, false },
+                { SOME("\"x\"", DAYS(7)), RULES_FOR_ALL(",\"environments\":[\"y\"]" DAYS(7)), -1, false,
+                  false, false },
         };
 
         (void)state;

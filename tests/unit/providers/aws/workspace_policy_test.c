@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a policy desires and what its changes cost; its rules have a test of their own. */
 #include "providers/aws/provider_aws.h"
+#include "providers/aws/workspace_rules.h"
 
 #include "base/json.h"
 
@@ -45,6 +46,8 @@ static struct value *desire(const char *text) {
 #define SELECTED(names, rest) \
         "{\"selector\":{\"environments\":[" names "]},\"environments\":[" names "]," rest "}"
 
+#define ALL(rest) "{\"selector\":{\"all\":true}," rest "}"
+
 static void transitions_come_by_days(void **state) {
         const struct value *one = desire("{\"selector\":{\"all\":true},\"transitions\":["
                                          "{\"afterDays\":90,\"storageClass\":\"GLACIER\"},"
@@ -65,6 +68,14 @@ static void only_the_state_knows_some(void **state) {
         assert_null(paths[2]);
 }
 
+/* What an observation notes of the rules that `spec` takes. */
+static const struct value *rules_of(const struct value *spec) {
+        struct value *extra = value_new_map(arena);
+
+        value_set_integer(arena, extra, "rules", spec ? (int64_t)workspace_rules_count(spec) : 0);
+        return extra;
+}
+
 /* Specs before (NULL: nothing there) and after (NULL: deleted), and the calls between them. */
 static void changes_cost_what_they_write(void **state) {
         static const struct {
@@ -83,13 +94,19 @@ static void changes_cost_what_they_write(void **state) {
                   0 },
                 { SELECTED("\"a\"", "\"expireAfterDays\":3"), NULL, 4 },
                 { SELECTED("", "\"expireAfterDays\":3"), NULL, 0 },
+                /* from all to none, and back */
+                { ALL("\"expireAfterDays\":3"), SELECTED("", "\"expireAfterDays\":3"), 4 },
+                { SELECTED("", "\"expireAfterDays\":3"), ALL("\"expireAfterDays\":3"), 4 },
+                { ALL("\"maxDownloadFileMB\":3"), SELECTED("", "\"maxDownloadFileMB\":3"), 0 },
         };
         const struct provider provider = { .stack_name = "team" };
 
         (void)state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 const struct value *before = cases[i].before ? desire(cases[i].before) : NULL;
-                struct observation observed = { .exists = before != NULL, .spec = before };
+                struct observation observed = { .exists = before != NULL,
+                                                .spec = before,
+                                                .extra = rules_of(before) };
                 struct change change = {
                         .action = cases[i].after ? ACTION_UPDATE : ACTION_DELETE,
                         .desired = cases[i].after ? desire(cases[i].after) : NULL,
@@ -104,11 +121,29 @@ static void changes_cost_what_they_write(void **state) {
         }
 }
 
+/* The record may say that there are no rules; what is in the bucket is what has to go. */
+static void deletion_goes_by_the_bucket(void **state) {
+        struct value *extra = value_new_map(arena);
+        const struct value *none = desire(SELECTED("", "\"expireAfterDays\":3"));
+        struct observation observed = { .exists = true, .spec = none, .extra = extra };
+        struct change change = { .action = ACTION_DELETE, .recorded = none, .observed = &observed };
+        const struct provider provider = { .stack_name = "team" };
+        struct cost one = { 0 }, unknown = { 0 };
+
+        (void)state;
+        aws_workspace_policy_ops.cost(&provider, &change, &unknown);
+        assert_int_equal(unknown.count, 1);
+        value_set_integer(arena, extra, "rules", 1);
+        aws_workspace_policy_ops.cost(&provider, &change, &one);
+        assert_int_equal(one.count, 1);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(transitions_come_by_days, setup, teardown),
                 cmocka_unit_test(only_the_state_knows_some),
                 cmocka_unit_test_setup_teardown(changes_cost_what_they_write, setup, teardown),
+                cmocka_unit_test_setup_teardown(deletion_goes_by_the_bucket, setup, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,24 @@ static void rules_become_specs(void **state) {
         }
 }
 
+/* All and none take no environments, and must never look alike for that. */
+static void all_is_not_none(void **state) {
+        const struct value *all = value_of("{\"selector\":{\"all\":true},\"expireAfterDays\":3}");
+        const struct value *none = value_of(
+                "{\"selector\":{\"matchLabels\":{\"x\":\"y\"}},\"environments\":[],\"expireAfterDays\":3}");
+
+        (void)state;
+        all = workspace_rules_spec(all, arena);
+        none = workspace_rules_spec(none, arena);
+        assert_false(value_equal(all, none, NULL));
+        assert_true(workspace_rules_is_for_all(all));
+        assert_false(workspace_rules_is_for_all(none));
+        assert_int_equal(workspace_rules_count(all), 1);
+        assert_int_equal(workspace_rules_count(none), 0);
+}
+
+#define ALL_AND(rest) "{\"appliesTo\":\"all\"," rest "}"
+
 /* Rules as somebody or some server left them, and the spec they amount to. */
 static void altered_rules_read_as_what_they_do(void **state) {
         static const char two[] =
@@ -152,7 +170,7 @@ static void altered_rules_read_as_what_they_do(void **state) {
                 { "with what servers add", all,
                   RULE("berth:s:p", "<Prefix/><Expiration><Days>30</Days><ExpiredObjectDeleteMarker>false"
                                     "</ExpiredObjectDeleteMarker></Expiration>" FOR_ALL),
-                  "{\"expireAfterDays\":30}" },
+                  ALL_AND("\"expireAfterDays\":30") },
                 { "one is missing", two, RULE("berth:s:p:b", FOR("b") EXPIRE(30)),
                   "{\"environments\":[\"b\"],\"expireAfterDays\":30}" },
                 { "one is disabled", two,
@@ -174,7 +192,7 @@ static void altered_rules_read_as_what_they_do(void **state) {
                 { "one for all too many", two,
                   RULE("berth:s:p:a", FOR("a") EXPIRE(30)) RULE("berth:s:p:b", FOR("b") EXPIRE(30))
                           RULE("berth:s:p", FOR_ALL EXPIRE(30)),
-                  "{\"environments\":[\"*\",\"a\",\"b\"],\"expireAfterDays\":30}" },
+                  ALL_AND("\"environments\":[\"a\",\"b\"],\"expireAfterDays\":30") },
                 { "another tag's value than its name says", two,
                   RULE("berth:s:p:a", FOR("z") EXPIRE(30)) RULE("berth:s:p:b", FOR("b") EXPIRE(30)),
                   "{\"environments\":[\"b\"],\"expireAfterDays\":30}" },
@@ -185,39 +203,59 @@ static void altered_rules_read_as_what_they_do(void **state) {
                   RULE("berth:s:p",
                        FOR_ALL EXPIRE(30) "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>"
                                           "</NoncurrentVersionExpiration>"),
-                  "{\"expireAfterDays\":30,\"noncurrentExpireAfterDays\":1}" },
+                  ALL_AND("\"expireAfterDays\":30,\"noncurrentExpireAfterDays\":1") },
                 { "an action that no policy says", all,
                   RULE("berth:s:p",
                        FOR_ALL EXPIRE(30) "<NoncurrentVersionTransition><NoncurrentDays>1</NoncurrentDays>"
                                           "<StorageClass>GLACIER</StorageClass>"
                                           "</NoncurrentVersionTransition>"),
-                  "{}" },
+                  "{\"appliesTo\":\"all\"}" },
                 { "newer versions are kept", "{\"selector\":{\"all\":true},\"noncurrentExpireAfterDays\":1}",
                   RULE("berth:s:p", FOR_ALL "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>"
                                             "<NewerNoncurrentVersions>3</NewerNoncurrentVersions>"
                                             "</NoncurrentVersionExpiration>"),
-                  "{}" },
+                  "{\"appliesTo\":\"all\"}" },
                 { "expires at a date", all,
                   RULE("berth:s:p", FOR_ALL "<Expiration><Date>2030-01-01T00:00:00Z</Date></Expiration>"),
-                  "{}" },
+                  "{\"appliesTo\":\"all\"}" },
                 { "by size as well", all,
                   RULE("berth:s:p",
                        "<Filter><And><Prefix>workspaces/sessions/</Prefix><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan>"
                        "</And></Filter><Status>Enabled</Status>" EXPIRE(30)),
-                  "{}" },
+                  "{\"appliesTo\":\"all\"}" },
                 { "of another prefix", all,
                   RULE("berth:s:p",
                        "<Filter><Prefix>workspaces/</Prefix></Filter><Status>Enabled</Status>" EXPIRE(30)),
-                  "{}" },
+                  "{\"appliesTo\":\"all\"}" },
                 { "only unfinished uploads are left",
                   "{\"selector\":{\"all\":true},\"expireAfterDays\":30,"
                   "\"abortIncompleteUploadDays\":7}",
                   RULE("berth:s:p:abort",
                        FOR_ALL "<AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation>"
                                "</AbortIncompleteMultipartUpload>"),
-                  "{\"abortIncompleteUploadDays\":7}" },
+                  ALL_AND("\"abortIncompleteUploadDays\":7") },
+                { "one for all where none should be",
+                  "{\"selector\":{\"matchLabels\":{\"z\":\"x\"}},\"expireAfterDays\":30}",
+                  RULE("berth:s:p", FOR_ALL EXPIRE(30)), ALL_AND("\"expireAfterDays\":30") },
+                { "one for all too many, that does something else", two,
+                  RULE("berth:s:p:a", FOR("a") EXPIRE(30)) RULE("berth:s:p:b", FOR("b") EXPIRE(30))
+                          RULE("berth:s:p", FOR_ALL EXPIRE(1)),
+                  "{\"environments\":[\"* (altered)\",\"a\",\"b\"],\"expireAfterDays\":30}" },
+                { "one too many, that does something else", two,
+                  RULE("berth:s:p:a", FOR("a") EXPIRE(30)) RULE("berth:s:p:b", FOR("b") EXPIRE(30))
+                          RULE("berth:s:p:c", FOR("c") EXPIRE(1)),
+                  "{\"environments\":[\"a\",\"b\",\"c (altered)\"],\"expireAfterDays\":30}" },
+                { "one for an environment beside the one for all", all,
+                  RULE("berth:s:p:a", FOR("a") EXPIRE(30)) RULE("berth:s:p", FOR_ALL EXPIRE(30)),
+                  ALL_AND("\"environments\":[\"a\"],\"expireAfterDays\":30") },
+                { "nothing recorded, only unfinished uploads", NULL,
+                  RULE("berth:s:p:abort",
+                       FOR_ALL "<AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation>"
+                               "</AbortIncompleteMultipartUpload>"),
+                  ALL_AND("\"abortIncompleteUploadDays\":7") },
                 { "days that are no number", all,
-                  RULE("berth:s:p", FOR_ALL "<Expiration><Days>soon</Days></Expiration>"), "{}" },
+                  RULE("berth:s:p", FOR_ALL "<Expiration><Days>soon</Days></Expiration>"),
+                  "{\"appliesTo\":\"all\"}" },
         };
 
         (void)state;
@@ -226,7 +264,8 @@ static void altered_rules_read_as_what_they_do(void **state) {
 
                 if ((spec == NULL) != (cases[i].expected == NULL))
                         fail_msg("%s: %s", cases[i].name, spec ? "read as a policy" : "not read");
-                if (spec && !value_equal(spec, value_of(cases[i].expected), NULL)) {
+                if (spec &&
+                    !value_equal(spec, workspace_rules_spec(value_of(cases[i].expected), arena), NULL)) {
                         json_t *found JSON_CLEANUP = value_to_json(spec, NULL);
 
                         fail_msg("%s: %s, not %s", cases[i].name, json_compact(found), cases[i].expected);
@@ -268,6 +307,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(specs_become_rules, setup, teardown),
                 cmocka_unit_test_setup_teardown(rules_become_specs, setup, teardown),
+                cmocka_unit_test_setup_teardown(all_is_not_none, setup, teardown),
                 cmocka_unit_test_setup_teardown(altered_rules_read_as_what_they_do, setup, teardown),
                 cmocka_unit_test_setup_teardown(absent_actions_are_said, setup, teardown),
                 cmocka_unit_test(ids_are_ours_or_not),
