@@ -156,8 +156,14 @@ void diagnostics_print(const struct diagnostics *diagnostics, FILE *stream) {
                 print_diagnostic(&diagnostics->items[i], stream);
 }
 
+/* Names of files need not be UTF-8, and a message may be cut inside of a character. */
 static json_t *text_or_null(const char *text) {
-        return text ? json_string(text) : json_null();
+        struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (!text)
+                return json_null();
+        text_append_utf8(&valid, text);
+        return json_string(strbuf_text(&valid));
 }
 
 static json_t *number_or_null(uint32_t number) {

@@ -43,7 +43,7 @@ void diagnostics_sort(struct diagnostics *diagnostics);
  *         = hint
  */
 void diagnostics_print(const struct diagnostics *diagnostics, FILE *stream);
-/* [{severity, file, line, column, message, hint, address}]: a new reference. */
+/* [{severity, file, line, column, message, hint, address}]: a new reference. Bytes that are not UTF-8 become \xNN. */
 json_t *diagnostics_to_json(const struct diagnostics *diagnostics);
 
 #endif

@@ -140,6 +140,32 @@ static void sorting(void **state) {
         assert_int_equal(diagnostics.errors, 83);
 }
 
+/* A file's name may be any bytes. */
+static void names_beyond_utf8(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct diagnostics diagnostics;
+        json_t *json, *item;
+        char *text;
+
+        (void)state;
+        diagnostics_init(&diagnostics, arena);
+        diagnostics_add(&diagnostics, (struct diagnostic){ .file = "\xE4/\xC3\xA4.yaml",
+                                                           .line = 1,
+                                                           .column = 2,
+                                                           .message = "first at \xE4.yaml",
+                                                           .hint = "\xFF?" });
+        text = print(&diagnostics);
+        assert_string_equal(text, "\\xE4/\xC3\xA4.yaml:1:2: error: first at \\xE4.yaml\n"
+                                  "        = \\xFF?\n");
+        free(text);
+        json = diagnostics_to_json(&diagnostics);
+        item = json_array_get(json, 0);
+        assert_string_equal(json_string_value(json_object_get(item, "file")), "\\xE4/\xC3\xA4.yaml");
+        assert_string_equal(json_string_value(json_object_get(item, "message")), "first at \\xE4.yaml");
+        assert_string_equal(json_string_value(json_object_get(item, "hint")), "\\xFF?");
+        json_decref(json);
+}
+
 static void as_data(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct diagnostics diagnostics;
@@ -166,10 +192,8 @@ static void as_data(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(printing),
-                cmocka_unit_test(long_lines),
-                cmocka_unit_test(sorting),
-                cmocka_unit_test(as_data),
+                cmocka_unit_test(printing), cmocka_unit_test(long_lines),        cmocka_unit_test(sorting),
+                cmocka_unit_test(as_data),  cmocka_unit_test(names_beyond_utf8),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -376,6 +376,35 @@ static void folder(void **state) {
         loaded_end(&loaded);
 }
 
+/* Loads, points at itself and becomes JSON; also a message that is cut inside of a character. */
+static void names_beyond_utf8(void **state) {
+        struct loaded loaded;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *json;
+
+        (void)state;
+        strbuf_append(&text, HEAD("Agent", "a") "---\n" HEAD("Agent", "a") "  xxx");
+        for (int i = 0; i < 60; i++)
+                strbuf_append(&text, "\xC3\xA4");
+        strbuf_append(&text, ": 1\n");
+        loaded_begin(&loaded);
+        loaded_write(&loaded, "\xE4.yaml", strbuf_text(&text));
+        loaded_load(&loaded, "\xE4.yaml", NULL);
+        assert_int_equal(loaded.diagnostics.count, 2);
+        json = diagnostics_to_json(&loaded.diagnostics);
+        for (size_t i = 0; i < 2; i++) {
+                const json_t *item = json_array_get(json, i);
+                const char *file = json_string_value(json_object_get(item, "file"));
+
+                assert_non_null(strstr(file, "/\\xE4.yaml"));
+                assert_non_null(json_string_value(json_object_get(item, "message")));
+        }
+        assert_non_null(strstr(json_string_value(json_object_get(json_array_get(json, 0), "message")),
+                               "/\\xE4.yaml:3:18"));
+        json_decref(json);
+        loaded_end(&loaded);
+}
+
 static void folder_without_manifests(void **state) {
         struct loaded loaded;
 
@@ -638,6 +667,7 @@ int main(void) {
                 cmocka_unit_test(table),
                 cmocka_unit_test(folder),
                 cmocka_unit_test(folder_without_manifests),
+                cmocka_unit_test(names_beyond_utf8),
                 cmocka_unit_test(paths_of_no_use),
                 cmocka_unit_test(unreadable),
                 cmocka_unit_test(sizes),
