@@ -35,7 +35,7 @@ enum option_id {
 };
 
 const struct option_row options_rows[] = {
-        { OPTION_FILE, "file", "PATH", NULL, "manifests: a file, a folder, or - (default .)" },
+        { OPTION_FILE, "manifests", "PATH", NULL, "manifests: a file, a folder, or - (default .)" },
         { OPTION_STATE, "state", "DIR", NULL, "the state's folder (or BERTH_STATE; default .berth)" },
         { OPTION_PROVIDER, "provider", "NAME", NULL, "aws or local, instead of the Stack's" },
         { OPTION_JSON, "json", NULL, NULL, "results as JSON" },
@@ -88,7 +88,30 @@ static void push(struct arena *arena, const char ***list, size_t *count, const c
         *list = grown;
 }
 
-static void push_allowance(struct arena *arena, struct options *options, const char *text) {
+/* Guards that can be allowed: all of docs/guards.md but wrong-account and plan-stale. */
+static const char *const allowable[] = {
+        "has-dependents", "not-owned",        "protected",        "mass-delete",       "image-unusable",
+        "image-in-use",   "expires-existing", "bucket-not-empty", "needs-replacement", "inactive-specialist",
+};
+#define ALLOWABLE_COUNT (sizeof(allowable) / sizeof(allowable[0]))
+
+static int check_allowance(const struct allowance *allowance, const char *text, struct error *err) {
+        const struct kind *kind;
+        const char *name, *near;
+
+        for (size_t i = 0; i < ALLOWABLE_COUNT; i++) {
+                if (strcmp(allowance->id, allowable[i]) != 0)
+                        continue;
+                if (allowance->address && address_parse(allowance->address, &kind, &name, err) < 0)
+                        return error_context(err, "--allow %s", text);
+                return 0;
+        }
+        near = suggest_nearest(allowance->id, allowable, ALLOWABLE_COUNT);
+        return error_set(err, "--allow %s: there is no such refusal to let through%s%s%s", text,
+                         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static int push_allowance(struct arena *arena, struct options *options, const char *text, struct error *err) {
         struct allowance *grown = arena_array(arena, options->allowance_count + 1, sizeof(*grown));
         const char *colon = strchr(text, ':');
 
@@ -99,6 +122,7 @@ static void push_allowance(struct arena *arena, struct options *options, const c
                 .address = colon ? colon + 1 : NULL,
         };
         options->allowances = grown;
+        return check_allowance(&grown[options->allowance_count - 1], text, err);
 }
 
 static int set_refresh(struct options *options, const char *text, struct error *err) {
@@ -175,8 +199,7 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 options->detailed_exitcode = true;
                 break;
         case OPTION_ALLOW:
-                push_allowance(arena, options, argument);
-                break;
+                return push_allowance(arena, options, argument, err);
         case OPTION_SKIP_REFUSED:
                 options->skip_refused = true;
                 break;
@@ -250,6 +273,10 @@ static void fill_long_options(struct option *longs) {
         }
 }
 
+static bool repeats(int id) {
+        return id == OPTION_TARGET || id == OPTION_EXCLUDE || id == OPTION_ALLOW;
+}
+
 int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
                   const struct verb **ret_verb, struct error *err) {
         struct option longs[ROW_COUNT + 1] = { 0 };
@@ -276,6 +303,11 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                                 return -1;
                         break;
                 }
+                /* What may repeat is a list; a second value of anything else would silently win over the first. */
+                if (used[row - options_rows] && row->argument && !repeats(id))
+                        return error_set(err, "--%s was given twice", row->name);
+                if (optarg && !*optarg)
+                        return error_set(err, "--%s needs a value, and was given an empty one", row->name);
                 used[row - options_rows] = true;
                 if (set_option(arena, &options, id, optarg, err) < 0)
                         return -1;

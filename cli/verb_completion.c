@@ -32,7 +32,7 @@ static void print_bash(void) {
               "        esac\n"
               "    done\n"
               "    case $previous in\n"
-              "    -f|--file|-o|--output) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
+              "    -f|--manifests|-o|--output) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
               "    --state) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n"
               "    esac\n"
               "    case $verb in\n"
