@@ -64,6 +64,9 @@ int folder_sync(const char *folder, struct error *err) MUST_USE;
 
 /* state.c: small values of "meta" */
 
+/* store_read(), with the folder named where it fails. */
+int state_read(struct state *state, store_body *body, void *context, struct error *err) MUST_USE;
+
 /* 1 and the numbers, or 0 where the key is absent. */
 int meta_numbers(struct store_txn *txn, const char *key, uint64_t *ret, size_t count,
                  struct error *err) MUST_USE;

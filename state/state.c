@@ -160,10 +160,23 @@ static struct state *new_state(const char *folder, enum state_mode mode) {
         return state;
 }
 
+/* What the store itself says names its file; what is wrong with a value has to be told where that is. */
+static int name_folder(const struct state *state, struct error *err) {
+        return strstr(err->message, state->folder) ? -1
+                                                   : error_context(err, "the state in %s", state->folder);
+}
+
+int state_read(struct state *state, store_body *body, void *context, struct error *err) {
+        int result = store_read(state->store, body, context, err);
+
+        return result < 0 ? name_folder(state, err) : result;
+}
+
 int state_open(const char *folder, enum state_mode mode, struct state **ret, struct error *err) {
         struct state *state = new_state(folder, mode);
 
         if (open_folder(state, err) < 0) {
+                name_folder(state, err);
                 state_close(state);
                 return -1;
         }
@@ -210,7 +223,7 @@ static int read_serial(struct store_txn *txn, void *serial, struct error *err) {
 int state_serial(struct state *state, uint64_t *ret, struct error *err) {
         uint64_t serial = 0;
 
-        if (state->store && store_read(state->store, read_serial, &serial, err) < 0)
+        if (state->store && state_read(state, read_serial, &serial, err) < 0)
                 return -1;
         *ret = serial;
         return 0;

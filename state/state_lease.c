@@ -345,7 +345,7 @@ static int show(struct store_txn *txn, void *context, struct error *err) {
 int state_lease_show(struct state *state, struct arena *arena, struct lease_holder **ret, struct error *err) {
         struct showing showing = { .arena = arena };
 
-        if (state->store && store_read(state->store, show, &showing, err) < 0)
+        if (state->store && state_read(state, show, &showing, err) < 0)
                 return -1;
         *ret = showing.holder;
         return 0;

@@ -11,7 +11,6 @@
 
 struct load {
         enum store_database database;
-        const char *folder; /* of the state, for errors: set by run() */
         struct arena *arena;
         bool newest_first;
         bool heads; /* the value is not kept: items point to nothing in it */
@@ -45,7 +44,7 @@ static int load_entries(struct store_txn *txn, void *context, struct error *err)
                 bytes = load->heads ? value.data : arena_strndup(load->arena, value.data, value.length);
                 if (load->decode(load, name, bytes, value.length, load->items + load->count * load->item_size,
                                  err) < 0)
-                        return error_context(err, "the state in %s cannot be loaded", load->folder);
+                        return -1;
                 load->count++;
         }
         return 0;
@@ -54,10 +53,9 @@ static int load_entries(struct store_txn *txn, void *context, struct error *err)
 static int run(struct state *state, struct load *load, struct error *err) {
         load->count = 0;
         load->items = NULL;
-        load->folder = state_folder(state);
         if (!state->store)
                 return 0;
-        return store_read(state->store, load_entries, load, err);
+        return state_read(state, load_entries, load, err);
 }
 
 static int decode_record(const struct load *load, const char *key, const char *bytes, size_t length,
@@ -188,7 +186,7 @@ int state_load_sighting(struct state *state, const char *address, struct arena *
                         struct error *err) {
         struct single single = { .address = address, .arena = arena };
 
-        if (state->store && store_read(state->store, load_single, &single, err) < 0)
+        if (state->store && state_read(state, load_single, &single, err) < 0)
                 return -1;
         *ret = single.found;
         return 0;
@@ -284,7 +282,7 @@ int state_load_meta(struct state *state, const char *name, struct arena *arena, 
                     struct error *err) {
         struct load_text load = { .name = name, .arena = arena };
 
-        if (state->store && store_read(state->store, load_text, &load, err) < 0)
+        if (state->store && state_read(state, load_text, &load, err) < 0)
                 return -1;
         *ret = load.text;
         return 0;
