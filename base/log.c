@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/strbuf.h"
+#include "base/terminal.h"
+
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 static atomic_int current = LOG_LEVEL_INFO;
 
@@ -17,13 +21,16 @@ enum log_level log_level(void) {
 
 __attribute__((format(printf, 3, 0))) static void write_line(enum log_level level, const char *prefix,
                                                              const char *format, va_list arguments) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
         char line[4096];
 
         if ((int)level > atomic_load(&current))
                 return;
         vsnprintf(line, sizeof(line), format, arguments);
         /* One call, so that lines of several threads do not mix. */
-        fprintf(stderr, "%s%s\n", prefix, line);
+        for (size_t at = 0, length = strlen(line); at < length;)
+                at += text_append_safe_character(&safe, line, length, at);
+        fprintf(stderr, "%s%s\n", prefix, strbuf_text(&safe));
 }
 
 #define DEFINE_LOG(name, level, prefix)                       \

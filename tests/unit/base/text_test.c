@@ -2,6 +2,7 @@
 /* Nearest names, UTF-8 and columns, hashes, files. */
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
 
@@ -115,6 +116,27 @@ static void safe_text(void **state) {
         }
 }
 
+/* Messages repeat names that users and servers chose. */
+static void log_lines(void **state) {
+        FILE *file = tmpfile();
+        int before = dup(STDERR_FILENO);
+        char read[128];
+        size_t length;
+
+        (void)state;
+        assert_non_null(file);
+        assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+        log_error("no %s", "\x1B[2J\xE4\nerror: x");
+        log_info("\xC3\xA4 \xE2\x80\xAE");
+        assert_true(dup2(before, STDERR_FILENO) >= 0);
+        close(before);
+        rewind(file);
+        length = fread(read, 1, sizeof(read) - 1, file);
+        read[length] = '\0';
+        assert_string_equal(read, "error: no \\x1B[2J\\xE4\\x0Aerror: x\n\xC3\xA4 \\u202E\n");
+        assert_int_equal(fclose(file), 0);
+}
+
 static void valid_text(void **state) {
         static const struct {
                 const char *text, *valid;
@@ -220,9 +242,9 @@ static void joined_paths(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(nearest_names), cmocka_unit_test(utf8),         cmocka_unit_test(safe_text),
-                cmocka_unit_test(valid_text),    cmocka_unit_test(words),        cmocka_unit_test(digests),
-                cmocka_unit_test(files),         cmocka_unit_test(joined_paths),
+                cmocka_unit_test(nearest_names), cmocka_unit_test(utf8),       cmocka_unit_test(safe_text),
+                cmocka_unit_test(log_lines),     cmocka_unit_test(valid_text), cmocka_unit_test(words),
+                cmocka_unit_test(digests),       cmocka_unit_test(files),      cmocka_unit_test(joined_paths),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
