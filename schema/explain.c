@@ -47,6 +47,10 @@ static void no_such_kind(const char *name, size_t length, struct error *err) {
         const char *names[KIND_COUNT], *nearest;
         char typed[64];
 
+        if (length == 0) {
+                error_set_kind(err, ERROR_NOT_FOUND, "the kind is missing: there are " KIND_NAMES);
+                return;
+        }
         snprintf(typed, sizeof(typed), "%.*s", (int)length, name);
         for (size_t i = 0; i < KIND_COUNT; i++)
                 names[i] = kinds[i].name;
@@ -54,10 +58,7 @@ static void no_such_kind(const char *name, size_t length, struct error *err) {
         if (nearest)
                 error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: did you mean %s?", typed, nearest);
         else
-                error_set_kind(err, ERROR_NOT_FOUND,
-                               "there is no kind %s: there are Stack, ResourceRange, Image, Environment, "
-                               "WorkspacePolicy, Agent and Swarm",
-                               typed);
+                error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: there are " KIND_NAMES, typed);
 }
 
 /* The parent of the path's last known step, so that the next one can be suggested from its fields. */

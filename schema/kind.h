@@ -74,6 +74,9 @@ struct kind {
 extern const struct kind kinds[KIND_COUNT];
 extern const struct field metadata_fields[]; /* name, labels, annotations: of every kind */
 
+/* All of them, for messages. */
+#define KIND_NAMES "Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and Swarm"
+
 #define API_VERSION "berth/v1"
 #define NAME_LENGTH_MAX 48      /* of metadata.name */
 #define MEMORY_MB_PER_VCPU 1769 /* Lambda's proportion; vCPU is shown, never set */

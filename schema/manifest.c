@@ -82,13 +82,15 @@ static int conclude(struct loading *loading, struct error *err) {
         problem_hide_secrets(loading);
         diagnostics_sort(diagnostics);
         if (loading->errors_hidden > 0)
-                diagnostics_add(diagnostics, (struct diagnostic){
-                                                     .severity = SEVERITY_ERROR,
-                                                     .message = arena_printf(loading->arena,
-                                                                             "%zu more errors are not shown",
-                                                                             loading->errors_hidden),
-                                                     .span = 1,
-                                             });
+                diagnostics_add(diagnostics,
+                                (struct diagnostic){
+                                        .severity = SEVERITY_ERROR,
+                                        .message = arena_printf(loading->arena, "%zu more %s not shown",
+                                                                loading->errors_hidden,
+                                                                loading->errors_hidden == 1 ? "error is"
+                                                                                            : "errors are"),
+                                        .span = 1,
+                                });
         if (errors == 0)
                 return 0;
         return error_set_kind(err, ERROR_DIAGNOSED, "%zu error%s in the manifests", errors,

@@ -128,6 +128,11 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
                         missing_part(decoder, root, parts, PART_KIND, NULL);
                 return NULL;
         }
+        if (*text == '\0') {
+                problem_error(decoder->loading, decode_place(decoder, node), "there are " KIND_NAMES,
+                              "kind is empty");
+                return NULL;
+        }
         kind = kind_find(text);
         if (kind)
                 return kind;
@@ -138,7 +143,7 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
                 hint = arena_printf(decoder->loading->arena, "did you mean %s?",
                                     kind_find_loosely(text)->name);
         if (!hint)
-                hint = "there are Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and Swarm";
+                hint = "there are " KIND_NAMES;
         problem_error(decoder->loading, decode_place(decoder, node), hint, "unknown kind \"%.100s\"", text);
         return NULL;
 }

@@ -95,6 +95,9 @@ static const struct {
         { "kind: Agent\nmetadata: {name: x}\n",
           "m.yaml:1:1: apiVersion is required [write apiVersion: berth/v1]\n" },
         { "apiVersion: berth/v1\nmetadata: {name: x}\n", "m.yaml:1:1: kind is required\n" },
+        { "apiVersion: berth/v1\nkind: ''\nmetadata: {name: x}\n",
+          "m.yaml:2:7: kind is empty [there are Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and "
+          "Swarm]\n" },
         { "apiVersion: berth/v1\nkind: Agent\n",
           "m.yaml:1:1: metadata is required [metadata: {name: NAME}]\n" },
         { "apiVersion: berth/v1\nkind: Agent\nmetadata: {}\n", "m.yaml:3:1: name is required in metadata\n" },
@@ -527,8 +530,16 @@ static void very_many_errors(void **state) {
         struct loaded loaded;
 
         (void)state;
-        for (int i = 0; i < 12000; i++)
+        for (int i = 0; i < 12000; i++) {
                 strbuf_printf(&text, "---\n" HEAD("Agent", "a%d") "  environment: absent-%d\n", i, i);
+                if (i != 10000)
+                        continue;
+                loaded_begin(&loaded);
+                loaded_write(&loaded, "m.yaml", strbuf_text(&text));
+                loaded_load(&loaded, "m.yaml", NULL);
+                assert_string_equal(loaded.diagnostics.items[10000].message, "1 more error is not shown");
+                loaded_end(&loaded);
+        }
         loaded_begin(&loaded);
         loaded_write(&loaded, "m.yaml", strbuf_text(&text));
         loaded_load(&loaded, "m.yaml", NULL);
