@@ -15,9 +15,12 @@
 
 /* Names of files may be any bytes; JSON takes UTF-8 only. */
 static json_t *text_to_json(const char *text) {
-        json_t *json = text ? json_string(text) : json_null();
+        json_t *json;
         char *plain;
 
+        if (!text)
+                return json_null();
+        json = json_string(text);
         if (json)
                 return json;
         plain = strdup(text);
