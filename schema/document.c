@@ -336,6 +336,14 @@ static const char *context_hint(struct reader *reader) {
                             parser->context_mark.line + 1 + reader->line_offset);
 }
 
+/* Those that may stand where they stand are not among the bytes any more. */
+static bool begins_with_mark(struct reader *reader, uint32_t line) {
+        size_t length;
+        const char *text = source_line(&reader->loading->sources[reader->file], line, &length);
+
+        return text && length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
+}
+
 static void report_syntax(struct reader *reader, const char *base) {
         const char *problem = reader->parser.problem ? reader->parser.problem : "not YAML";
         struct place place = place_of_problem(reader, base);
@@ -355,6 +363,10 @@ static void report_syntax(struct reader *reader, const char *base) {
         }
         if (strstr(problem, "tab character"))
                 hint = "use spaces";
+        if (begins_with_mark(reader, place.line)) {
+                message = "a byte order mark (U+FEFF) in the middle of a document";
+                hint = "remove it, or begin a document there with ---";
+        }
         problem_error(reader->loading, place, hint, "not valid YAML: %s", message);
 }
 

@@ -37,7 +37,7 @@ struct place {
 
 struct source {
         const char *path;      /* as shown to the user */
-        struct strbuf bytes;   /* without a byte order mark */
+        struct strbuf bytes;   /* without the byte order marks of documents */
         uint32_t *line_starts; /* offsets, made when first needed; free() */
         size_t line_count;
         size_t documents; /* found, also such as could not be read */

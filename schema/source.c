@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #define CHUNK (256U * 1024U)
+#define MARK "\xEF\xBB\xBF"
+#define MARK_SIZE (sizeof(MARK) - 1)
 
 static uint16_t add_source(struct loading *loading, const char *path) {
         if (loading->source_count == loading->source_capacity) {
@@ -147,6 +149,35 @@ static int open_source(const struct source *source, bool named) {
         return open(source->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (named ? 0 : O_NONBLOCK));
 }
 
+/*
+ * Whether a byte order mark between the `length` bytes of `before` and `rest` stands where a document may begin: first
+ * thing in the file, or on a line of "---"; comments, directives and empty lines may come between.
+ */
+static bool begins_document(const char *before, size_t length, const char *rest) {
+        return length == 0 || ((before[length - 1] == '\n' || before[length - 1] == '\r') &&
+                               (strncmp(rest, "---", 3) == 0 || strchr("#%\r\n", *rest)));
+}
+
+/* Files joined into one bring their byte order marks along; libyaml knows the first alone. The bytes end with a NUL. */
+static void remove_marks(struct strbuf *bytes) {
+        char *mark = bytes->data ? memmem(bytes->data, bytes->length, MARK, MARK_SIZE) : NULL;
+        size_t kept, from;
+
+        if (!mark)
+                return;
+        kept = from = (size_t)(mark - bytes->data);
+        while (from < bytes->length) {
+                const char *at = bytes->data + from;
+
+                if (strncmp(at, MARK, MARK_SIZE) == 0 && begins_document(bytes->data, kept, at + MARK_SIZE))
+                        from += MARK_SIZE;
+                else
+                        bytes->data[kept++] = bytes->data[from++];
+        }
+        bytes->length = kept;
+        bytes->data[kept] = '\0';
+}
+
 /* `named`: the user gave this very path. */
 static void read_source(struct loading *loading, struct source *source, bool named) {
         int descriptor DESCRIPTOR_CLEANUP = open_source(source, named);
@@ -168,9 +199,8 @@ static void read_source(struct loading *loading, struct source *source, bool nam
                                  "the file is larger than 16 MiB");
                 strbuf_release(&source->bytes);
                 source->documents = 1;
-        } else if (source->bytes.length >= 3 && memcmp(source->bytes.data, "\xEF\xBB\xBF", 3) == 0) {
-                memmove(source->bytes.data, source->bytes.data + 3, source->bytes.length - 2);
-                source->bytes.length -= 3;
+        } else {
+                remove_marks(&source->bytes);
         }
 }
 
@@ -313,6 +343,22 @@ static struct place place_of_offset(struct loading *loading, uint16_t file, size
         return place;
 }
 
+/* A mark that was left, and begins a line with a manifest's part: a file was joined to this one without a "---". */
+static bool find_joint(const struct strbuf *bytes, size_t *ret_offset) {
+        static const char *const joints[] = { "\n" MARK "apiVersion:", "\n" MARK "kind:",
+                                              "\n" MARK "metadata:", "\n" MARK "spec:" };
+
+        for (size_t i = 0; i < sizeof(joints) / sizeof(joints[0]); i++) {
+                const char *found = memmem(bytes->data, bytes->length, joints[i], strlen(joints[i]));
+
+                if (found) {
+                        *ret_offset = (size_t)(found - bytes->data) + 1;
+                        return true;
+                }
+        }
+        return false;
+}
+
 static bool check_text(struct loading *loading, uint16_t file) {
         const struct strbuf *bytes = &loading->sources[file].bytes;
         size_t offset = 0;
@@ -333,6 +379,11 @@ static bool check_text(struct loading *loading, uint16_t file) {
         if (high && !text_is_utf8(bytes->data, bytes->length, &offset)) {
                 problem_error(loading, place_of_offset(loading, file, offset), "save the file as UTF-8",
                               "invalid UTF-8 (byte 0x%02X)", (unsigned char)bytes->data[offset]);
+                return false;
+        }
+        if (high && find_joint(bytes, &offset)) {
+                problem_error(loading, place_of_offset(loading, file, offset), "put a line of --- before it",
+                              "a byte order mark (U+FEFF) without --- before it: another file begins here");
                 return false;
         }
         return true;

@@ -314,6 +314,21 @@ static const struct {
           "m.yaml:0:0: this file is UTF-16 [save it as UTF-8]\n" },
         { "\xEF\xBB\xBF" ENVIRONMENT "  memoryMB: 1\n",
           "m.yaml:6:13: memoryMB must be 1769 to 10240, found 1\n" },
+        { HEAD("Agent", "a") "\xEF\xBB\xBF---\n" HEAD("Agent", "b") "\xEF\xBB\xBF# c\n\xEF\xBB\xBF\n---\r\n" HEAD(
+                  "Agent", "c") "...\n\xEF\xBB\xBF%YAML 1.2\n---\n" ENVIRONMENT
+                                "  memoryMB: 1\n\xEF\xBB\xBF--- x\n",
+          "m.yaml:25:13: memoryMB must be 1769 to 10240, found 1\n"
+          "m.yaml:26:5: a manifest must be a map, found the text \"x\" [a manifest has apiVersion, kind, metadata and "
+          "spec]\n" },
+        { HEAD("Agent", "a") "\xEF\xBB\xBF" HEAD("Agent", "b") "---\n" HEAD("Agent", "a"),
+          "m.yaml:5:1: a byte order mark (U+FEFF) without --- before it: another file begins here [put a line of "
+          "--- before it]\n" },
+        { "\xEF\xBB\xBF\xEF\xBB\xBF" HEAD("Agent", "a"), "" },
+        { "a: [b,\n\xEF\xBB\xBF- c]\n",
+          "m.yaml:2:2: not valid YAML: a byte order mark (U+FEFF) in the middle of a document [remove it, or begin a "
+          "document there with ---]\n" },
+        { HEAD("Agent", "a") "  type: \"g\n\xEF\xBB\xBFh \xEF\xBB\xBF--- i\"\n",
+          "m.yaml:5:9: type must be specialist or general, found the text \"g \xEF\xBB\xBFh \xEF\xBB\xBF--- i\"\n" },
         { "\xEF\xBB\xBF"
           "a: 1",
           "m.yaml:1:1: apiVersion is required [write apiVersion: berth/v1]\n"
