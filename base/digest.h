@@ -18,6 +18,13 @@ void digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]);
 void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,
                         uint8_t mac[SHA256_SIZE]);
 
+/* SHA-256 of bytes that come piece by piece. */
+struct digest_stream;
+struct digest_stream *digest_stream_new(void);
+void digest_stream_add(struct digest_stream *stream, const void *data, size_t length);
+/* Of all bytes so far; ends the stream and releases it. `hex` may be NULL: release only. NULL stream is fine then. */
+void digest_stream_end(struct digest_stream *stream, char hex[SHA256_HEX_SIZE]);
+
 /* Lower-case hex; `hex` takes 2 * length + 1 bytes. */
 void digest_hex(const uint8_t *bytes, size_t length, char *hex);
 /* Base64 with padding; `text` takes 4 * ((length + 2) / 3) + 1 bytes. */

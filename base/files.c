@@ -12,6 +12,7 @@
 void close_descriptor(int *descriptor) {
         if (*descriptor >= 0)
                 close(*descriptor);
+        *descriptor = -1;
 }
 
 void free_text(char **text) {

@@ -21,6 +21,7 @@ int folder_make(const char *path, struct error *err) MUST_USE;
 /* "folder/name" as new text to be released with free(); an empty or "." folder gives "name". */
 char *path_join(const char *folder, const char *name);
 
+/* Leaves -1; one that is negative is nothing to close. */
 void close_descriptor(int *descriptor);
 #define DESCRIPTOR_CLEANUP __attribute__((cleanup(close_descriptor)))
 

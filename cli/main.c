@@ -29,6 +29,7 @@ const struct verb verbs[] = {
           verb_images },
         { "image", "check|instructions [REF]", 1, 2, "one image's verdict; commands that build and push",
           verb_image },
+        { "exec", "[FILE|-] [ARG]...", 0, 1024, "run code in a fresh sandbox of an environment", verb_exec },
         { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
         { "schema", "[KIND]", 0, 1, "JSON Schema of the manifests", verb_schema },
         { "explain", "KIND[.FIELD]", 1, 1, "what a kind or a field means", verb_explain },
@@ -69,6 +70,15 @@ static int exit_code_of(const struct error *err) {
         }
 }
 
+/* Where a program's own exit code is passed on, 1 would be taken for the program's. */
+static int failure_code(int argc, char **argv) {
+        for (int i = 1; i < argc; i++) {
+                if (argv[i][0] != '-')
+                        return strcmp(argv[i], "exec") == 0 ? EXIT_EXEC_FAILED : EXIT_ERROR;
+        }
+        return EXIT_ERROR;
+}
+
 static int run_verb(int argc, char **argv, struct arena *arena) {
         struct options options;
         const struct verb *verb;
@@ -77,7 +87,7 @@ static int run_verb(int argc, char **argv, struct arena *arena) {
 
         if (options_parse(argc, argv, arena, &options, &verb, &err) < 0) {
                 log_error("%s", err.message);
-                return EXIT_ERROR;
+                return failure_code(argc, argv);
         }
         if (options.verbose)
                 log_set_level(LOG_LEVEL_DEBUG);

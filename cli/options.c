@@ -17,6 +17,7 @@ enum option_id {
         OPTION_HELP = 'h',
         OPTION_YES = 'y',
         OPTION_OUTPUT = 'o',
+        OPTION_CODE = 'c',
         OPTION_STATE = 256,
         OPTION_PROVIDER,
         OPTION_JSON,
@@ -31,6 +32,14 @@ enum option_id {
         OPTION_SKIP_REFUSED,
         OPTION_FORCE,
         OPTION_ALL,
+        OPTION_ENVIRONMENT,
+        OPTION_AGENT,
+        OPTION_LANGUAGE,
+        OPTION_PUT,
+        OPTION_OUT,
+        OPTION_TIMEOUT,
+        OPTION_ACCEPT_DEGRADED,
+        OPTION_SELF_TEST,
         OPTION_VERSION,
 };
 
@@ -60,6 +69,17 @@ const struct option_row options_rows[] = {
           "apply what is not refused, and exit with 3" },
         { OPTION_FORCE, "force", NULL, " lock ", "even where the holder seems to be alive" },
         { OPTION_ALL, "all", NULL, " disassociate reassociate ", "every dependent of the environment" },
+        { OPTION_ENVIRONMENT, "env", "ENV", " exec ", "the environment to run in (default: the agent's)" },
+        { OPTION_AGENT, "agent", "NAME", " exec ", "on whose behalf: its limits hold" },
+        { OPTION_CODE, "code", "CODE", " exec ", "the code itself, instead of a file" },
+        { OPTION_LANGUAGE, "lang", "LANG", " exec ",
+          "python or sh (default: as the file's name says, python)" },
+        { OPTION_PUT, "file", "NAME=PATH", " exec ", "a file for the workspace (not -f); repeats" },
+        { OPTION_OUT, "out", "DIR", " exec ", "bring back what the run left in the workspace" },
+        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec ", "a deadline before the environment's own" },
+        { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec ",
+          "run even where the host cannot enforce every limit" },
+        { OPTION_SELF_TEST, "self-test", NULL, " doctor ", "also try to break out of a sandbox" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
         { 0, NULL, NULL, NULL, NULL },
 };
@@ -148,6 +168,16 @@ static int set_parallel(struct options *options, const char *text, struct error 
         return 0;
 }
 
+static int set_timeout(struct options *options, const char *text, struct error *err) {
+        char *end;
+        long number = strtol(text, &end, 10);
+
+        if (!*text || *end || number < 1 || number > 86400)
+                return error_set(err, "--timeout takes whole seconds, not \"%s\"", text);
+        options->timeout_s = (unsigned)number;
+        return 0;
+}
+
 static int set_option(struct arena *arena, struct options *options, int id, const char *argument,
                       struct error *err) {
         switch ((enum option_id)id) {
@@ -208,6 +238,32 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 break;
         case OPTION_ALL:
                 options->all = true;
+                break;
+        case OPTION_ENVIRONMENT:
+                options->environment = argument;
+                break;
+        case OPTION_AGENT:
+                options->agent = argument;
+                break;
+        case OPTION_CODE:
+                options->code = argument;
+                break;
+        case OPTION_LANGUAGE:
+                options->language = argument;
+                break;
+        case OPTION_PUT:
+                push(arena, &options->files, &options->file_count, argument);
+                break;
+        case OPTION_OUT:
+                options->out = argument;
+                break;
+        case OPTION_TIMEOUT:
+                return set_timeout(options, argument, err);
+        case OPTION_ACCEPT_DEGRADED:
+                options->accept_degraded = true;
+                break;
+        case OPTION_SELF_TEST:
+                options->self_test = true;
                 break;
         case OPTION_VERSION:
         default:
@@ -274,7 +330,7 @@ static void fill_long_options(struct option *longs) {
 }
 
 static bool repeats(int id) {
-        return id == OPTION_TARGET || id == OPTION_EXCLUDE || id == OPTION_ALLOW;
+        return id == OPTION_TARGET || id == OPTION_EXCLUDE || id == OPTION_ALLOW || id == OPTION_PUT;
 }
 
 int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
@@ -285,14 +341,20 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                                    .state = getenv("BERTH_STATE") };
         const struct verb *verb = NULL;
         bool used[ROW_COUNT] = { false };
-        int id;
+        int id, index = -1;
 
         if (options.state && !options.state[0])
                 options.state = NULL;
         fill_long_options(longs);
         opterr = 0;
-        while ((id = getopt_long(argc, argv, ":f:o:vqhy", longs, NULL)) != -1) {
-                const struct option_row *row = row_of(id);
+        while ((id = getopt_long(argc, argv, ":f:o:c:vqhy", longs, &index)) != -1) {
+                const struct option_row *row;
+
+                /* exec's own --file, which is not the short form of anything; of other verbs it is a path. */
+                if (id == OPTION_FILE && index >= 0 && strchr(optarg, '='))
+                        id = OPTION_PUT;
+                index = -1;
+                row = row_of(id);
 
                 if (id == ':')
                         return error_set(err, "%s needs a value", argv[optind - 1]);
@@ -314,6 +376,10 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
         }
         if (!verb && optind < argc && find_verb(argv[optind++], &verb, err) < 0)
                 return -1;
+        if (options.file_count > 0 && verb && strcmp(verb->name, "exec") != 0) {
+                options.path = options.files[--options.file_count];
+                used[row_of(OPTION_PUT) - options_rows] = false;
+        }
         options.operands = (const char *const *)argv + optind;
         options.operand_count = id == -1 ? (size_t)(argc - optind) : 0;
         if (verb && check_use(&options, verb, used, err) < 0)

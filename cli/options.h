@@ -26,6 +26,11 @@ struct options {
         size_t target_count, exclude_count;
         struct allowance *allowances;
         size_t allowance_count;
+        const char *environment, *agent, *code, *language, *out; /* exec: or NULL */
+        unsigned timeout_s;                                      /* exec: 0: the environment's own */
+        bool accept_degraded, self_test;
+        const char **files; /* NAME=PATH */
+        size_t file_count;
         const char *const *operands;
         size_t operand_count;
 };
@@ -52,7 +57,15 @@ struct option_row {
 extern const struct option_row options_rows[]; /* ended by a NULL name */
 bool options_row_takes(const struct option_row *row, const struct verb *verb);
 
-enum exit_code { EXIT_DONE = 0, EXIT_ERROR = 1, EXIT_CHANGES = 2, EXIT_REFUSED = 3, EXIT_LOCKED = 4 };
+enum exit_code {
+        EXIT_DONE = 0,
+        EXIT_ERROR = 1,
+        EXIT_CHANGES = 2,
+        EXIT_REFUSED = 3,
+        EXIT_LOCKED = 4,
+        /* of exec, which otherwise passes the program's own on */
+        EXIT_EXEC_FAILED = 125
+};
 
 /*
  * Parses all of argv. What is returned borrows from argv and lives in the arena. *ret_verb is NULL where none was given.

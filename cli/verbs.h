@@ -16,6 +16,7 @@ int verb_disassociate(const struct options *options, struct error *err);
 int verb_reassociate(const struct options *options, struct error *err);
 int verb_images(const struct options *options, struct error *err);
 int verb_image(const struct options *options, struct error *err);
+int verb_exec(const struct options *options, struct error *err);
 int verb_import(const struct options *options, struct error *err);
 int verb_init(const struct options *options, struct error *err);
 int verb_manual(const struct options *options, struct error *err);

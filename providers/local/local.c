@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "base/files.h"
+#include "providers/local/exec.h"
 #include "providers/local/provider_local.h"
 
 #include <pwd.h>
@@ -87,10 +88,16 @@ static const struct kind_ops *ops(const struct provider *provider, enum kind_id 
         return kinds_here[kind];
 }
 
+static int exec(struct provider *provider, const struct exec_request *request, struct arena *arena,
+                struct exec_result *ret, struct error *err) {
+        return local_exec(provider->root, request, arena, ret, err);
+}
+
 const struct provider_ops local_provider_ops = {
         .name = "local",
         .open = open_provider,
         .close = close_provider,
         .identify = identify,
         .ops = ops,
+        .exec = exec,
 };

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code in a fresh sandbox. The program's own exit code is passed on; 124 is the deadline, 137 the memory limit, 130 an
+ * interrupt, 125 that it could not be run, each said on standard error.
+ */
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CODE_MAX ((size_t)16 * 1024 * 1024)
+
+/* The code and what it is called, with the operands that are left for the program. */
+struct program {
+        struct strbuf code;
+        const char *name;
+        const char *language;
+        const char *const *arguments;
+        size_t argument_count;
+        bool from_input;
+};
+
+static bool ends_with(const char *text, const char *end) {
+        size_t length = strlen(text), tail = strlen(end);
+
+        return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static int read_input(struct strbuf *ret, struct error *err) {
+        char piece[65536];
+        ssize_t count;
+
+        ret->limit = CODE_MAX;
+        while ((count = read(STDIN_FILENO, piece, sizeof(piece))) > 0 && !ret->overflow)
+                strbuf_append_bytes(ret, piece, (size_t)count);
+        if (count < 0)
+                return error_set(err, "cannot read standard input: %s", strerror(errno));
+        if (ret->overflow)
+                return error_set(err, "the code on standard input is larger than 16 MiB");
+        return 0;
+}
+
+/* What tracebacks say: the file's own name where that is a plain one. */
+static const char *plain_name(const char *path, struct arena *arena) {
+        const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+        size_t length = strlen(name);
+
+        if (length == 0 || length > 128 || name[0] == '.' ||
+            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != length)
+                return NULL;
+        return arena_strdup(arena, name);
+}
+
+static int read_program(const struct options *options, struct arena *arena, struct program *ret,
+                        struct error *err) {
+        const char *file = options->code || options->operand_count == 0 ? NULL : options->operands[0];
+
+        if (!options->code && !file)
+                return error_set(err, "berth exec needs code: -c CODE, a FILE, or - for standard input");
+        ret->language = options->language                ? options->language
+                        : file && ends_with(file, ".sh") ? "sh"
+                                                         : "python";
+        if (strcmp(ret->language, "python") != 0 && strcmp(ret->language, "sh") != 0)
+                return error_set(err, "--lang takes python or sh, not \"%s\"", ret->language);
+        ret->name = strcmp(ret->language, "sh") == 0 ? "main.sh" : "main.py";
+        ret->arguments = options->operands + (file ? 1 : 0);
+        ret->argument_count = options->operand_count - (file ? 1 : 0);
+        if (options->code) {
+                strbuf_append(&ret->code, options->code);
+                return 0;
+        }
+        ret->from_input = strcmp(file, "-") == 0;
+        if (ret->from_input)
+                return read_input(&ret->code, err);
+        if (plain_name(file, arena))
+                ret->name = plain_name(file, arena);
+        return file_read(file, CODE_MAX, &ret->code, err);
+}
+
+static void read_files(const struct options *options, struct arena *arena, struct exec_request *request) {
+        struct exec_file *files = arena_array(arena, options->file_count + 1, sizeof(*files));
+
+        for (size_t i = 0; i < options->file_count; i++) {
+                const char *equals = strchr(options->files[i], '=');
+
+                files[i].name = arena_strndup(arena, options->files[i], (size_t)(equals - options->files[i]));
+                files[i].path = equals + 1;
+        }
+        request->files = files;
+        request->file_count = options->file_count;
+}
+
+/* Nothing where there is none, or where it is the terminal of somebody else's foreground. */
+static int usable_input(const struct program *program) {
+        if (program->from_input || (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) != getpgrp()))
+                return -1;
+        signal(SIGTTIN, SIG_IGN);
+        return STDIN_FILENO;
+}
+
+/* --- the result --- */
+
+static const char *const reasons[] = {
+        [EXEC_EXITED] = "exited",
+        [EXEC_DEADLINE] = "deadline",
+        [EXEC_MEMORY] = "memory",
+        [EXEC_INTERRUPTED] = "interrupted",
+};
+
+static json_t *content_json(const struct stream_result *stream) {
+        json_t *json;
+        char *text;
+
+        if (stream->utf8)
+                return json_stringn(stream->content, stream->bytes_returned);
+        text = malloc(4 * ((stream->bytes_returned + 2) / 3) + 1);
+        if (!text)
+                abort();
+        digest_base64((const uint8_t *)stream->content, stream->bytes_returned, text);
+        json = json_string(text);
+        free(text);
+        return json;
+}
+
+static json_t *stream_json(const struct stream_result *stream) {
+        return json_pack("{s:I, s:I, s:b, s:s, s:s, s:o}", "bytesTotal", (json_int_t)stream->bytes_total,
+                         "bytesReturned", (json_int_t)stream->bytes_returned, "truncated", stream->truncated,
+                         "sha256", stream->sha256, "encoding", stream->utf8 ? "utf-8" : "base64", "content",
+                         content_json(stream));
+}
+
+static json_t *files_json(const struct exec_result *result) {
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < result->file_count; i++) {
+                const struct exec_left *file = &result->files[i];
+
+                json_array_append_new(list, json_pack("{s:s, s:I, s:b, s:s?}", "name", file->name, "bytes",
+                                                      (json_int_t)file->bytes, "returned",
+                                                      file->reason == NULL, "reason", file->reason));
+        }
+        return list;
+}
+
+static json_t *limits_json(const struct exec_limits *limits) {
+        return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I}", "memoryMB", (json_int_t)limits->memory_mb, "cpus",
+                         (double)limits->cpu_millis / 1000, "processes", (json_int_t)limits->processes,
+                         "workspaceMB", (json_int_t)limits->workspace_mb, "files", (json_int_t)limits->files,
+                         "timeoutSeconds", (json_int_t)limits->timeout_seconds);
+}
+
+static json_t *result_json(const struct exec_result *result) {
+        json_t *degraded = json_array();
+
+        for (size_t i = 0; i < result->degraded_count; i++)
+                json_array_append_new(degraded, json_string(result->degraded[i]));
+        return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:{s:o, s:o}}", "exitCode",
+                         result->exit_code, "reason", reasons[result->reason], "stdout",
+                         stream_json(&result->output), "stderr", stream_json(&result->errors), "files",
+                         files_json(result), "usage", "wallMs", (json_int_t)result->wall_ms, "cpuMs",
+                         (json_int_t)result->cpu_ms, "peakMemoryBytes", (json_int_t)result->peak_memory_bytes,
+                         "sandbox", "limits", limits_json(&result->limits), "degraded", degraded);
+}
+
+/* What a reader of the program's output alone would not know. */
+static void tell(const struct exec_result *result) {
+        for (size_t i = 0; i < result->degraded_count; i++)
+                log_warning("%s", result->degraded[i]);
+        for (size_t i = 0; i < result->file_count; i++) {
+                if (result->files[i].reason)
+                        log_warning("not brought back: %s: %s", result->files[i].name,
+                                    result->files[i].reason);
+        }
+        if (result->reason == EXEC_DEADLINE)
+                log_error("killed at the deadline of %lld s", (long long)result->limits.timeout_seconds);
+        else if (result->reason == EXEC_MEMORY)
+                log_error("killed at the memory limit of %lld MB (files in /workspace and /tmp count)",
+                          (long long)result->limits.memory_mb);
+        else if (result->reason == EXEC_INTERRUPTED)
+                log_error("interrupted: everything in the sandbox was killed");
+}
+
+static int run(const struct options *options, struct session *session, struct program *program,
+               struct exec_result *ret, struct error *err) {
+        struct exec_request request = {
+                .environment = options->environment,
+                .agent = options->agent,
+                .out = options->out,
+                .deadline_ms = (int64_t)options->timeout_s * 1000,
+                .accept_degraded = options->accept_degraded,
+                .capture = options->json,
+                .output = options->json ? -1 : STDOUT_FILENO,
+                .errors = options->json ? -1 : STDERR_FILENO,
+        };
+
+        if (!options->environment && !options->agent)
+                return error_set(err,
+                                 "berth exec needs --env ENV, or --agent NAME for that agent's environment");
+        read_files(options, session->arena, &request);
+        if (read_program(options, session->arena, program, err) < 0 ||
+            session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
+                return -1;
+        if (!session->provider_ops->exec)
+                return error_set(err, "the provider %s cannot run code from here; --provider local can",
+                                 session->provider_ops->name);
+        request.language = program->language;
+        request.code_name = program->name;
+        request.code = strbuf_text(&program->code);
+        request.code_length = program->code.length;
+        request.arguments = program->arguments;
+        request.argument_count = program->argument_count;
+        request.input = usable_input(program);
+        return session->provider_ops->exec(session->provider, &request, session->arena, ret, err);
+}
+
+int verb_exec(const struct options *options, struct error *err) {
+        struct session session SESSION_CLEANUP;
+        struct program program = { .code = STRBUF_INIT };
+        struct exec_result result;
+        int code;
+
+        session_init(&session);
+        interrupt_install();
+        if (run(options, &session, &program, &result, err) < 0) {
+                log_error("%s", err->message);
+                code = EXIT_EXEC_FAILED;
+        } else {
+                if (options->json)
+                        print_json(result_json(&result));
+                tell(&result);
+                code = result.exit_code;
+        }
+        strbuf_release(&program.code);
+        return code;
+}

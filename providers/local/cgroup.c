@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/cgroup.h"
+
+#include "providers/local/cgroup_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define PERIOD_US 100000U
+#define FOLDERS_MAX 4
+
+enum method { METHOD_NONE, METHOD_V1, METHOD_V2, METHOD_SCOPE };
+
+struct cgroup {
+        enum method method;
+        unsigned enforced;
+        const char *problem;
+        char *folders[FOLDERS_MAX]; /* v2: one; v1: one for each controller */
+        size_t count;
+        const char *memory, *cpu; /* the folders that tell usage; NULL: nobody does */
+        const char *const *launcher;
+        struct arena *arena;
+};
+
+static const char *const no_launcher[] = { NULL };
+
+/* --- mount points --- */
+
+/* Where cgroup2, or the v1 hierarchy with `controller`, is mounted; NULL where it is not. */
+static const char *mount_of(const char *controller, struct arena *arena) {
+        FILE *mounts = setmntent("/proc/self/mounts", "re");
+        const char *found = NULL;
+        struct mntent entry;
+        char buffer[8192];
+
+        while (mounts && !found && getmntent_r(mounts, &entry, buffer, sizeof(buffer))) {
+                if (controller ? strcmp(entry.mnt_type, "cgroup") == 0 && hasmntopt(&entry, controller)
+                               : strcmp(entry.mnt_type, "cgroup2") == 0)
+                        found = arena_strdup(arena, entry.mnt_dir);
+        }
+        if (mounts)
+                endmntent(mounts);
+        return found;
+}
+
+static bool lists(const char *list, const char *word) {
+        size_t length = strlen(word);
+
+        for (const char *at = list; (at = strstr(at, word)); at += length) {
+                if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' '))
+                        return true;
+        }
+        return false;
+}
+
+static bool lists_needed(const char *folder, const char *file) {
+        char text[1024];
+
+        return cgroup_file_read(folder, file, text, sizeof(text)) && lists(text, "memory") &&
+               lists(text, "cpu") && lists(text, "pids");
+}
+
+/* --- version 2 --- */
+
+/* Whether groups below `base` get the controllers, switched on where we may. */
+static bool enable(const char *base) {
+        if (lists_needed(base, "cgroup.subtree_control"))
+                return true;
+        if (!lists_needed(base, "cgroup.controllers"))
+                return false;
+        return cgroup_file_write(base, "cgroup.subtree_control", "+memory +cpu +pids") == 0;
+}
+
+static int set_v2(const char *folder, const struct cgroup_limits *limits) {
+        char cpu[64];
+
+        snprintf(cpu, sizeof(cpu), "%u %u", limits->cpu_millis * (PERIOD_US / 1000), PERIOD_US);
+        /* Without swap accounting there is no such file, and nothing to limit. */
+        if (cgroup_file_write(folder, "memory.swap.max", "0") < 0 && errno != ENOENT)
+                return -1;
+        if (cgroup_file_write_number(folder, "memory.max", limits->memory_bytes) < 0 ||
+            cgroup_file_write(folder, "memory.oom.group", "1") < 0 ||
+            cgroup_file_write_number(folder, "pids.max", limits->processes) < 0 ||
+            cgroup_file_write(folder, "cpu.max", cpu) < 0)
+                return -1;
+        return 0;
+}
+
+/* Also whether a process may be moved in: that takes the right to write where both come from. */
+static bool make_v2_in(struct cgroup *group, const char *base, const struct cgroup_limits *limits) {
+        char name[64];
+        char *folder;
+
+        if (!enable(base))
+                return false;
+        cgroup_folder_sweep(base);
+        cgroup_folder_name(name, sizeof(name));
+        folder = arena_printf(group->arena, "%s/%s", base, name);
+        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+                return false;
+        if (set_v2(folder, limits) < 0) {
+                rmdir(folder);
+                return false;
+        }
+        group->method = METHOD_V2;
+        group->enforced = CGROUP_EVERYTHING;
+        group->folders[group->count++] = folder;
+        group->memory = group->cpu = folder;
+        return true;
+}
+
+/* This process's own group below the mount, "" for the root. */
+static const char *own_path(struct arena *arena) {
+        char text[8192], *line, *rest = text;
+
+        if (!cgroup_file_read("/proc/self", "cgroup", text, sizeof(text)))
+                return "";
+        while ((line = strsep(&rest, "\n"))) {
+                if (strncmp(line, "0::/", 4) == 0)
+                        return line[4] ? arena_strdup(arena, line + 3) : "";
+        }
+        return "";
+}
+
+/* A group of our own, given to us with nobody else in it: we move to a leaf, since only leaves may have processes. */
+static bool make_room(const char *own) {
+        char text[65536], leaf[4096];
+
+        if (!cgroup_file_read(own, "cgroup.procs", text, sizeof(text)) || strchr(text, '\n') ||
+            atol(text) != (long)getpid())
+                return false;
+        snprintf(leaf, sizeof(leaf), "%s/berth", own);
+        return (mkdir(leaf, 0755) == 0 || errno == EEXIST) &&
+               cgroup_file_write_number(leaf, "cgroup.procs", (uint64_t)getpid()) == 0;
+}
+
+static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits) {
+        const char *mount = mount_of(NULL, group->arena), *path;
+        char *own, *base, *slash;
+
+        if (!mount)
+                return false;
+        path = own_path(group->arena);
+        own = arena_printf(group->arena, "%s%s", mount, path);
+        if (geteuid() == 0 && enable(mount)) {
+                base = arena_printf(group->arena, "%s/berth", mount);
+                if ((mkdir(base, 0755) == 0 || errno == EEXIST) && make_v2_in(group, base, limits))
+                        return true;
+        }
+        if (!path[0])
+                return false;
+        /* Beside our own group, where the folder above is ours: below a user's service manager it is. */
+        base = arena_strdup(group->arena, own);
+        slash = strrchr(base, '/');
+        *slash = '\0';
+        if (access(base, W_OK) == 0 &&
+            faccessat(AT_FDCWD, arena_printf(group->arena, "%s/cgroup.procs", base), W_OK, AT_EACCESS) == 0) {
+                if (make_v2_in(group, base, limits))
+                        return true;
+        }
+        return access(own, W_OK) == 0 && make_room(own) && make_v2_in(group, own, limits);
+}
+
+/* --- version 1 --- */
+
+static const char *make_v1_folder(struct cgroup *group, const char *controller) {
+        const char *mount = mount_of(controller, group->arena);
+        char *base, *folder, name[64];
+
+        if (!mount)
+                return NULL;
+        base = arena_printf(group->arena, "%s/berth", mount);
+        if (mkdir(base, 0755) < 0 && errno != EEXIST)
+                return NULL;
+        cgroup_folder_sweep(base);
+        cgroup_folder_name(name, sizeof(name));
+        folder = arena_printf(group->arena, "%s/%s", base, name);
+        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+                return NULL;
+        for (size_t i = 0; i < group->count; i++) {
+                if (strcmp(group->folders[i], folder) == 0)
+                        return group->folders[i];
+        }
+        group->folders[group->count++] = folder;
+        return folder;
+}
+
+static bool set_v1_memory(const char *folder, uint64_t bytes) {
+        if (cgroup_file_write_number(folder, "memory.limit_in_bytes", bytes) < 0)
+                return false;
+        return cgroup_file_write_number(folder, "memory.memsw.limit_in_bytes", bytes) == 0 || errno == ENOENT;
+}
+
+static bool make_v1(struct cgroup *group, const struct cgroup_limits *limits) {
+        const char *memory = make_v1_folder(group, "memory"), *cpu = make_v1_folder(group, "cpu"),
+                   *pids = make_v1_folder(group, "pids"), *account = make_v1_folder(group, "cpuacct");
+
+        if (memory && set_v1_memory(memory, limits->memory_bytes))
+                group->enforced |= CGROUP_MEMORY;
+        if (cpu && cgroup_file_write_number(cpu, "cpu.cfs_period_us", PERIOD_US) == 0 &&
+            cgroup_file_write_number(cpu, "cpu.cfs_quota_us",
+                                     (uint64_t)limits->cpu_millis * (PERIOD_US / 1000)) == 0)
+                group->enforced |= CGROUP_CPU;
+        if (pids && cgroup_file_write_number(pids, "pids.max", limits->processes) == 0)
+                group->enforced |= CGROUP_PROCESSES;
+        if (group->count == 0)
+                return false;
+        group->memory = memory;
+        group->cpu = account;
+        group->method = METHOD_V1;
+        return true;
+}
+
+/* --- a scope of the user's systemd --- */
+
+/* systemd-run takes limits that its manager cannot enforce without a word: what was delegated to it is looked at. */
+static bool make_scope(struct cgroup *group, const struct cgroup_limits *limits) {
+        const char *runtime = getenv("XDG_RUNTIME_DIR"), *mount = mount_of(NULL, group->arena);
+        const char **words;
+        size_t count = 0;
+        char *manager;
+
+        if (!mount || !runtime || access("/usr/bin/systemd-run", X_OK) < 0 ||
+            access(arena_printf(group->arena, "%s/systemd/private", runtime), F_OK) < 0)
+                return false;
+        manager = arena_printf(group->arena, "%s/user.slice/user-%lu.slice/user@%lu.service", mount,
+                               (unsigned long)geteuid(), (unsigned long)geteuid());
+        if (!lists_needed(manager, "cgroup.controllers"))
+                return false;
+        words = arena_array(group->arena, 16, sizeof(*words));
+        words[count++] = "/usr/bin/systemd-run";
+        words[count++] = "--user";
+        words[count++] = "--scope";
+        words[count++] = "--quiet";
+        words[count++] = "--collect";
+        words[count++] = arena_printf(group->arena, "--property=MemoryMax=%llu",
+                                      (unsigned long long)limits->memory_bytes);
+        words[count++] = "--property=MemorySwapMax=0";
+        words[count++] = arena_printf(group->arena, "--property=TasksMax=%u", limits->processes);
+        words[count++] =
+                arena_printf(group->arena, "--property=CPUQuota=%u%%", (limits->cpu_millis + 9) / 10);
+        words[count++] = "--";
+        group->launcher = words;
+        group->method = METHOD_SCOPE;
+        group->enforced = CGROUP_EVERYTHING;
+        return true;
+}
+
+/* --- the module --- */
+
+static const char *problem_of(const struct cgroup *group) {
+        if (group->enforced == CGROUP_EVERYTHING)
+                return "";
+        if (geteuid() == 0)
+                return "the controllers memory, cpu and pids are not all mounted writable here: give this machine or "
+                       "container its own cgroups (docker: --privileged or --cgroupns=private with a writable "
+                       "/sys/fs/cgroup)";
+        return "no cgroup was delegated to this user: run below systemd (systemd-run --user --scope -p Delegate=yes "
+               "berth ...; a login session with user services), or as root";
+}
+
+struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena) {
+        struct cgroup *group = arena_alloc(arena, sizeof(*group));
+
+        *group = (struct cgroup){ .arena = arena, .launcher = no_launcher };
+        if (!make_v2(group, limits) && (geteuid() != 0 || !make_v1(group, limits)))
+                make_scope(group, limits);
+        group->problem = problem_of(group);
+        return group;
+}
+
+unsigned cgroup_missing(const struct cgroup *group) {
+        return CGROUP_EVERYTHING & ~group->enforced;
+}
+
+const char *cgroup_problem(const struct cgroup *group) {
+        return group->problem;
+}
+
+const char *cgroup_method(const struct cgroup *group) {
+        static const char *const names[] = { "none", "cgroup v1", "cgroup v2", "systemd scope" };
+
+        return names[group->method];
+}
+
+const char *const *cgroup_launcher(const struct cgroup *group) {
+        return group->launcher;
+}
+
+int cgroup_enter(struct cgroup *group, pid_t pid, struct error *err) {
+        for (size_t i = 0; i < group->count; i++) {
+                if (cgroup_file_write_number(group->folders[i], "cgroup.procs", (uint64_t)pid) < 0)
+                        return error_set(err, "cannot move a process into %s: %s", group->folders[i],
+                                         strerror(errno));
+        }
+        return 0;
+}
+
+void cgroup_kill(struct cgroup *group) {
+        for (size_t i = 0; i < group->count; i++)
+                cgroup_folder_kill(group->folders[i]);
+}
+
+/* The scope's folder, while `pid` is in it. */
+static void find_scope(struct cgroup *group, pid_t pid) {
+        char folder[64], text[4096];
+        const char *mount = mount_of(NULL, group->arena);
+
+        snprintf(folder, sizeof(folder), "/proc/%ld", (long)pid);
+        if (mount && cgroup_file_read(folder, "cgroup", text, sizeof(text)) &&
+            strncmp(text, "0::/", 4) == 0 && strstr(text, ".scope"))
+                group->memory = group->cpu = arena_printf(group->arena, "%s%s", mount, text + 3);
+}
+
+void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
+        *ret = (struct cgroup_usage){ 0 };
+        if (group->method == METHOD_SCOPE)
+                find_scope(group, pid);
+        if (!group->memory || !group->cpu)
+                return;
+        ret->known = true;
+        if (group->method == METHOD_V1) {
+                ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.max_usage_in_bytes", NULL);
+                ret->memory_kills = cgroup_file_number(group->memory, "memory.oom_control", "oom_kill");
+                ret->cpu_us = cgroup_file_number(group->cpu, "cpuacct.usage", NULL) / 1000;
+                return;
+        }
+        ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.peak", NULL);
+        ret->memory_kills = cgroup_file_number(group->memory, "memory.events", "oom_kill");
+        ret->cpu_us = cgroup_file_number(group->cpu, "cpu.stat", "usage_usec");
+}
+
+void cgroup_close(struct cgroup *group) {
+        if (!group)
+                return;
+        cgroup_kill(group);
+        for (size_t i = 0; i < group->count; i++)
+                cgroup_folder_remove(group->folders[i]);
+        group->count = 0;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/exec.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "providers/local/environment.h"
+#include "providers/local/exec_files.h"
+#include "providers/local/exec_slots.h"
+#include "providers/local/sandbox.h"
+
+#include <string.h>
+
+#define MEMORY_MB_PER_CPU 1769
+#define PROCESSES_MAX 512
+#define FILES_MAX 200000
+#define BYTES_PER_MB (UINT64_C(1024) * 1024)
+
+struct exec {
+        const char *root;
+        const struct exec_request *request;
+        struct arena *arena;
+        struct local_environment environment;
+        struct local_agent agent; /* all zero without one */
+        int64_t memory_mb, cpu_millis;
+        struct exec_slot agent_slot, environment_slot;
+        struct exec_result *result;
+};
+
+static void end_exec(struct exec *exec) {
+        exec_slot_release(&exec->agent_slot);
+        exec_slot_release(&exec->environment_slot);
+}
+
+static int load_agent(struct exec *exec, const char **environment, struct error *err) {
+        const char *name = exec->request->agent;
+        struct local_agent *agent = &exec->agent;
+
+        if (local_agent_load(exec->root, name, exec->arena, agent, err) < 0)
+                return -1;
+        if (!agent->active)
+                return error_set_kind(err, ERROR_REFUSED, "Agent/%s is not active", name);
+        if (!*environment)
+                *environment = agent->environment;
+        if (!*environment)
+                return error_set(err, "Agent/%s is bound to no environment: say which, with --env", name);
+        if (agent->specialist && agent->environment && strcmp(agent->environment, *environment) != 0)
+                return error_set_kind(
+                        err, ERROR_REFUSED,
+                        "Agent/%s is a specialist and works in Environment/%s, not in Environment/%s", name,
+                        agent->environment, *environment);
+        return 0;
+}
+
+static int load(struct exec *exec, struct error *err) {
+        const char *environment = exec->request->environment;
+
+        exec->agent = (struct local_agent){ .cpus = -1, .memory_mb = -1, .containers = -1 };
+        if (exec->request->agent && load_agent(exec, &environment, err) < 0)
+                return -1;
+        if (local_environment_load(exec->root, environment, exec->arena, &exec->environment, err) < 0)
+                return -1;
+        if (exec->environment.image_problem)
+                return error_set(err, "Environment/%s: %s", environment, exec->environment.image_problem);
+        return 0;
+}
+
+static int64_t least(int64_t value, int64_t limit) {
+        return limit >= 0 && limit < value ? limit : value;
+}
+
+/* One run may take all of its agent's share, and never more. */
+static void size(struct exec *exec) {
+        int64_t cpu = (exec->environment.memory_mb * 1000 + MEMORY_MB_PER_CPU - 1) / MEMORY_MB_PER_CPU;
+
+        exec->memory_mb = least(exec->environment.memory_mb, exec->agent.memory_mb);
+        exec->cpu_millis = least(cpu, exec->agent.cpus < 0 ? -1 : exec->agent.cpus * 1000);
+}
+
+static int take(struct exec *exec, const char *kind, const char *name, const struct exec_use *limits,
+                bool reject, struct exec_slot *ret, struct error *err) {
+        struct exec_use use = { 1, exec->memory_mb, exec->cpu_millis };
+        const char *folder = arena_printf(exec->arena, "%s/running/%s/%s", exec->root, kind, name);
+        const char *whose = arena_printf(exec->arena, "%s/%s", kind, name);
+
+        if (limits->runs < 0 && limits->memory_mb < 0 && limits->cpu_millis < 0)
+                return 0;
+        return exec_slot_take(folder, whose, &use, limits, reject, &clock_system, ret, err);
+}
+
+/* An environment's reserved concurrency turns work away, as it does on AWS; an agent's limits do as the agent says. */
+static int take_slots(struct exec *exec, struct error *err) {
+        const struct local_agent *agent = &exec->agent;
+        struct exec_use by_agent = { agent->containers, agent->memory_mb,
+                                     agent->cpus < 0 ? -1 : agent->cpus * 1000 },
+                        by_environment = { exec->environment.reserved_concurrency, -1, -1 };
+
+        if (take(exec, "Environment", exec->environment.name, &by_environment, true, &exec->environment_slot,
+                 err) < 0)
+                return -1;
+        return exec->request->agent ? take(exec, "Agent", exec->request->agent, &by_agent, agent->reject,
+                                           &exec->agent_slot, err)
+                                    : 0;
+}
+
+static int fill(void *context, const struct sandbox_workspace *workspace, struct error *err) {
+        const struct exec *exec = context;
+
+        return exec_files_put(workspace, exec->request->files, exec->request->file_count, err);
+}
+
+static int collect(void *context, const struct sandbox_workspace *workspace, struct error *err) {
+        struct exec *exec = context;
+
+        if (!exec->request->out)
+                return 0;
+        return exec_files_get(workspace->folder, exec->request->out,
+                              (uint64_t)exec->environment.storage_mb * BYTES_PER_MB, exec->arena,
+                              &exec->result->files, &exec->result->file_count, err);
+}
+
+static void describe_variables(const struct exec *exec, struct sandbox_spec *spec) {
+        const struct local_environment *environment = &exec->environment;
+        struct sandbox_variable *list =
+                arena_array(exec->arena, environment->variable_count + 1, sizeof(*list));
+
+        for (size_t i = 0; i < environment->variable_count; i++)
+                list[i] = (struct sandbox_variable){ environment->variables[i].name,
+                                                     environment->variables[i].text };
+        spec->variables = list;
+        spec->variable_count = environment->variable_count;
+}
+
+static void describe_program(const struct exec *exec, struct sandbox_spec *spec) {
+        const struct exec_request *request = exec->request;
+        struct sandbox_file *code = arena_alloc(exec->arena, sizeof(*code));
+        const char **argv = arena_array(exec->arena, request->argument_count + 3, sizeof(*argv));
+
+        *code = (struct sandbox_file){ request->code_name, request->code, request->code_length };
+        argv[0] = strcmp(request->language, "sh") == 0 ? "sh" : "python3";
+        argv[1] = arena_printf(exec->arena, "/run/berth/%s", request->code_name);
+        for (size_t i = 0; i < request->argument_count; i++)
+                argv[2 + i] = request->arguments[i];
+        spec->argv = argv;
+        spec->files = code;
+        spec->file_count = 1;
+}
+
+static void describe(struct exec *exec, struct sandbox_spec *spec) {
+        const struct exec_request *request = exec->request;
+        int64_t deadline_ms =
+                least(exec->environment.timeout_s * 1000, request->deadline_ms ? request->deadline_ms : -1);
+
+        *spec = (struct sandbox_spec){
+                .image_root = exec->environment.image_root,
+                .limits = { .memory_bytes = (uint64_t)exec->memory_mb * BYTES_PER_MB,
+                            .cpu_millis = (unsigned)exec->cpu_millis,
+                            .processes = PROCESSES_MAX,
+                            .workspace_bytes = (uint64_t)exec->environment.storage_mb * BYTES_PER_MB,
+                            .workspace_files = FILES_MAX,
+                            .deadline_ms = deadline_ms },
+                .accept_degraded = request->accept_degraded,
+                .input = request->input,
+                .fill = fill,
+                .collect = collect,
+                .context = exec,
+        };
+        describe_variables(exec, spec);
+        describe_program(exec, spec);
+        exec->result->limits = (struct exec_limits){
+                .memory_mb = exec->memory_mb,
+                .cpu_millis = exec->cpu_millis,
+                .processes = PROCESSES_MAX,
+                .workspace_mb = exec->environment.storage_mb,
+                .files = FILES_MAX,
+                .timeout_seconds = (deadline_ms + 999) / 1000,
+        };
+}
+
+static int run(struct exec *exec, struct error *err) {
+        const struct exec_request *request = exec->request;
+        struct output output OUTPUT_CLEANUP = { 0 }, errors OUTPUT_CLEANUP = { 0 };
+        struct sandbox_sinks sinks = { { request->output, NULL }, { request->errors, NULL } };
+        struct sandbox_result ended;
+        struct sandbox_spec spec;
+
+        describe(exec, &spec);
+        if (request->capture) {
+                output_init(&output);
+                output_init(&errors);
+                sinks.output.output = &output;
+                sinks.errors.output = &errors;
+        }
+        if (sandbox_run(&spec, &sinks, exec->arena, &ended, err) < 0)
+                return -1;
+        if (request->capture) {
+                output_finish(&output, exec->arena, &exec->result->output);
+                output_finish(&errors, exec->arena, &exec->result->errors);
+        }
+        exec->result->exit_code = ended.exit_code;
+        exec->result->reason = ended.reason;
+        exec->result->wall_ms = ended.wall_ms;
+        exec->result->cpu_ms = ended.cpu_ms;
+        exec->result->peak_memory_bytes = ended.peak_memory_bytes;
+        exec->result->degraded = ended.degraded;
+        exec->result->degraded_count = ended.degraded_count;
+        return 0;
+}
+
+int local_exec(const char *root, const struct exec_request *request, struct arena *arena,
+               struct exec_result *ret, struct error *err) {
+        struct exec_result result = { 0 };
+        struct exec exec __attribute__((cleanup(end_exec))) = {
+                .root = root,
+                .request = request,
+                .arena = arena,
+                .agent_slot = EXEC_SLOT_NONE,
+                .environment_slot = EXEC_SLOT_NONE,
+                .result = &result,
+        };
+
+        if (load(&exec, err) < 0)
+                return -1;
+        size(&exec);
+        if (take_slots(&exec, err) < 0 || run(&exec, err) < 0)
+                return -1;
+        *ret = result;
+        return 0;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An agent's code in a fresh sandbox of an environment that was applied; struct provider_ops says what is promised. */
+#ifndef BERTH_PROVIDERS_LOCAL_EXEC_H
+#define BERTH_PROVIDERS_LOCAL_EXEC_H
+
+#include "providers/provider.h"
+
+/* `root` is the stack's data root: layout.h. */
+int local_exec(const char *root, const struct exec_request *request, struct arena *arena,
+               struct exec_result *ret, struct error *err) MUST_USE;
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files into a workspace and out of it. What is in a workspace was made by a program that may mean harm: nothing here
+ * follows a link, opens anything but regular files and folders, or believes a size that it did not count itself.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_EXEC_FILES_H
+#define BERTH_PROVIDERS_LOCAL_EXEC_FILES_H
+
+#include "providers/local/sandbox.h"
+
+/* Deeper folders than this are not brought back. */
+#define EXEC_FILES_DEPTH_MAX 64
+
+/* Copies each file to its name; folders on the way are made. A name that leads outside is an error. */
+int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_file *files, size_t count,
+                   struct error *err) MUST_USE;
+
+/*
+ * Brings regular files and folders into `out`, which is made where it does not exist; what is there under the same name
+ * is replaced. At most `bytes_max` bytes in all: what would exceed them (files with holes may claim any size) is left
+ * out, as is everything of another type, each with its reason in the list.
+ */
+int exec_files_get(int folder, const char *out, uint64_t bytes_max, struct arena *arena,
+                   const struct exec_left **ret, size_t *ret_count, struct error *err) MUST_USE;
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the program sees: bubblewrap's arguments, NUL-separated in an anonymous file. They do not stand on a command line,
+ * where every user of the machine could read the variables.
+ */
+#include "base/files.h"
+#include "base/strbuf.h"
+#include "providers/local/sandbox_parts.h"
+#include "providers/local/seccomp_filter.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void sandbox_passed_close(struct sandbox_passed *passed) {
+        while (passed->count > 0)
+                close(passed->descriptors[--passed->count]);
+}
+
+static void pass(struct sandbox_passed *passed, int descriptor) {
+        if (passed->count == SANDBOX_DESCRIPTORS_MAX)
+                abort();
+        passed->descriptors[passed->count++] = descriptor;
+}
+
+static void word(struct strbuf *words, const char *text) {
+        strbuf_append_bytes(words, text, strlen(text) + 1);
+}
+
+static void words_of(struct strbuf *words, const char *const *list) {
+        for (; *list; list++)
+                word(words, *list);
+}
+
+#define WORDS(buffer, ...) words_of(buffer, (const char *const[]){ __VA_ARGS__, NULL })
+
+static int write_memory(const char *name, const void *bytes, size_t length, int *ret, struct error *err) {
+        int descriptor DESCRIPTOR_CLEANUP = memfd_create(name, MFD_CLOEXEC);
+        size_t done = 0;
+
+        while (descriptor >= 0 && done < length) {
+                ssize_t count = write(descriptor, (const char *)bytes + done, length - done);
+
+                if (count < 0)
+                        break;
+                done += (size_t)count;
+        }
+        if (descriptor < 0 || done < length || lseek(descriptor, 0, SEEK_SET) < 0)
+                return error_set(err, "no memory for %s: %s", name, strerror(errno));
+        *ret = descriptor;
+        descriptor = -1;
+        return 0;
+}
+
+/* A read-only file of ours at `path`. */
+static int add_file(struct sandbox_root *root, struct strbuf *words, const char *path, const void *bytes,
+                    size_t length, struct error *err) {
+        char number[16];
+        int file;
+
+        if (write_memory(path, bytes, length, &file, err) < 0)
+                return -1;
+        pass(&root->passed, file);
+        snprintf(number, sizeof(number), "%d", file);
+        WORDS(words, "--perms", "0444", "--file", number, path);
+        return 0;
+}
+
+/* Folders that the sandbox makes itself, whatever the image has there. */
+static bool is_ours(const char *name) {
+        static const char *const names[] = {
+                ".", "..", "proc", "sys", "dev", "tmp", "run", "workspace", "var"
+        };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                if (strcmp(name, names[i]) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* One entry of the root: a link as a link, all else bound read-only. */
+static void add_entry(struct strbuf *words, const char *seen, const char *mounted, const char *name) {
+        char *path TEXT_CLEANUP = path_join(seen, name), *source TEXT_CLEANUP = path_join(mounted, name);
+        char *target_path TEXT_CLEANUP = path_join("/", name), target[4096];
+        struct stat status;
+        ssize_t length;
+
+        if (lstat(path, &status) < 0)
+                return;
+        if (S_ISLNK(status.st_mode)) {
+                length = readlink(path, target, sizeof(target) - 1);
+                if (length <= 0)
+                        return;
+                target[length] = '\0';
+                WORDS(words, "--symlink", target, target_path);
+        } else if (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode)) {
+                WORDS(words, "--ro-bind", source, target_path);
+        }
+}
+
+static int add_image(struct strbuf *words, const char *image, const char *stage, struct error *err) {
+        char *mounted TEXT_CLEANUP = path_join(stage, "image");
+        DIR *folder = opendir(image);
+        struct dirent *entry;
+
+        if (!folder)
+                return error_set(err, "cannot read the image's folder %s: %s", image, strerror(errno));
+        while ((entry = readdir(folder))) {
+                if (!is_ours(entry->d_name))
+                        add_entry(words, image, mounted, entry->d_name);
+        }
+        closedir(folder);
+        return 0;
+}
+
+/* The machine's own programs and, of /etc, what they need and nothing that tells of the machine's people or secrets. */
+static int add_host(struct sandbox_root *root, struct strbuf *words, struct error *err) {
+        static const char *const entries[] = { "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+        static const char *const settings[] = {
+                "/etc/alternatives", "/etc/fonts",        "/etc/ld.so.cache",    "/etc/localtime",
+                "/etc/magic",        "/etc/matplotlibrc", "/etc/mime.types",     "/etc/protocols",
+                "/etc/services",     "/etc/mailcap",      "/etc/debian_version", "/etc/os-release",
+        };
+        static const char passwd[] = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+                                     "agent:x:1000:1000:agent:/workspace:/bin/sh\n"
+                                     "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n";
+        static const char group[] = "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n";
+        static const char hosts[] = "127.0.0.1 localhost sandbox\n::1 localhost\n";
+        static const char names[] = "passwd: files\ngroup: files\nhosts: files\n";
+
+        for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+                add_entry(words, "/", "/", entries[i]);
+        WORDS(words, "--perms", "0755", "--dir", "/etc");
+        for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+                WORDS(words, "--ro-bind-try", settings[i], settings[i]);
+        if (add_file(root, words, "/etc/passwd", passwd, strlen(passwd), err) < 0 ||
+            add_file(root, words, "/etc/group", group, strlen(group), err) < 0 ||
+            add_file(root, words, "/etc/hosts", hosts, strlen(hosts), err) < 0 ||
+            add_file(root, words, "/etc/nsswitch.conf", names, strlen(names), err) < 0)
+                return -1;
+        return 0;
+}
+
+static void add_namespaces(struct strbuf *words) {
+        WORDS(words, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000");
+        WORDS(words, "--hostname", "sandbox", "--new-session", "--die-with-parent", "--cap-drop", "ALL");
+}
+
+/*
+ * Below /proc, what tells of the machine or could be written is covered. The kernel checks the writer of a sysctl
+ * against the host's user as well, which is why Berth never runs bubblewrap as root.
+ */
+static void add_system(struct strbuf *words) {
+        static const char *const covered[] = { "/proc/kcore",      "/proc/keys",        "/proc/key-users",
+                                               "/proc/kallsyms",   "/proc/kmsg",        "/proc/sched_debug",
+                                               "/proc/timer_list", "/proc/vmallocinfo", "/proc/sysrq-trigger",
+                                               "/proc/config.gz" };
+        static const char *const emptied[] = { "/proc/acpi", "/proc/scsi", "/proc/irq", "/proc/bus",
+                                               "/proc/fs" };
+
+        WORDS(words, "--proc", "/proc", "--dev", "/dev");
+        for (size_t i = 0; i < sizeof(covered) / sizeof(covered[0]); i++) {
+                if (access(covered[i], F_OK) == 0)
+                        WORDS(words, "--ro-bind", "/dev/null", covered[i]);
+        }
+        for (size_t i = 0; i < sizeof(emptied) / sizeof(emptied[0]); i++) {
+                if (access(emptied[i], F_OK) == 0)
+                        WORDS(words, "--size", "4096", "--tmpfs", emptied[i], "--remount-ro", emptied[i]);
+        }
+        WORDS(words, "--ro-bind", "/proc/sys", "/proc/sys");
+}
+
+/* Writable places, each with a quota: sandbox_child.c mounts them. */
+static void add_writable(struct strbuf *words, const char *stage) {
+        char *workspace TEXT_CLEANUP = path_join(stage, "workspace"),
+                        *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp"),
+                        *shm TEXT_CLEANUP = path_join(stage, "scratch/shm");
+
+        WORDS(words, "--bind", shm, "/dev/shm", "--remount-ro", "/dev");
+        WORDS(words, "--bind", tmp, "/tmp", "--bind", workspace, "/workspace", "--chdir", "/workspace");
+        WORDS(words, "--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp");
+}
+
+/* A variable of these names would tell the program of the host's accounts, or Berth of itself. */
+static bool is_forbidden(const char *name) {
+        return strncmp(name, "AWS_", 4) == 0 || strncmp(name, "BERTH_", 6) == 0 || !name[0] ||
+               strchr(name, '=');
+}
+
+static void add_variables(struct strbuf *words, const struct sandbox_spec *spec) {
+        static const char *const defaults[][2] = {
+                { "PATH", "/usr/local/bin:/usr/bin:/bin" },
+                { "HOME", "/workspace" },
+                { "USER", "agent" },
+                { "LOGNAME", "agent" },
+                { "LANG", "C.UTF-8" },
+                { "TMPDIR", "/tmp" },
+                /* Output comes as it is printed, modules of the workspace are found, no caches are left in it. */
+                { "PYTHONUNBUFFERED", "1" },
+                { "PYTHONPATH", "/workspace" },
+                { "PYTHONDONTWRITEBYTECODE", "1" },
+                { "MPLBACKEND", "Agg" },
+                { "MPLCONFIGDIR", "/tmp" },
+        };
+
+        WORDS(words, "--clearenv");
+        for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
+                WORDS(words, "--setenv", defaults[i][0], defaults[i][1]);
+        for (size_t i = 0; i < spec->variable_count; i++) {
+                if (!is_forbidden(spec->variables[i].name))
+                        WORDS(words, "--setenv", spec->variables[i].name, spec->variables[i].text);
+        }
+}
+
+static int add_files(const struct sandbox_spec *spec, struct sandbox_root *root, struct strbuf *words,
+                     struct error *err) {
+        char path[512];
+
+        WORDS(words, "--perms", "0755", "--dir", "/run", "--perms", "0755", "--dir", "/run/berth");
+        for (size_t i = 0; i < spec->file_count; i++) {
+                snprintf(path, sizeof(path), "/run/berth/%s", spec->files[i].name);
+                if (add_file(root, words, path, spec->files[i].bytes, spec->files[i].length, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+int sandbox_root_prepare(const struct sandbox_spec *spec, const char *stage, int status,
+                         struct sandbox_root *root, struct error *err) {
+        struct strbuf words __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        char number[16];
+        int filter;
+
+        *root = (struct sandbox_root){ .words = -1 };
+        if (seccomp_filter_open(&filter, err) < 0)
+                return -1;
+        pass(&root->passed, filter);
+        add_namespaces(&words);
+        if ((spec->image_root ? add_image(&words, spec->image_root, stage, err)
+                              : add_host(root, &words, err)) < 0)
+                return -1;
+        add_system(&words);
+        add_writable(&words, stage);
+        if (add_files(spec, root, &words, err) < 0)
+                return -1;
+        WORDS(&words, "--remount-ro", "/");
+        add_variables(&words, spec);
+        snprintf(number, sizeof(number), "%d", filter);
+        WORDS(&words, "--seccomp", number);
+        snprintf(number, sizeof(number), "%d", status);
+        WORDS(&words, "--json-status-fd", number);
+        if (write_memory("arguments", words.data, words.length, &root->words, err) < 0)
+                return -1;
+        pass(&root->passed, root->words);
+        return 0;
+}
