@@ -64,9 +64,10 @@ static json_t *report_json(const struct sweep_report *report, bool deleted) {
 
         for (size_t i = 0; i < report->count; i++)
                 json_array_append_new(rows, row_to_json(&report->rows[i]));
-        json = json_pack("{s:s, s:b, s:s, s:I, s:I, s:o}", "formatVersion", "1", "deleted", deleted,
-                         "workspaces", report->workspaces, "policies", (json_int_t)report->policies,
-                         "sessions", (json_int_t)report->sessions, "expired", rows);
+        json = json_pack("{s:s, s:b, s:o, s:I, s:I, s:o}", "formatVersion", "1", "deleted", deleted,
+                         "workspaces", text_to_json(report->workspaces), "policies",
+                         (json_int_t)report->policies, "sessions", (json_int_t)report->sessions, "expired",
+                         rows);
         set_tally(json, &report->total);
         return json;
 }
