@@ -155,3 +155,13 @@ def test_lifecycle_preview(cloud):
     ecr.get_waiter("lifecycle_policy_preview_complete").wait(repositoryName="team/x", WaiterConfig={"Delay": 1})
     found = ecr.get_lifecycle_policy_preview(repositoryName="team/x")
     assert len(found["previewResults"]) == 1 and found["previewResults"][0]["imageDigest"] in digests
+
+
+def test_objects_look_as_old_as_they_are_set(cloud, bucket):
+    s3 = cloud.client("s3")
+    for key in ("a/one", "a/b/two ü&+%", "c"):
+        s3.put_object(Bucket=bucket, Key=key, Body=b"x")
+    new = {o["Key"]: o["LastModified"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]}
+    cloud.settings(object_age_days={"a/": 10, "a/b/": 20})
+    for listed in (s3.list_objects_v2(Bucket=bucket)["Contents"], s3.list_objects(Bucket=bucket)["Contents"], s3.list_object_versions(Bucket=bucket)["Versions"]):
+        assert {o["Key"]: (new[o["Key"]] - o["LastModified"]).days for o in listed} == {"a/one": 10, "a/b/two ü&+%": 20, "c": 0}
