@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+/* NOLINTBEGIN(misc-misleading-bidirectional): that they mislead nobody is tested */
 static const struct {
         struct diagnostic diagnostic;
         const char *text;
@@ -66,6 +67,7 @@ static const struct {
           "a\\x1B[2J: error: found \\x1B[31m\n"
           "        = b\\x0Ac\n" },
 };
+/* NOLINTEND(misc-misleading-bidirectional) */
 
 static char *print(const struct diagnostics *diagnostics) {
         char *text = NULL;
