@@ -58,18 +58,22 @@ static void guard_ownership(struct planning *planning, const struct subject *sub
         const struct observation *observed = change->observed;
         const char *owner = observed->owner ? observed->owner : "nobody that Berth knows";
         struct arena *arena = planning->arena;
+        const char *message = observed->claim, *remedy = observed->claim_remedy;
         bool foreign = observed->exists && change->action != ACTION_CREATE && !subject_is_ours(subject);
 
         if (!foreign)
                 return;
+        if (!message)
+                message = arena_printf(arena, "%s exists and belongs to %s",
+                                       observed->id ? observed->id : change->name, owner);
+        if (!remedy)
+                remedy = arena_printf(arena, "give %s another name", change->address);
         change_refuse(arena, change,
                       (struct refusal){
                               .id = "not-owned",
-                              .message = arena_printf(arena, "%s exists and belongs to %s",
-                                                      observed->id ? observed->id : change->name, owner),
-                              .remedy = arena_printf(
-                                      arena, "give %s another name, or take it over: --allow not-owned:%s",
-                                      change->address, change->address),
+                              .message = message,
+                              .remedy = arena_printf(arena, "%s, or take it over: --allow not-owned:%s",
+                                                     remedy, change->address),
                       });
 }
 

@@ -75,6 +75,8 @@ struct observation {
                 fingerprint; /* changes whenever the resource does, cheap to list: RevisionId, ETag; may be NULL */
         enum ownership ownership;
         const char *owner; /* for people: "stack research", or NULL */
+        /* Where that is not ours: who owns what of it, and what else to do than to take it over. NULL: `id`, another name. Not kept. */
+        const char *claim, *claim_remedy;
         enum health health;
         const char *health_reason;
         const struct value *spec;  /* in the shape that desire() gives; NULL where nothing exists */

@@ -18,6 +18,7 @@ static int open_provider(const struct provider_config *config, struct provider *
                 .stack = config->stack,
                 .stack_name = config->stack_name,
                 .prefix = prefix ? prefix : "alphaagent",
+                .execution_role = value_get_text(aws, "executionRole"),
                 .manages_role = !value_get_text(aws, "executionRole"),
                 .manages_bucket = value_get_boolean(aws, "createBucket", true),
         };

@@ -23,7 +23,7 @@ struct provider {
         const char *account; /* from identify; NULL before (desire and cost then leave names out) */
         const char *bucket;  /* "{prefix}-workspaces-{account}-{region}"; NULL before identify */
         const char *
-                execution_role; /* ARN: the Stack's executionRole, or the managed role's; NULL before identify */
+                execution_role; /* ARN: the Stack's executionRole, or the managed role's, which is NULL before identify */
         bool manages_role;
         bool manages_bucket;            /* createBucket */
         pthread_mutex_t lifecycle_lock; /* guards the next one; held for moments only */

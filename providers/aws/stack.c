@@ -5,9 +5,14 @@
 #include "base/json.h"
 #include "providers/aws/expect.h"
 #include "providers/aws/iam.h"
+#include "providers/aws/lambda.h"
 #include "providers/aws/policy_document.h"
 
 #include <string.h>
+
+#define FORMER_BUCKET "formerBucket"
+#define FORMER_ROLE "formerRole"
+#define ROLE_UNUSED "formerRoleUnused" /* in an observation's `extra` */
 
 struct s3_bucket stack_bucket(const struct provider *provider) {
         return (struct s3_bucket){ .name = provider->bucket, .account = provider->account };
@@ -19,6 +24,16 @@ bool stack_has_bucket(const struct value *spec) {
 
 bool stack_has_role(const struct value *spec) {
         return value_path(spec, "role.tags") != NULL;
+}
+
+const char *stack_own_bucket(const struct value *spec) {
+        return stack_has_bucket(spec) ? value_text_of(value_path(spec, "bucket.name"))
+                                      : value_get_text(spec, FORMER_BUCKET);
+}
+
+const char *stack_own_role(const struct value *spec) {
+        return stack_has_role(spec) ? value_text_of(value_path(spec, "role.name"))
+                                    : value_get_text(spec, FORMER_ROLE);
 }
 
 static const char *role_name(const struct provider *provider, struct arena *arena) {
@@ -85,16 +100,31 @@ static struct value *desire_role(const struct provider *provider, const struct v
         return role;
 }
 
+/*
+ * What the stack made and manages no longer is kept in mind as long as it is there. Without a refresh nobody has
+ * looked, and it is there as far as we know.
+ */
+static void desire_former(const struct provider *provider, const struct observation *observed,
+                          const struct value *recorded, struct arena *arena, struct value *spec) {
+        const struct value *seen = observed->spec;
+        bool bucket = !provider->manages_bucket && (!seen || stack_own_bucket(seen));
+        bool role = !provider->manages_role && (!seen || stack_own_role(seen)) &&
+                    !value_get_boolean(observed->extra, ROLE_UNUSED, false);
+
+        value_set_text(arena, spec, FORMER_BUCKET, bucket ? stack_own_bucket(recorded) : NULL);
+        value_set_text(arena, spec, FORMER_ROLE, role ? stack_own_role(recorded) : NULL);
+}
+
 static int stack_desire(const struct provider *provider, const struct resource *resource,
                         const struct observation *observed, const struct value *recorded, struct arena *arena,
                         struct value **ret, struct error *err) {
         struct value *spec = value_new_map(arena);
 
         (void)resource;
-        (void)observed;
         (void)err;
         set_map(spec, "bucket", desire_bucket(provider, value_get(recorded, "bucket"), arena), arena);
         set_map(spec, "role", desire_role(provider, value_get(recorded, "role"), arena), arena);
+        desire_former(provider, observed, recorded, arena, spec);
         *ret = spec;
         return 0;
 }
@@ -122,6 +152,7 @@ struct sight {
         struct arena *arena;
         struct error *err;
         struct part bucket, role;
+        bool role_unused; /* our former role, with which no function runs any more */
 };
 
 /*
@@ -184,7 +215,7 @@ static int see_bucket_policy(struct sight *sight, const struct s3_bucket *bucket
         return 0;
 }
 
-static int see_managed_bucket(struct sight *sight, const struct value *recorded) {
+static int see_own_bucket(struct sight *sight, const struct value *recorded) {
         static const char *const absent[] = { "NoSuchBucket", "NoSuchTagSet", NULL };
         const struct s3_bucket bucket = stack_bucket(sight->provider);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -200,10 +231,22 @@ static int see_managed_bucket(struct sight *sight, const struct value *recorded)
         sight->bucket.spec = value_new_map(sight->arena);
         value_set_text(sight->arena, sight->bucket.spec, "name", bucket.name);
         set_owner(sight, &sight->bucket, tags, recorded);
+        return 0;
+}
+
+static int see_bucket_settings(struct sight *sight) {
+        const struct s3_bucket bucket = stack_bucket(sight->provider);
+
+        if (!sight->bucket.exists)
+                return 0;
         if (see_encryption(sight, &bucket) < 0 || see_access_block(sight, &bucket) < 0 ||
             see_bucket_policy(sight, &bucket) < 0)
                 return error_context(sight->err, "bucket %s", bucket.name);
         return 0;
+}
+
+static int see_managed_bucket(struct sight *sight, const struct value *recorded) {
+        return see_own_bucket(sight, recorded) < 0 ? -1 : see_bucket_settings(sight);
 }
 
 /* Somebody else's bucket, used by us: it only has to be there. */
@@ -242,9 +285,8 @@ static int see_role_policy(struct sight *sight, const char *role) {
         return 0;
 }
 
-static int see_managed_role(struct sight *sight, const struct value *recorded) {
+static int see_role(struct sight *sight, const char *name, const struct value *recorded) {
         static const char *const absent[] = { "NoSuchEntity", NULL };
-        const char *name = role_name(sight->provider, sight->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request = iam_get_role(name, sight->arena);
         struct iam_role role;
@@ -264,6 +306,61 @@ static int see_managed_role(struct sight *sight, const struct value *recorded) {
         return 0;
 }
 
+/* Any function of the account counts: stacks that share a bucket may share its owner's role as well. */
+static int see_use(struct sight *sight, const char *name) {
+        const struct provider *provider = sight->provider;
+        const char *marker = NULL, *arn = arena_printf(sight->arena, "arn:%s:iam::%s:role/%s",
+                                                       provider->partition, provider->account, name);
+        bool used = strcmp(arn, provider->execution_role) == 0;
+
+        do {
+                struct aws_request request = lambda_list_functions(marker);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                const json_t *function;
+                size_t i;
+
+                if (used)
+                        break;
+                if (aws_call(provider->client, &request, &response, sight->err) < 0)
+                        return error_context(sight->err, "who uses the role %s", name);
+                json_array_foreach (json_object_get(response.json, "Functions"), i, function) {
+                        const char *role = json_text(function, "Role");
+
+                        used |= role && strcmp(role, arn) == 0;
+                }
+                marker = arena_strdup(sight->arena, json_text(response.json, "NextMarker"));
+        } while (marker && *marker);
+        sight->role_unused = !used;
+        return 0;
+}
+
+/* The role that we made before an executionRole was given: of no matter once it is gone, or is not ours any more. */
+static int see_former_role(struct sight *sight, const struct value *recorded) {
+        const char *name = stack_own_role(recorded);
+
+        if (!name)
+                return 0;
+        if (see_role(sight, name, value_get(recorded, "role")) < 0)
+                return -1;
+        if (!sight->role.exists || sight->role.ownership != OWNER_SELF) {
+                sight->role = (struct part){ 0 };
+                return 0;
+        }
+        return sight->wanted->desired ? see_use(sight, name) : 0;
+}
+
+/* The bucket that we made before createBucket became false is still used, and goes with the stack. */
+static int see_former_bucket(struct sight *sight, const struct value *recorded) {
+        if (stack_own_bucket(recorded)) {
+                if (see_own_bucket(sight, value_get(recorded, "bucket")) < 0)
+                        return -1;
+                if (sight->bucket.exists && sight->bucket.ownership == OWNER_SELF)
+                        return stack_has_bucket(recorded) ? see_bucket_settings(sight) : 0;
+                sight->bucket = (struct part){ 0 };
+        }
+        return see_shared_bucket(sight);
+}
+
 /* Names follow from namePrefix: under another one everything would be made anew and the old left to nobody. */
 static int check_name(const struct sight *sight, const char *path, const char *name) {
         const char *recorded = value_text_of(value_path(sight->wanted->recorded, path));
@@ -277,11 +374,87 @@ static int check_name(const struct sight *sight, const char *path, const char *n
                 strncmp(path, "bucket", 6) == 0 ? "the bucket" : "the role", recorded, name);
 }
 
+/* What the spec says of the bucket: all of it where it is managed, or was when last applied. */
+static void set_bucket(const struct sight *sight, struct value *spec) {
+        const struct value *recorded = sight->wanted->recorded;
+        struct value *bucket = sight->bucket.spec;
+
+        if (!bucket)
+                return;
+        if (!sight->provider->manages_bucket && !stack_has_bucket(recorded)) {
+                bucket = value_new_map(sight->arena);
+                value_set_text(sight->arena, bucket, "name", sight->provider->bucket);
+        }
+        set_map(spec, "bucket", bucket, sight->arena);
+        if (sight->bucket.exists && sight->bucket.ownership == OWNER_SELF)
+                value_set_text(sight->arena, spec, FORMER_BUCKET, value_get_text(recorded, FORMER_BUCKET));
+}
+
+/* An executionRole is not to be seen anywhere: it is as it was recorded, until this stack says otherwise. */
+static void set_role(const struct sight *sight, struct value *spec) {
+        const struct value *recorded = sight->wanted->recorded;
+        const char *arn = value_text_of(value_path(recorded, "role.arn"));
+        bool shown = sight->provider->manages_role || stack_has_role(recorded);
+        struct value *role = shown && sight->role.spec ? sight->role.spec : value_new_map(sight->arena);
+
+        if (!arn && !sight->provider->manages_role && !(shown && sight->role.spec))
+                arn = sight->provider->execution_role;
+        value_set_text(sight->arena, role, "arn", arn);
+        if (role->count > 0)
+                set_map(spec, "role", role, sight->arena);
+        if (sight->role.exists && sight->role.ownership == OWNER_SELF)
+                value_set_text(sight->arena, spec, FORMER_ROLE, value_get_text(recorded, FORMER_ROLE));
+}
+
+static const char *claim(const struct sight *sight, const char *before, const struct part *part,
+                         const char *what, const char *name) {
+        return arena_printf(sight->arena, "%s%sthe %s %s exists and belongs to %s", before ? before : "",
+                            before ? "; " : "", what, name,
+                            part->owner ? part->owner : "nobody that Berth knows");
+}
+
+static bool is_foreign(const struct part *part) {
+        return part->exists && part->ownership != OWNER_SELF;
+}
+
+/* Whose it is, and what to do where it is not ours: it is never the Stack's own name that is taken. */
+static void set_ownership(const struct sight *sight, struct observation *ret) {
+        const struct part *const parts[] = { &sight->bucket, &sight->role };
+
+        ret->ownership = OWNER_SELF;
+        for (size_t i = 0; i < 2; i++) {
+                if (!is_foreign(parts[i]) || ret->ownership == OWNER_OTHER)
+                        continue;
+                ret->ownership = parts[i]->ownership;
+                ret->owner = parts[i]->owner;
+        }
+        if (is_foreign(&sight->bucket)) {
+                ret->claim = claim(sight, NULL, &sight->bucket, "bucket", sight->provider->bucket);
+                ret->claim_remedy = "give this stack another aws.namePrefix, or let it share the bucket "
+                                    "(aws.createBucket: false, with an aws.executionRole)";
+        }
+        if (is_foreign(&sight->role)) {
+                ret->claim = claim(sight, ret->claim, &sight->role, "role",
+                                   value_get_text(sight->role.spec, "name"));
+                if (!ret->claim_remedy)
+                        ret->claim_remedy = "give this stack another aws.namePrefix, or name the role that "
+                                            "its functions shall run with in aws.executionRole";
+        }
+}
+
+static bool same_tags(const struct value *a, const struct value *b) {
+        return !aws_any_tag_beyond(a, b, false) && !aws_any_tag_beyond(b, a, true);
+}
+
+static bool is_as_last(const struct value *last, const struct value *spec) {
+        return value_equal(last, spec, NULL) &&
+               same_tags(value_path(last, "bucket.tags"), value_path(spec, "bucket.tags")) &&
+               same_tags(value_path(last, "role.tags"), value_path(spec, "role.tags"));
+}
+
 static void combine(const struct sight *sight, struct observation *ret) {
         const struct provider *provider = sight->provider;
-        const struct part *const parts[] = { &sight->bucket, &sight->role };
         struct value *spec = value_new_map(sight->arena);
-        struct value *role = sight->role.spec;
 
         /* Of a stack that only uses what others own, the record is all there is. */
         ret->exists = provider->manages_bucket || provider->manages_role
@@ -290,24 +463,18 @@ static void combine(const struct sight *sight, struct observation *ret) {
         if (!ret->exists)
                 return;
         ret->id = provider->bucket;
-        ret->ownership = OWNER_SELF;
-        for (size_t i = 0; i < 2; i++) {
-                if (!parts[i]->exists || parts[i]->ownership == OWNER_SELF || ret->ownership == OWNER_OTHER)
-                        continue;
-                ret->ownership = parts[i]->ownership;
-                ret->owner = parts[i]->owner;
-        }
-        if (!provider->manages_role) {
-                role = value_new_map(sight->arena);
-                value_set_text(sight->arena, role, "arn", provider->execution_role);
-        }
-        if (sight->bucket.spec)
-                set_map(spec, "bucket", sight->bucket.spec, sight->arena);
-        if (role)
-                set_map(spec, "role", role, sight->arena);
+        set_ownership(sight, ret);
+        set_bucket(sight, spec);
+        set_role(sight, spec);
         ret->spec = spec;
+        if (sight->role_unused) {
+                struct value *extra = value_new_map(sight->arena);
+
+                value_set_boolean(sight->arena, extra, ROLE_UNUSED, true);
+                ret->extra = extra;
+        }
         /* The same spec as last time is handed back as it was: nothing new to be stored. */
-        if (sight->wanted->last && value_equal(sight->wanted->last->spec, spec, NULL))
+        if (sight->wanted->last && is_as_last(sight->wanted->last->spec, spec))
                 ret->spec = sight->wanted->last->spec;
 }
 
@@ -324,11 +491,15 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         if (provider->manages_bucket) {
                 if (see_managed_bucket(sight, value_get(recorded, "bucket")) < 0)
                         return -1;
-        } else if (see_shared_bucket(sight) < 0) {
+        } else if (see_former_bucket(sight, recorded) < 0) {
                 return -1;
         }
-        if (provider->manages_role && see_managed_role(sight, value_get(recorded, "role")) < 0)
+        if (provider->manages_role) {
+                if (see_role(sight, role_name(provider, sight->arena), value_get(recorded, "role")) < 0)
+                        return -1;
+        } else if (see_former_role(sight, recorded) < 0) {
                 return -1;
+        }
         combine(sight, ret);
         return 0;
 }
@@ -355,8 +526,11 @@ static int stack_step(struct provider *provider, const struct change *change, st
                        : stack_make_step(provider, change, progress, ret_observed, err);
 }
 
+static const char *const free_maps[] = { "bucket.tags", "role.tags", NULL };
+
 const struct kind_ops aws_stack_ops = {
         .kind = KIND_STACK,
+        .free_maps = free_maps,
         .desire = stack_desire,
         .cost = stack_cost,
         .observe = stack_observe,

@@ -7,13 +7,16 @@
  *   bucket {name, encryption "AES256", publicAccessBlock true (all four), tlsOnly true, tags}
  *   role   {name, trust, policy, tags}      documents in the normal form of policy_document.h
  * With createBucket: false the bucket is {name} and must exist; with an executionRole the role is {arn}. Neither is
- * touched then.
+ * touched then. What the stack had made before it was told so stands beside them:
+ *   formerBucket NAME    goes with the stack
+ *   formerRole NAME      goes once no function runs with it, and with the stack at the latest
  */
 #ifndef BERTH_PROVIDERS_AWS_STACK_H
 #define BERTH_PROVIDERS_AWS_STACK_H
 
 #include "providers/aws/provider_aws.h"
 #include "providers/aws/s3.h"
+#include "providers/aws/stages.h"
 
 /* The name of the role's inline policy. */
 #define STACK_ROLE_POLICY "berth-execution"
@@ -24,6 +27,9 @@ struct s3_bucket stack_bucket(const struct provider *provider);
 /* The parts that Berth manages, told by what only those have. */
 bool stack_has_bucket(const struct value *spec);
 bool stack_has_role(const struct value *spec);
+/* The names of what this stack made, managed or former; NULL where it made none. */
+const char *stack_own_bucket(const struct value *spec);
+const char *stack_own_role(const struct value *spec);
 
 /* stack_step.c */
 void stack_make_cost(const struct change *change, struct cost *ret);
@@ -34,6 +40,9 @@ int stack_make_step(struct provider *provider, const struct change *change, stru
 void stack_delete_cost(const struct change *change, struct cost *ret);
 int stack_delete_step(struct provider *provider, const struct change *change, struct progress *progress,
                       struct observation *ret_observed, struct error *err);
+/* Stages, of an update as well: the stack's own role, as observed, loses its policy and goes. */
+int stack_delete_role_policy(struct stage_turn *turn);
+int stack_delete_role(struct stage_turn *turn);
 /* The refusal bucket-not-empty, where the bucket holds more than this stack's records and Berth's locks. */
 int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
 

@@ -29,11 +29,11 @@ enum delete_stage {
 #define REGISTRY "registry/"
 
 static bool has_bucket(const struct change *change) {
-        return stack_has_bucket(change->observed->spec);
+        return stack_own_bucket(change->observed->spec) != NULL;
 }
 
 static bool has_role(const struct change *change) {
-        return stack_has_role(change->observed->spec);
+        return stack_own_role(change->observed->spec) != NULL;
 }
 
 /* The prefixes whose objects are removed, one after the other; NULL at the end. */
@@ -136,10 +136,10 @@ static int delete_bucket(struct stage_turn *turn) {
 static const char *const no_entity[] = { "NoSuchEntity", NULL };
 
 static const char *role_of(const struct stage_turn *turn) {
-        return value_text_of(value_path(turn->change->observed->spec, "role.name"));
+        return stack_own_role(turn->change->observed->spec);
 }
 
-static int delete_role_policy(struct stage_turn *turn) {
+int stack_delete_role_policy(struct stage_turn *turn) {
         struct aws_request request =
                 iam_delete_role_policy(role_of(turn), STACK_ROLE_POLICY, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -148,7 +148,7 @@ static int delete_role_policy(struct stage_turn *turn) {
         return result == 0 ? STAGE_OVER : result;
 }
 
-static int delete_role(struct stage_turn *turn) {
+int stack_delete_role(struct stage_turn *turn) {
         struct aws_request request = iam_delete_role(role_of(turn), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = expect_step(turn, &request, no_entity, NULL, &response);
@@ -164,8 +164,8 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_LIST] = { "s3", NULL, has_bucket, list_leftovers },
         [STAGE_EMPTY] = { NULL, NULL, NULL, remove_leftovers },
         [STAGE_BUCKET] = { "s3", "for the bucket to go", has_bucket, delete_bucket },
-        [STAGE_ROLE_POLICY] = { "iam", NULL, has_role, delete_role_policy },
-        [STAGE_ROLE] = { "iam", NULL, has_role, delete_role },
+        [STAGE_ROLE_POLICY] = { "iam", NULL, has_role, stack_delete_role_policy },
+        [STAGE_ROLE] = { "iam", NULL, has_role, stack_delete_role },
 };
 
 void stack_delete_cost(const struct change *change, struct cost *ret) {

@@ -26,6 +26,8 @@ enum stack_stage {
         STAGE_TAG_ROLE,
         STAGE_UNTAG_ROLE,
         STAGE_ROLE_POLICY,
+        STAGE_DROP_ROLE_POLICY,
+        STAGE_DROP_ROLE,
         STAGE_COUNT
 };
 
@@ -50,10 +52,6 @@ static bool needs_bucket(const struct change *change) {
 static bool setting_differs(const struct change *change, const char *path) {
         return stack_has_bucket(change->desired) &&
                (needs_bucket(change) || !value_equal(desired(change, path), seen(change, path), NULL));
-}
-
-static bool needs_bucket_tags(const struct change *change) {
-        return setting_differs(change, "bucket.tags");
 }
 
 static bool needs_access_block(const struct change *change) {
@@ -81,34 +79,34 @@ static bool needs_trust(const struct change *change) {
         return role_differs(change, "role.trust");
 }
 
-/* Of `from`, the members that `in` lacks or has otherwise; with `absent_only` just those it lacks. */
-static struct value *tags_beyond(const struct value *from, const struct value *in, bool absent_only,
-                                 struct arena *arena) {
-        struct value *tags = value_new_map(arena);
-
-        for (uint32_t i = 0; from && i < from->count; i++) {
-                const struct value *other = value_get(in, from->members[i].name);
-
-                if (!other || (!absent_only && !value_equal(&from->members[i].value, other, NULL)))
-                        value_set(arena, tags, from->members[i].name, from->members[i].value);
-        }
-        return tags;
+/* An empty tag is a tag: maps of tags are never compared as values, for which it would be as good as none. */
+static bool tags_differ(const struct change *change, const char *path) {
+        return aws_any_tag_beyond(desired(change, path), seen(change, path), false) ||
+               aws_any_tag_beyond(seen(change, path), desired(change, path), true);
 }
 
-static bool has_tags_beyond(const struct value *from, const struct value *in, bool absent_only) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
+static bool needs_bucket_tags(const struct change *change) {
+        return stack_has_bucket(change->desired) &&
+               (needs_bucket(change) || tags_differ(change, "bucket.tags"));
+}
 
-        return tags_beyond(from, in, absent_only, arena)->count > 0;
+static bool keeps_role(const struct change *change) {
+        return stack_has_role(change->desired) && stack_has_role(change->observed->spec);
 }
 
 static bool needs_role_tags(const struct change *change) {
-        return role_differs(change, "role.tags") &&
-               has_tags_beyond(desired(change, "role.tags"), seen(change, "role.tags"), false);
+        return keeps_role(change) &&
+               aws_any_tag_beyond(desired(change, "role.tags"), seen(change, "role.tags"), false);
 }
 
 static bool needs_role_untag(const struct change *change) {
-        return role_differs(change, "role.tags") &&
-               has_tags_beyond(seen(change, "role.tags"), desired(change, "role.tags"), true);
+        return keeps_role(change) &&
+               aws_any_tag_beyond(seen(change, "role.tags"), desired(change, "role.tags"), true);
+}
+
+/* The role that we made is wanted neither as ours nor as one that is still in use. */
+static bool drops_role(const struct change *change) {
+        return stack_own_role(change->observed->spec) && !stack_own_role(change->desired);
 }
 
 static bool needs_role_policy(const struct change *change) {
@@ -295,16 +293,17 @@ static int write_trust(struct stage_turn *turn) {
 }
 
 static int tag_role(struct stage_turn *turn) {
-        const struct value *tags = tags_beyond(desired(turn->change, "role.tags"),
-                                               seen(turn->change, "role.tags"), false, turn->progress->arena);
+        const struct value *tags =
+                aws_tags_beyond(desired(turn->change, "role.tags"), seen(turn->change, "role.tags"), false,
+                                turn->progress->arena);
 
         return simply(turn, iam_tag_role(role_of(turn), tags, turn->progress->arena), role_passing);
 }
 
 static int untag_role(struct stage_turn *turn) {
         const struct value *tags =
-                tags_beyond(seen(turn->change, "role.tags"), desired(turn->change, "role.tags"), true,
-                            turn->progress->arena);
+                aws_tags_beyond(seen(turn->change, "role.tags"), desired(turn->change, "role.tags"), true,
+                                turn->progress->arena);
 
         return simply(turn, iam_untag_role(role_of(turn), tags, turn->progress->arena), role_passing);
 }
@@ -334,6 +333,8 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_TAG_ROLE] = { "iam", NULL, needs_role_tags, tag_role },
         [STAGE_UNTAG_ROLE] = { "iam", NULL, needs_role_untag, untag_role },
         [STAGE_ROLE_POLICY] = { "iam", NULL, needs_role_policy, write_role_policy },
+        [STAGE_DROP_ROLE_POLICY] = { "iam", NULL, drops_role, stack_delete_role_policy },
+        [STAGE_DROP_ROLE] = { "iam", NULL, drops_role, stack_delete_role },
 };
 
 void stack_make_cost(const struct change *change, struct cost *ret) {

@@ -48,7 +48,8 @@ def rules_of(s3, bucket):
 
 
 def tags_of(s3, bucket):
-    return {tag["Key"]: tag["Value"] for tag in s3.get_bucket_tagging(Bucket=bucket)["TagSet"]}
+    # moto answers an empty value by none.
+    return {tag["Key"]: tag.get("Value", "") for tag in s3.get_bucket_tagging(Bucket=bucket)["TagSet"]}
 
 
 def exists(s3, bucket, key):
@@ -69,8 +70,10 @@ def refusals(plan, address="Stack/team"):
 def test_another_stack_of_the_same_prefix_is_refused(cloud, stack, berth):
     write(berth, name="second")
     mark = cloud.mark()
-    plan = berth.plan("--state", "second", code=3)
-    assert "team" in refusals(plan, "Stack/second")["not-owned"]["message"]
+    refusal = refusals(berth.plan("--state", "second", code=3), "Stack/second")["not-owned"]
+    assert "bucket alphaagent-workspaces" in refusal["message"] and ROLE in refusal["message"] and "stack team" in refusal["message"]
+    assert "aws.namePrefix" in refusal["remedy"] and "aws.createBucket: false" in refusal["remedy"] and "aws.executionRole" in refusal["remedy"]
+    assert "another name," not in refusal["remedy"] and "--allow not-owned:Stack/second" in refusal["remedy"]
     berth("apply", "--yes", "--state", "second").expect(3)
     assert cloud.changing_calls(mark) == []
 
@@ -90,7 +93,119 @@ def test_a_role_of_another_stack_is_refused(cloud, berth):
     trust = {"Version": "2012-10-17", "Statement": []}
     cloud.aws("iam").create_role(RoleName=ROLE, AssumeRolePolicyDocument=json.dumps(trust), Tags=[{"Key": "berth:stack", "Value": "other"}])
     write(berth)
-    assert "stack other" in refusals(berth.plan(code=3))["not-owned"]["message"]
+    refusal = refusals(berth.plan(code=3))["not-owned"]
+    assert refusal["message"] == f"the role {ROLE} exists and belongs to stack other"
+    assert "aws.namePrefix" in refusal["remedy"] and "aws.executionRole" in refusal["remedy"]
+
+
+# --- given up -----------------------------------------------------------------------------------------
+
+
+def roles(cloud):
+    return {role["RoleName"] for role in cloud.aws("iam").list_roles()["Roles"]}
+
+
+def fields(plan, address="Stack/team"):
+    return {f["path"] for c in plan["changes"] if c["address"] == address for f in c["fields"]}
+
+
+def test_a_role_given_up_goes_when_no_function_uses_it(cloud, berth, prebuilt):
+    write(berth, stacks.environment("x"))
+    berth.apply()
+    mine = cloud.lambda_role("mine")
+    write(berth, stacks.environment("x"), aws={"executionRole": mine})
+    plan = berth.plan()
+    assert {"role.arn", "role.name", "formerRole"} <= fields(plan) and fields(plan, "Environment/x") == {"role"}
+    assert plan["drift"] == []
+    mark = cloud.mark()
+    berth.apply()
+    assert not {"DeleteRole", "DeleteRolePolicy"} & {c["operation"] for c in cloud.changing_calls(mark)}, "the function still ran with it"
+    assert cloud.functions()["alphaagent-env-x"]["Role"] == mine
+    plan = berth.plan()
+    assert fields(plan) == {"formerRole"} and [c["address"] for c in plan["changes"]] == ["Stack/team"] and plan["drift"] == []
+    mark = cloud.mark()
+    berth.apply()
+    assert [c["operation"] for c in cloud.changing_calls(mark)] == ["DeleteRolePolicy", "DeleteRole"]
+    assert ROLE not in roles(cloud) and "mine" in roles(cloud)
+    berth.assert_settled()
+    mark = cloud.mark()
+    berth.assert_settled()
+    assert [c for c in cloud.calls(mark) if c["service"] == "iam"] == []
+
+
+def test_a_role_given_up_stays_for_whoever_else_runs_with_it(cloud, berth, prebuilt):
+    write(berth, stacks.environment("x"))
+    berth.apply()
+    ours = cloud.aws("iam").get_role(RoleName=ROLE)["Role"]["Arn"]
+    write(berth, stacks.environment("x"), aws={"executionRole": ours})
+    berth.apply()
+    berth.assert_settled()
+    write(berth, stacks.environment("x"), aws={"executionRole": cloud.lambda_role("mine")})
+    plan = berth.plan()
+    assert "role.arn" in fields(plan) and plan["drift"] == []
+    berth.apply()
+    assert ROLE in roles(cloud)
+    write(berth, stacks.environment("x"))
+    plan = berth.plan()
+    assert "role.arn" in fields(plan) and plan["drift"] == []
+    berth.apply()
+    assert ROLE in roles(cloud)
+    berth.assert_settled()
+
+
+def test_without_functions_a_role_given_up_goes_at_once(cloud, berth):
+    write(berth)
+    berth.apply()
+    write(berth, aws={"executionRole": cloud.lambda_role("mine")})
+    assert berth.plan()["drift"] == []
+    berth.apply()
+    assert roles(cloud) & {ROLE, "mine"} == {"mine"}
+    berth.assert_settled()
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_what_was_given_up_goes_with_the_stack(cloud, berth, s3, prebuilt, applied):
+    write(berth, stacks.environment("x"))
+    berth.apply()
+    write(berth, stacks.environment("x"), aws={"executionRole": cloud.lambda_role("mine"), "createBucket": False})
+    if applied:
+        berth.apply()
+    berth.destroy()
+    assert roles(cloud) & {ROLE, "mine"} == {"mine"}
+    assert [b["Name"] for b in s3.list_buckets()["Buckets"]] == []
+
+
+def test_a_bucket_given_up_is_only_let_go(cloud, berth, s3, bucket):
+    write(berth, tags={"t": "1"})
+    berth.apply()
+    write(berth, tags={"t": "1"}, aws={"createBucket": False})
+    plan = berth.plan()
+    assert {"bucket.encryption", "bucket.tlsOnly", "formerBucket"} <= fields(plan) and plan["drift"] == []
+    mark = cloud.mark()
+    berth.apply()
+    assert cloud.changing_calls(mark) == []
+    berth.assert_settled()
+    s3.delete_bucket_policy(Bucket=bucket)
+    berth.assert_settled()
+    write(berth, tags={"t": "1"})
+    plan = berth.plan()
+    assert {"bucket.tlsOnly", "formerBucket"} <= fields(plan) and plan["drift"] == []
+    berth.apply()
+    assert s3.get_bucket_policy(Bucket=bucket)["Policy"]
+    berth.assert_settled()
+    berth.destroy()
+    assert [b["Name"] for b in s3.list_buckets()["Buckets"]] == []
+
+
+def test_a_bucket_given_up_and_disowned_is_kept(cloud, berth, s3, bucket):
+    write(berth)
+    berth.apply()
+    write(berth, aws={"createBucket": False})
+    berth.apply()
+    s3.delete_bucket_tagging(Bucket=bucket)
+    berth.destroy()
+    assert [b["Name"] for b in s3.list_buckets()["Buckets"]] == [bucket]
+    assert ROLE not in roles(cloud)
 
 
 def test_a_shared_bucket_must_exist(cloud, berth, bucket):
@@ -184,6 +299,32 @@ def test_a_setting_is_mended_by_one_call(cloud, stack, bucket, path, harm, mende
     stack.apply()
     assert [c["operation"] for c in cloud.changing_calls(mark)] == mended
     stack.assert_settled()
+
+
+def test_an_empty_tag_is_a_tag(cloud, berth, s3, bucket, prebuilt):
+    iam = cloud.aws("iam")
+    write(berth, stacks.environment("x"))
+    berth.apply()
+
+    def seen():
+        role = {tag["Key"]: tag["Value"] for tag in iam.list_role_tags(RoleName=ROLE)["Tags"]}
+        arn = cloud.functions()["alphaagent-env-x"]["FunctionArn"]
+        return [tags.get("empty") for tags in (tags_of(s3, bucket), role, cloud.aws("lambda").list_tags(Resource=arn)["Tags"])]
+
+    write(berth, stacks.environment("x"), tags={"empty": ""})
+    plan = berth.plan()
+    assert fields(plan) == {"bucket.tags.empty", "role.tags.empty"} and fields(plan, "Environment/x") == {"tags.empty"}
+    mark = cloud.mark()
+    berth.apply()
+    assert sorted(c["operation"] for c in cloud.changing_calls(mark)) == ["PutBucketTagging", "TagResource", "TagRole"]
+    assert seen() == ["", "", ""]
+    berth.assert_settled()
+    iam.untag_role(RoleName=ROLE, TagKeys=["empty"])
+    assert fields(berth.plan()) == {"role.tags.empty"}
+    write(berth, stacks.environment("x"))
+    berth.apply()
+    assert seen() == [None, None, None]
+    berth.assert_settled()
 
 
 def test_a_role_that_went_comes_back_whole(cloud, stack):
