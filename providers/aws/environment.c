@@ -48,11 +48,13 @@ static int desire(const struct provider *provider, const struct resource *resour
 static const char *const recorded_only[] = { "protect",        "image.tag",   "image.follow",
                                              "image.prebuilt", "image.image", NULL };
 static const char *const immutable[] = { "tenantIsolation", NULL };
+static const char *const free_maps[] = { "variables", "tags", NULL };
 
 const struct kind_ops aws_environment_ops = {
         .kind = KIND_ENVIRONMENT,
         .recorded_only = recorded_only,
         .immutable = immutable,
+        .free_maps = free_maps,
         .desire = desire,
         .cost = environment_cost,
         .observe = environment_observe,

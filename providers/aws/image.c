@@ -127,10 +127,12 @@ static int ask(struct provider *provider, struct change *change, struct arena *a
 }
 
 static const char *const recorded_only[] = { "repository", "tag", "digest", "createRepository", NULL };
+static const char *const free_maps[] = { "tags", NULL };
 
 const struct kind_ops aws_image_ops = {
         .kind = KIND_IMAGE,
         .recorded_only = recorded_only,
+        .free_maps = free_maps,
         .desire = desire,
         .cost = image_cost,
         .observe = image_observe,
