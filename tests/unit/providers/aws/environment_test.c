@@ -217,33 +217,33 @@ static const struct {
         const char *name;
         enum action action;
         const char *path, *image, *resolved;
-        bool refused;
-        const char *says; /* part of message or remedy */
-        bool recorded;    /* that very image was applied before */
+        bool refused, recorded; /* recorded: that very image was applied before */
+        const char *says;       /* part of message or remedy */
 } asked[] = {
         { "usable", ACTION_CREATE, "image.digest", "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{" DIGEST(A) "}", false, NULL },
+          "{" DIGEST(A) "}", false, false, NULL },
         { "index", ACTION_CREATE, "image.repository", "{\"repository\": \"a\", \"tag\": \"t\"}",
-          "{\"problem\": \"index\", \"message\": \"seen\"}", true,
+          "{\"problem\": \"index\", \"message\": \"seen\"}", true, false,
           "--platform linux/amd64 --provenance=false --sbom=false --push -t " REGISTRY "/a:t ." },
         { "no repository", ACTION_CREATE, "image.repository", "{\"repository\": \"a\", \"tag\": \"t\"}",
-          "{\"problem\": \"repository\", \"message\": \"seen\"}", true,
+          "{\"problem\": \"repository\", \"message\": \"seen\"}", true, false,
           "aws ecr create-repository --region eu-west-1 --repository-name a" },
         { "a pinned digest that is gone", ACTION_CREATE, "image.digest",
           "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{\"problem\": \"missing\", \"message\": \"seen\"}", true, "set follow: tag", true },
+          "{\"problem\": \"missing\", \"message\": \"seen\"}", true, true, "set follow: tag" },
         { "built for another platform, never applied", ACTION_CREATE, "image.digest",
           "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{" DIGEST(A) ", \"problem\": \"platform\", \"message\": \"seen\"}", true, "build and push it:" },
+          "{" DIGEST(A) ", \"problem\": \"platform\", \"message\": \"seen\"}", true, false,
+          "build and push it:" },
         { "never asked", ACTION_CREATE, "image.tag", "{\"repository\": \"a\", \"tag\": \"t\"}", NULL, true,
-          "digest of a:t" },
+          false, "digest of a:t" },
         { "an update of something else", ACTION_UPDATE, "memoryMB", "{\"repository\": \"a\", \"tag\": \"t\"}",
-          "{\"problem\": \"missing\", \"message\": \"seen\"}", false, NULL },
+          "{\"problem\": \"missing\", \"message\": \"seen\"}", false, false, NULL },
         { "an update of the image", ACTION_UPDATE, "image.repository",
           "{\"repository\": \"a\", \"tag\": \"t\"}", "{\"problem\": \"missing\", \"message\": \"seen\"}",
-          true, "seen" },
+          true, false, "seen" },
         { "delete", ACTION_DELETE, "image.digest", NULL, "{\"problem\": \"missing\", \"message\": \"seen\"}",
-          false, NULL },
+          false, false, NULL },
 };
 
 static void unusable_images_are_refused(void **state) {
