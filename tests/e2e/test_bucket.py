@@ -302,28 +302,31 @@ def test_a_setting_is_mended_by_one_call(cloud, stack, bucket, path, harm, mende
 
 
 def test_an_empty_tag_is_a_tag(cloud, berth, s3, bucket, prebuilt):
-    iam = cloud.aws("iam")
-    write(berth, stacks.environment("x"))
+    iam, ecr = cloud.aws("iam"), cloud.aws("ecr")
+    documents = (stacks.environment("x"), stacks.image("i", repository="own/i", tag="v", createRepository=True))
+    write(berth, *documents)
     berth.apply()
 
     def seen():
         role = {tag["Key"]: tag["Value"] for tag in iam.list_role_tags(RoleName=ROLE)["Tags"]}
         arn = cloud.functions()["alphaagent-env-x"]["FunctionArn"]
-        return [tags.get("empty") for tags in (tags_of(s3, bucket), role, cloud.aws("lambda").list_tags(Resource=arn)["Tags"])]
+        repository = ecr.describe_repositories(repositoryNames=["own/i"])["repositories"][0]["repositoryArn"]
+        pushed = {tag["Key"]: tag["Value"] for tag in ecr.list_tags_for_resource(resourceArn=repository)["tags"]}
+        return [tags.get("empty") for tags in (tags_of(s3, bucket), role, pushed, cloud.aws("lambda").list_tags(Resource=arn)["Tags"])]
 
-    write(berth, stacks.environment("x"), tags={"empty": ""})
+    write(berth, *documents, tags={"empty": ""})
     plan = berth.plan()
-    assert fields(plan) == {"bucket.tags.empty", "role.tags.empty"} and fields(plan, "Environment/x") == {"tags.empty"}
+    assert fields(plan) == {"bucket.tags.empty", "role.tags.empty"} and fields(plan, "Environment/x") == fields(plan, "Image/i") == {"tags.empty"}
     mark = cloud.mark()
     berth.apply()
-    assert sorted(c["operation"] for c in cloud.changing_calls(mark)) == ["PutBucketTagging", "TagResource", "TagRole"]
-    assert seen() == ["", "", ""]
+    assert sorted(c["operation"] for c in cloud.changing_calls(mark)) == ["PutBucketTagging", "TagResource", "TagResource", "TagRole"]
+    assert seen() == [""] * 4
     berth.assert_settled()
     iam.untag_role(RoleName=ROLE, TagKeys=["empty"])
     assert fields(berth.plan()) == {"role.tags.empty"}
-    write(berth, stacks.environment("x"))
+    write(berth, *documents)
     berth.apply()
-    assert seen() == [None, None, None]
+    assert seen() == [None] * 4
     berth.assert_settled()
 
 

@@ -96,6 +96,32 @@ static void what_others_own_is_named_only(void **state) {
         assert_false(stack_has_role(spec));
 }
 
+/* What was made and given up is kept in mind while it is there, the role as long as functions run with it. */
+static void what_was_given_up_is_kept_in_mind(void **state) {
+        struct provider provider = provider_of("{}");
+        const struct value *applied = desire(&provider, NULL), *spec;
+        const struct resource resource = { .kind = &kinds[KIND_STACK],
+                                           .name = "team",
+                                           .spec = provider.stack };
+        struct observation observed = { .exists = true, .spec = applied };
+        struct value *wish, *extra = value_new_map(arena);
+        struct error err;
+
+        (void)state;
+        provider.manages_bucket = provider.manages_role = false;
+        provider.execution_role = "arn:aws:iam::123456789012:role/theirs";
+        spec = desire(&provider, applied);
+        assert_string_equal(stack_own_bucket(spec), provider.bucket);
+        assert_string_equal(stack_own_role(spec), "lab-execution-eu-west-1");
+        assert_true(value_equal(desire(&provider, spec), spec, NULL));
+        value_set_boolean(arena, extra, "formerRoleUnused", true);
+        observed.extra = extra;
+        assert_int_equal(aws_stack_ops.desire(&provider, &resource, &observed, applied, arena, &wish, &err),
+                         0);
+        assert_null(stack_own_role(wish));
+        assert_non_null(stack_own_bucket(wish));
+}
+
 /* A plan without refresh asks nobody who we are: what was applied must not look changed for that. */
 static void without_identity_nothing_differs(void **state) {
         struct provider provider = provider_of("{\"tags\":{\"a\":\"b\"}}");
@@ -197,6 +223,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(bucket_and_role_are_desired, setup, teardown),
                 cmocka_unit_test_setup_teardown(what_others_own_is_named_only, setup, teardown),
+                cmocka_unit_test_setup_teardown(what_was_given_up_is_kept_in_mind, setup, teardown),
                 cmocka_unit_test_setup_teardown(without_identity_nothing_differs, setup, teardown),
                 cmocka_unit_test_setup_teardown(changes_cost_what_differs, setup, teardown),
                 cmocka_unit_test_setup_teardown(all_of_it_costs_the_sum, setup, teardown),
