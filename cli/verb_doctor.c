@@ -42,8 +42,10 @@ static bool examine_manifests(struct examination *examination) {
                 return false;
         }
         find(examination, "manifests", true,
-             arena_printf(session->arena, "%zu resources in %zu files", session->manifests.count,
-                          session->manifests.file_count));
+             arena_printf(session->arena, "%zu %s in %zu %s", session->manifests.count,
+                          session->manifests.count == 1 ? "resource" : "resources",
+                          session->manifests.file_count,
+                          session->manifests.file_count == 1 ? "file" : "files"));
         return true;
 }
 

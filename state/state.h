@@ -118,8 +118,8 @@ int state_load_sightings(struct state *state, struct arena *arena, struct sighti
  * The same without specs, ids and texts: `address`, `exists`, `drifted`, `ownership` and `health` alone, for a pass over all
  * that needs no more of most; and one sighting whole, *ret NULL where there is none.
  */
-int state_load_sighting_heads(struct state *state, struct arena *arena, struct sighting **ret, size_t *ret_count,
-                              struct error *err) MUST_USE;
+int state_load_sighting_heads(struct state *state, struct arena *arena, struct sighting **ret,
+                              size_t *ret_count, struct error *err) MUST_USE;
 int state_load_sighting(struct state *state, const char *address, struct arena *arena, struct sighting **ret,
                         struct error *err) MUST_USE;
 int state_load_bindings(struct state *state, struct arena *arena, struct binding **ret, size_t *ret_count,

@@ -40,7 +40,7 @@ enum aws_service {
         AWS_STS,
         AWS_LOGS,
         AWS_TAGGING,
-        AWS_SSO,      /* this and the next for credentials only, unsigned: credentials_sso.c */
+        AWS_SSO, /* this and the next for credentials only, unsigned: credentials_sso.c */
         AWS_SSO_OIDC,
         AWS_SERVICE_COUNT
 };
@@ -70,7 +70,8 @@ const char *aws_service_name(enum aws_service service);
 
 struct aws_query {
         const char *name;
-        const char *value; /* raw (it is encoded for you); NULL for a key without value, as in S3's ?lifecycle */
+        const char
+                *value; /* raw (it is encoded for you); NULL for a key without value, as in S3's ?lifecycle */
 };
 
 #define AWS_QUERY_MAX 8
@@ -88,7 +89,8 @@ struct aws_request {
         const char *bucket;                    /* S3 only */
         struct aws_query query[AWS_QUERY_MAX]; /* ended by a NULL name where fewer */
         struct aws_query headers[AWS_HEADERS_MAX];
-        const char *body; /* JSON, XML or the form of the query protocol (without Action and Version); NULL for none */
+        const char *
+                body; /* JSON, XML or the form of the query protocol (without Action and Version); NULL for none */
         size_t body_length;
         const char *content_type; /* NULL: what the service's protocol asks */
         bool content_md5;         /* S3 configuration documents need it */
@@ -97,16 +99,18 @@ struct aws_request {
 };
 
 struct aws_response {
-        int status;          /* HTTP status, 0 where no answer came */
+        int status; /* HTTP status, 0 where no answer came */
         struct strbuf body;
-        json_t *json;        /* the body parsed, for Lambda, ECR, Logs, tagging; owned by the response; may be NULL */
-        char etag[128];      /* with its quotes, as S3 gives it; "" where absent */
-        char minimum_size[40]; /* S3's x-amz-transition-default-minimum-object-size: a lifecycle's; "" where absent */
+        json_t *json; /* the body parsed, for Lambda, ECR, Logs, tagging; owned by the response; may be NULL */
+        char etag[128]; /* with its quotes, as S3 gives it; "" where absent */
+        char minimum_size
+                [40]; /* S3's x-amz-transition-default-minimum-object-size: a lifecycle's; "" where absent */
         char error_code[96]; /* "ResourceNotFoundException", without namespace or suffix; "" on success */
         char error_message[1024];
         char request_id[96];
 };
-#define AWS_RESPONSE_INIT { 0 }
+#define AWS_RESPONSE_INIT \
+        { 0 }
 void aws_response_release(struct aws_response *response);
 #define AWS_RESPONSE_CLEANUP __attribute__((cleanup(aws_response_release)))
 
