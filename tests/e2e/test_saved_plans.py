@@ -77,7 +77,7 @@ def test_stale_by_revision(cloud, stack):
     cloud.aws("lambda").update_function_configuration(FunctionName=FUNCTION, TracingConfig={"Mode": "Active"})
     found = refused(cloud, stack)
     assert "Environment/x" in found and "revision" in found
-    refused(cloud, stack, "--allow", "plan-stale")
+    refused(cloud, stack, "--allow", "plan-stale", text="no such refusal", code=1)
     refused(cloud, stack, "--skip-refused")
     save(stack)
     stack("apply", "--yes", stack.file).expect(0)
