@@ -368,7 +368,7 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                 /* What may repeat is a list; a second value of anything else would silently win over the first. */
                 if (used[row - options_rows] && row->argument && !repeats(id))
                         return error_set(err, "--%s was given twice", row->name);
-                if (optarg && !*optarg)
+                if (row->argument && !*optarg)
                         return error_set(err, "--%s needs a value, and was given an empty one", row->name);
                 used[row - options_rows] = true;
                 if (set_option(arena, &options, id, optarg, err) < 0)

@@ -137,7 +137,8 @@ static void test_marks(void **state) {
                         continue;
                 }
                 assert_int_equal(record.ownership, rows[i].ownership);
-                assert_true(record.owner == rows[i].owner || strcmp(record.owner, rows[i].owner) == 0);
+                assert_true(record.owner == rows[i].owner ||
+                            (record.owner && rows[i].owner && strcmp(record.owner, rows[i].owner) == 0));
                 assert_non_null(record.spec);
         }
 }
