@@ -100,6 +100,22 @@ static void examine_provider(struct examination *examination) {
                           identity.principal ? identity.principal : ""));
 }
 
+/* What the provider says of the place it works in; the self-test fails where there is nothing that could be tested. */
+static void examine_place(struct examination *examination) {
+        const struct session *session = &examination->session;
+        bool test = examination->options->self_test;
+        size_t count = 0;
+
+        if (session->provider_ops && session->provider_ops->examine)
+                session->provider_ops->examine(session->provider, test, session->arena,
+                                               examination->findings + examination->count,
+                                               FINDINGS_MAX - examination->count, &count);
+        else if (test)
+                find(examination, "self-test", false,
+                     "only a provider that runs code here has one: --provider local");
+        examination->count += count;
+}
+
 static void print_findings(const struct examination *examination) {
         for (size_t i = 0; i < examination->count; i++) {
                 const struct finding *finding = &examination->findings[i];
@@ -133,6 +149,7 @@ int verb_doctor(const struct options *options, struct error *err) {
         find(&examination, "berth", true, "version " BERTH_VERSION);
         if (examine_manifests(&examination))
                 examine_provider(&examination);
+        examine_place(&examination);
         examine_state(&examination);
         for (size_t i = 0; i < examination.count; i++)
                 works = works && examination.findings[i].works;

@@ -151,10 +151,11 @@ static json_t *files_json(const struct exec_result *result) {
 }
 
 static json_t *limits_json(const struct exec_limits *limits) {
-        return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I}", "memoryMB", (json_int_t)limits->memory_mb, "cpus",
-                         (double)limits->cpu_millis / 1000, "processes", (json_int_t)limits->processes,
-                         "workspaceMB", (json_int_t)limits->workspace_mb, "files", (json_int_t)limits->files,
-                         "timeoutSeconds", (json_int_t)limits->timeout_seconds);
+        return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "memoryMB", (json_int_t)limits->memory_mb,
+                         "cpuMillis", (json_int_t)limits->cpu_millis, "processes",
+                         (json_int_t)limits->processes, "workspaceMB", (json_int_t)limits->workspace_mb,
+                         "files", (json_int_t)limits->files, "timeoutSeconds",
+                         (json_int_t)limits->timeout_seconds);
 }
 
 static json_t *result_json(const struct exec_result *result) {

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "providers/local/exec.h"
 #include "providers/local/provider_local.h"
+#include "providers/local/sandbox_examine.h"
 
 #include <pwd.h>
 #include <string.h>
@@ -93,6 +94,12 @@ static int exec(struct provider *provider, const struct exec_request *request, s
         return local_exec(provider->root, request, arena, ret, err);
 }
 
+static void examine(struct provider *provider, bool test, struct arena *arena, struct finding *ret,
+                    size_t max, size_t *ret_count) {
+        (void)provider;
+        sandbox_examine(test, arena, ret, max, ret_count);
+}
+
 const struct provider_ops local_provider_ops = {
         .name = "local",
         .open = open_provider,
@@ -100,4 +107,5 @@ const struct provider_ops local_provider_ops = {
         .identify = identify,
         .ops = ops,
         .exec = exec,
+        .examine = examine,
 };

@@ -13,7 +13,7 @@ const char *const seccomp_allowed[] = {
         "lseek", "lstat", "mkdir", "mkdirat", "mknod", "mknodat", "newfstatat", "open", "openat", "openat2",
         "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "read", "readahead", "readlink",
         "readlinkat", "readv", "rename", "renameat", "renameat2", "rmdir", "sendfile", "splice", "stat", "statfs",
-        "statx", "symlink", "symlinkat", "sync", "sync_file_range", "syncfs", "tee", "truncate", "umask", "unlink",
+        "statx", "symlink", "symlinkat", "sync_file_range", "syncfs", "tee", "truncate", "umask", "unlink",
         "unlinkat", "utime", "utimensat", "utimes", "vmsplice", "write", "writev",
         /* chown within the one user and group there is: what tar and install ask for */
         "chown", "fchown", "fchownat", "lchown",
@@ -78,7 +78,7 @@ const char *const seccomp_denied[] = {
         "acct", "adjtimex", "clock_adjtime", "clock_settime", "create_module", "delete_module", "finit_module",
         "get_kernel_syms", "init_module", "ioperm", "iopl", "ioprio_set", "kexec_file_load", "kexec_load",
         "query_module", "reboot", "sched_setattr", "sched_setparam", "sched_setscheduler", "setdomainname",
-        "sethostname", "settimeofday", "stime", "swapoff", "swapon", "syslog", "vm86", "vm86old", "capset",
+        "sethostname", "settimeofday", "stime", "swapoff", "swapon", "syslog", "vm86", "vm86old", "capset", "sync",
         NULL,
 };
 

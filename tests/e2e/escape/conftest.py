@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`box`: an applied environment and code run in it; every test that takes it runs as root and as an ordinary user."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ORDINARY = 61234  # a user whom nobody is
+_SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LLVM_PROFILE_FILE")
+STACK = """apiVersion: berth/v1
+kind: Stack
+metadata: {name: escape}
+spec: {provider: local}
+---
+apiVersion: berth/v1
+kind: Environment
+metadata: {name: box}
+spec:
+  image: {prebuilt: python}
+  variables: {COLOUR: red, SECRET: {value: s3cr3t-of-the-test, sensitive: true}}
+---
+apiVersion: berth/v1
+kind: Agent
+metadata: {name: queuing}
+spec: {type: general, environment: box, limits: {containers: 1}}
+---
+apiVersion: berth/v1
+kind: Agent
+metadata: {name: rejecting}
+spec: {type: general, environment: box, limits: {containers: 1, onLimit: reject}}
+---
+apiVersion: berth/v1
+kind: Agent
+metadata: {name: small}
+spec: {type: general, environment: box, limits: {memoryMB: 256, cpus: 1}}
+---
+apiVersion: berth/v1
+kind: Agent
+metadata: {name: resting}
+spec: {type: general, environment: box, active: false}
+"""
+
+
+class Box:
+    def __init__(self, binary, user):
+        self.user = user
+        self.folder = Path(tempfile.mkdtemp(prefix="berth-escape-"))
+        self.stack = self.folder / "stack"
+        self.stack.mkdir()
+        (self.stack / "stack.yaml").write_text(STACK)
+        self.binary = self.folder / "berth"
+        shutil.copy(binary, self.binary)
+        self.folder.chmod(0o755)
+        self.binary.chmod(0o755)
+        if os.geteuid() == 0:
+            subprocess.run(["chown", "-R", f"{self.uid}:{self.uid}", self.folder], check=True)
+        self.env = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(self.folder),
+            "AWS_SECRET_ACCESS_KEY": "leaked-aws",
+            "BERTH_LEAK": "leaked-berth",
+            **{name: os.environ[name] for name in _SANITIZERS if name in os.environ},
+        }
+        self.berth("apply", "--yes", "-q", check=True)
+        probe = self.exec("print(1)")
+        self.degraded = probe["sandbox"]["degraded"]
+
+    @property
+    def uid(self):
+        return ORDINARY if self.user == "ordinary" and os.geteuid() == 0 else os.geteuid()
+
+    def command(self, *args):
+        drop = []
+        if self.uid != os.geteuid():
+            drop = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups"]
+        return [*drop, str(self.binary), *map(str, args)]
+
+    def popen(self, *args, **kwargs):
+        return subprocess.Popen(
+            self.command(*args), cwd=self.stack, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=kwargs.pop("stdin", subprocess.DEVNULL), **kwargs,
+        )  # fmt: skip
+
+    def berth(self, *args, check=False, timeout=120, **kwargs):
+        done = subprocess.run(
+            self.command(*args), cwd=self.stack, env=self.env, capture_output=True, timeout=timeout,
+            stdin=kwargs.pop("stdin", subprocess.DEVNULL) if "input" not in kwargs else None, **kwargs,
+        )  # fmt: skip
+        text = done.stderr.decode("utf-8", "replace")
+        assert "Sanitizer" not in text and "runtime error:" not in text, text
+        assert done.returncode >= 0, f"killed by signal {-done.returncode}\n{text}"
+        if check:
+            assert done.returncode == 0, text
+        return done
+
+    def words(self, code, *args):
+        degraded = ["--accept-degraded"] if self.user == "ordinary" else []
+        return ["exec", "--env", "box", "--json", *degraded, "-c", code, *args]
+
+    def exec(self, code, *args, **kwargs):
+        """The result as JSON; stdout's text besides, as `text`."""
+        done = self.berth(*self.words(code, *args), **kwargs)
+        assert done.returncode != 125, done.stderr.decode()
+        result = json.loads(done.stdout)
+        assert result["exitCode"] == done.returncode
+        result["text"] = result["stdout"]["content"]
+        return result
+
+    def tell(self, code, *args, **kwargs):
+        """What the program prints as JSON."""
+        result = self.exec(code, *args, **kwargs)
+        assert result["exitCode"] == 0, result
+        return json.loads(result["text"])
+
+    def needs(self, word):
+        """Skips where the host cannot enforce a limit for this user."""
+        for line in self.degraded:
+            if word in line:
+                pytest.skip(f"as {self.user}: {line}")
+
+
+USERS = ("root", "ordinary")
+
+
+@pytest.fixture(scope="session")
+def boxes(binary):
+    made = {}
+
+    def get(user):
+        if user == "root" and os.geteuid() != 0:
+            pytest.skip("the tests do not run as root")
+        if sys.platform != "linux" or os.uname().machine != "x86_64":
+            pytest.skip("the numbers of the system calls are those of x86-64")
+        if user not in made:
+            made[user] = Box(binary, user)
+        return made[user]
+
+    yield get
+    for box in made.values():
+        shutil.rmtree(box.folder, ignore_errors=True)
+
+
+@pytest.fixture(params=USERS)
+def box(request, boxes):
+    return boxes(request.param)

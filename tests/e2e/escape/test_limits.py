@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Denial of service: every flood ends at its limit, and nothing outlives the run."""
+
+import hashlib
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from test_reach import uid_of, wait_for
+
+MB = 1024 * 1024
+
+
+def gone(marker):
+    for _ in range(100):
+        if uid_of(marker) is None:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_fork_bomb(box):
+    """Bounded in itself as well: 2,000 attempts, each child waits to be killed."""
+    answers = box.tell(
+        "import json, os, time\n"
+        "made = 0\n"
+        "for _ in range(2000):\n"
+        "    try:\n"
+        "        if os.fork() == 0: time.sleep(60); os._exit(0)\n"
+        "        made += 1\n"
+        "    except OSError as error:\n"
+        "        print(json.dumps([made, error.errno])); break\n"
+        "else: print(json.dumps([made, 0]))"
+    )
+    assert 100 < answers[0] <= 512
+    assert answers[1] == 11
+
+
+def test_threads_count(box):
+    answers = box.tell(
+        "import json, threading\n"
+        "made = 0\n"
+        "stop = threading.Event()\n"
+        "try:\n"
+        "    for _ in range(2000): threading.Thread(target=stop.wait, daemon=True).start(); made += 1\n"
+        "except RuntimeError: pass\n"
+        "print(json.dumps(made)); stop.set()"
+    )
+    assert 100 < answers <= 512
+
+
+def test_output_flood(box):
+    """A gigabyte: the result is honest, Berth's memory flat."""
+    size = 1_000_000_000
+    process = box.popen(*box.words("import subprocess; subprocess.run(['sh', '-c', 'yes | head -c %d'])" % size))
+    peak = [0]
+
+    def watch():
+        while process.poll() is None:
+            try:
+                for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+                    if line.startswith("VmHWM"):
+                        peak[0] = max(peak[0], int(line.split()[1]))
+            except OSError:
+                pass
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    out, _ = process.communicate(timeout=300)
+    thread.join()
+    stream = json.loads(out)["stdout"]
+    digest = hashlib.sha256()
+    for _ in range(size // 1_000_000):
+        digest.update(b"y\n" * 500_000)
+    assert stream["bytesTotal"] == size
+    assert stream["bytesReturned"] == len(stream["content"]) == MB
+    assert stream["truncated"] is True
+    assert stream["sha256"] == digest.hexdigest()
+    assert 0 < peak[0] < 200 * 1024, "kilobytes; sanitizers take most of it"
+
+
+def test_inode_flood(box):
+    answers = box.tell(
+        "import json, os\n"
+        "made = 0\n"
+        "try:\n"
+        "    for made in range(250000): os.close(os.open(f'f{made}', os.O_CREAT | os.O_WRONLY))\n"
+        "    code = 0\n"
+        "except OSError as error: code = error.errno\n"
+        "print(json.dumps([made, code]))",
+        timeout=300,
+    )
+    assert answers[1] == 28
+    assert 199_000 <= answers[0] <= 200_000
+
+
+def test_inodes_of_tmp(box):
+    answers = box.tell(
+        "import json, os\n"
+        "made = 0\n"
+        "try:\n"
+        "    for made in range(100000): os.mkdir(f'/tmp/{made}' if made % 2 else f'/dev/shm/{made}')\n"
+        "    code = 0\n"
+        "except OSError as error: code = error.errno\n"
+        "print(json.dumps([made, code]))"
+    )
+    assert answers[1] == 28 and answers[0] < 60_000
+
+
+@pytest.mark.parametrize("folder, most", [("/workspace", 512), ("/tmp", 512), ("/dev/shm", 512)])
+def test_byte_flood(box, folder, most):
+    answers = box.tell(
+        "import json, sys\n"
+        "total = 0\n"
+        "piece = bytes(1 << 20)\n"
+        "try:\n"
+        "    for n in range(12):\n"
+        f"        with open(f'{folder}/{{n}}', 'wb', buffering=0) as file:\n"
+        "            for _ in range(100): total += file.write(piece)\n"
+        "    code = 0\n"
+        "except OSError as error: code = error.errno\n"
+        "print(json.dumps([total >> 20, code]))"
+    )
+    assert answers[1] == 28 and answers[0] <= most
+
+
+def test_one_large_file(box):
+    answers = box.tell(
+        "import json, os\n"
+        "try: os.truncate(os.open('hole', os.O_CREAT | os.O_RDWR), 1 << 40); code = 0\n"
+        "except OSError as error: code = error.errno\n"
+        "print(json.dumps(code))"
+    )
+    assert answers == 27
+
+
+def test_memory(box):
+    box.needs("memory limit")
+    result = box.exec("x = [bytearray(b'x') * (64 << 20) for _ in range(64)]")
+    assert (result["exitCode"], result["reason"]) == (137, "memory")
+
+
+def test_memory_of_many_processes(box):
+    box.needs("memory limit")
+    result = box.exec(
+        "import os, time\n"
+        "for _ in range(8):\n"
+        "    if os.fork() == 0: x = bytearray(b'x') * (400 << 20); time.sleep(30); os._exit(0)\n"
+        "x = bytearray(b'x') * (400 << 20)\n"
+        "status = [os.wait()[1] for _ in range(8)]\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    assert (result["exitCode"], result["reason"]) == (137, "memory")
+    assert result["usage"]["peakMemoryBytes"] <= 2048 * MB
+
+
+@pytest.mark.parametrize("how", ["os.memfd_create('x')", "os.open('/dev/shm/x', os.O_CREAT | os.O_RDWR)"])
+def test_memory_hidden_in_files(box, how):
+    """Not outside of the quota: what is in an anonymous or shared file counts as memory, or has a limit."""
+    box.needs("memory limit")
+    result = box.exec(f"import os\nfile = {how}\npiece = bytes(1 << 20)\nfor _ in range(3000): os.write(file, piece)")
+    assert result["exitCode"] in (137, 1)
+    assert result["usage"]["peakMemoryBytes"] <= 2048 * MB
+
+
+def test_no_core_file(box):
+    result = box.exec("import os; os.abort()", "--out", box.folder / "core")
+    assert result["exitCode"] == 134
+    assert result["files"] == []
+
+
+def test_double_fork_does_not_outlive(box):
+    marker = f"berth-marker-fork-{box.user}"
+    result = box.exec(
+        "import os, subprocess, sys\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        for n in range(3): os.close(n)\n"
+        "        os.execvp('python3', ['python3', '-c', 'import time; time.sleep(600)', sys.argv[1]])\n"
+        "    os._exit(0)\n"
+        "os.wait(); print('parent ends')",
+        "--",
+        marker,
+    )
+    assert result["text"] == "parent ends\n"
+    assert gone(marker)
+
+
+def test_deadline(box):
+    marker = f"berth-marker-deadline-{box.user}"
+    done = box.berth(
+        *box.words("import os, signal, time\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\nprint('on', flush=True)\nos.fork()\ntime.sleep(600)",
+                   "--timeout", "2", "--", marker)
+    )  # fmt: skip
+    assert done.returncode == 124
+    assert b"deadline" in done.stderr
+    result = json.loads(done.stdout)
+    assert (result["reason"], result["stdout"]["content"]) == ("deadline", "on\n")
+    assert gone(marker)
+
+
+def test_deadline_holds_where_nobody_reads(box):
+    process = box.popen(*[w for w in box.words("while True: print('x' * 1000)", "--timeout", "2") if w != "--json"])
+    try:
+        assert process.wait(timeout=60) == 124  # its output is a pipe that is full
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_ends_with_berth(box, number):
+    marker = f"berth-marker-{number}-{box.user}"
+    process = box.popen(*box.words("import os, signal, time\nsignal.signal(2, signal.SIG_IGN)\nos.fork()\ntime.sleep(600)", "--", marker))
+    wait_for(lambda: uid_of(marker))
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    if number in (signal.SIGINT, signal.SIGTERM):
+        assert process.returncode == 130, err
+        assert json.loads(out)["reason"] == "interrupted"
+    else:
+        assert process.returncode == -number
+    assert gone(marker)
+
+
+def groups():
+    return [p for p in Path("/sys/fs/cgroup").glob("**/berth/run-*")]
+
+
+def test_nothing_is_left(box):
+    """Also what a killed Berth left is gone after the next run."""
+    box.exec("print(1)")
+    mounts = Path("/proc/self/mounts").read_text()
+    before = set(groups())
+    box.exec("open('f', 'w').write('x')")
+    assert set(groups()) <= before
+    assert Path("/proc/self/mounts").read_text() == mounts
+    assert not [p for p in groups() if not (Path("/proc") / p.name.split("-")[1]).exists()]
+
+
+def test_cpu_share(box):
+    box.needs("CPU share")
+    result = box.exec("import os, time\nfor _ in range(3): os.fork()\nend = time.time() + 2\nwhile time.time() < end: pass")
+    assert result["usage"]["cpuMs"] <= result["usage"]["wallMs"] * result["sandbox"]["limits"]["cpuMillis"] / 1000 * 1.25 + 300
+
+
+def test_agents_limits_hold_across_processes(box):
+    degraded = ["--accept-degraded"] if box.user == "ordinary" else []
+    first = box.popen("exec", *degraded, "--agent", "rejecting", "-c", "import time; print('on', flush=True); time.sleep(600)")
+    try:
+        assert first.stdout.readline() == b"on\n"
+        second = box.berth("exec", *degraded, "--agent", "rejecting", "-c", "print(2)")
+        assert second.returncode == 125 and b"Agent/rejecting has reached its limit of containers" in second.stderr
+    finally:
+        first.kill()  # a holder that dies frees its slot
+        first.communicate()
+    assert box.berth("exec", *degraded, "--agent", "rejecting", "-c", "print(2)").stdout == b"2\n"
+
+
+def test_agents_queue(box):
+    degraded = ["--accept-degraded"] if box.user == "ordinary" else []
+    code = "import time; print(time.time(), flush=True); time.sleep(0.3); print(time.time())"
+    running = [box.popen("exec", *degraded, "--agent", "queuing", "-c", code) for _ in range(3)]
+    spans = sorted([float(t) for t in process.communicate(timeout=60)[0].split()] for process in running)
+    assert len(spans) == 3
+    for earlier, later in zip(spans, spans[1:]):
+        assert earlier[1] <= later[0]
+
+
+def test_agents_memory_is_the_sandbox_s(box):
+    done = box.berth(*[w for w in box.words("print(1)", "--agent", "small")])
+    limits = json.loads(done.stdout)["sandbox"]["limits"]
+    assert (limits["memoryMB"], limits["cpuMillis"]) == (256, 1000)
+
+
+def test_inactive_agent_is_refused(box):
+    done = box.berth(*box.words("print(1)", "--agent", "resting"))
+    assert done.returncode == 125 and b"not active" in done.stderr
+
+
+def test_degraded_is_refused_unless_accepted(box):
+    if not box.degraded:
+        pytest.skip("this host enforces everything for this user")
+    done = box.berth("exec", "--env", "box", "-c", "print(1)")
+    assert done.returncode == 125 and b"--accept-degraded" in done.stderr and done.stdout == b""
+
+
+assert os.name == "posix"
