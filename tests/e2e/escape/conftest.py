@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,11 @@ spec: {type: general, environment: box, active: false}
 """
 
 
+def _heed_hangups():
+    """Who runs the tests may ignore hang-ups (nohup does); a program that is to die of one must not have inherited that."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Box:
     def __init__(self, binary, user):
         self.user = user
@@ -84,7 +90,7 @@ class Box:
     def popen(self, *args, **kwargs):
         return subprocess.Popen(
             self.command(*args), cwd=self.stack, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            stdin=kwargs.pop("stdin", subprocess.DEVNULL), **kwargs,
+            stdin=kwargs.pop("stdin", subprocess.DEVNULL), preexec_fn=_heed_hangups, **kwargs,
         )  # fmt: skip
 
     def berth(self, *args, check=False, timeout=120, **kwargs):
