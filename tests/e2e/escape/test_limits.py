@@ -13,6 +13,7 @@ import pytest
 from test_reach import uid_of, wait_for
 
 MB = 1024 * 1024
+RUN = f"{os.getpid()}-{time.time_ns()}"  # beside other runs of these tests on the machine
 
 
 def gone(marker):
@@ -175,7 +176,7 @@ def test_no_core_file(box):
 
 
 def test_double_fork_does_not_outlive(box):
-    marker = f"berth-marker-fork-{box.user}"
+    marker = f"berth-marker-fork-{box.user}-{RUN}"
     result = box.exec(
         "import os, subprocess, sys\n"
         "if os.fork() == 0:\n"
@@ -193,7 +194,7 @@ def test_double_fork_does_not_outlive(box):
 
 
 def test_deadline(box):
-    marker = f"berth-marker-deadline-{box.user}"
+    marker = f"berth-marker-deadline-{box.user}-{RUN}"
     done = box.berth(
         *box.words("import os, signal, time\nfor s in (2, 15): signal.signal(s, signal.SIG_IGN)\nprint('on', flush=True)\nos.fork()\ntime.sleep(600)",
                    "--timeout", "2", "--", marker)
@@ -216,11 +217,17 @@ def test_deadline_holds_where_nobody_reads(box):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_ends_with_berth(box, number):
-    marker = f"berth-marker-{number}-{box.user}"
-    process = box.popen(*box.words("import os, signal, time\nsignal.signal(2, signal.SIG_IGN)\nos.fork()\ntime.sleep(600)", "--", marker))
-    wait_for(lambda: uid_of(marker))
-    process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    marker = f"berth-marker-{int(number)}-{box.user}-{RUN}"
+    process = box.popen(
+        *box.words("import os, signal, time\nsignal.signal(2, signal.SIG_IGN)\nos.fork()\ntime.sleep(600)", "--", marker),
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup's children ignore it
+    )
+    try:
+        wait_for(lambda: uid_of(marker))
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
     if number in (signal.SIGINT, signal.SIGTERM):
         assert process.returncode == 130, err
         assert json.loads(out)["reason"] == "interrupted"
@@ -290,5 +297,3 @@ def test_degraded_is_refused_unless_accepted(box):
     done = box.berth("exec", "--env", "box", "-c", "print(1)")
     assert done.returncode == 125 and b"--accept-degraded" in done.stderr and done.stdout == b""
 
-
-assert os.name == "posix"
