@@ -90,7 +90,7 @@ class Box:
     def popen(self, *args, **kwargs):
         return subprocess.Popen(
             self.command(*args), cwd=self.stack, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            stdin=kwargs.pop("stdin", subprocess.DEVNULL), preexec_fn=_heed_hangups, **kwargs,
+            stdin=kwargs.pop("stdin", subprocess.DEVNULL), **{"preexec_fn": _heed_hangups, **kwargs},
         )  # fmt: skip
 
     def berth(self, *args, check=False, timeout=120, **kwargs):

@@ -5,10 +5,13 @@ import errno
 import json
 import os
 import socket
+import time
 from pathlib import Path
 
 import probes
 import pytest
+
+MARKER = f"berth-marker-{os.getpid()}-{time.time_ns()}-"  # beside other runs of these tests on the machine
 
 # Writing to any of these is a way out, or harms the machine. They are opened, never written.
 NOT_WRITABLE = [
@@ -119,9 +122,9 @@ def test_process_1_is_confined_as_well(box):
 
 def test_host_user_is_nobody(box):
     """Seen from outside, the program runs as a user of its own, never as root."""
-    process = box.popen(*box.words("import time; time.sleep(30)", "--", "berth-marker-uid"))
+    process = box.popen(*box.words("import time; time.sleep(30)", "--", MARKER + "uid"))
     try:
-        uid = wait_for(lambda: uid_of("berth-marker-uid"))
+        uid = wait_for(lambda: uid_of(MARKER + "uid"))
         assert uid != 0
         assert uid == box.uid or uid > 65533
     finally:
@@ -142,8 +145,6 @@ def uid_of(marker):
 
 
 def wait_for(look, seconds=20):
-    import time
-
     for _ in range(seconds * 20):
         found = look()
         if found is not None:
@@ -160,9 +161,9 @@ def test_environment_is_clean(box):
 
 
 def test_secret_variable_is_on_no_command_line(box):
-    process = box.popen(*box.words("import time; time.sleep(30)", "--", "berth-marker-secret"))
+    process = box.popen(*box.words("import time; time.sleep(30)", "--", MARKER + "secret"))
     try:
-        wait_for(lambda: uid_of("berth-marker-secret"))
+        wait_for(lambda: uid_of(MARKER + "secret"))
         lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
         assert not [line for line in lines if b"s3cr3t-of-the-test" in line]
     finally:
