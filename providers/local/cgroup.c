@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/cgroup.h"
 
+#include "base/files.h"
 #include "providers/local/cgroup_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <mntent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -294,13 +298,39 @@ const char *const *cgroup_launcher(const struct cgroup *group) {
         return group->launcher;
 }
 
-int cgroup_enter(struct cgroup *group, pid_t pid, struct error *err) {
+/* A child that is born into the group; -1 with errno where the kernel or the rights do not allow it. */
+static pid_t fork_into(const char *folder) {
+        int descriptor DESCRIPTOR_CLEANUP = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct clone_args arguments = {
+                .flags = CLONE_INTO_CGROUP,
+                .exit_signal = SIGCHLD,
+                .cgroup = (unsigned)descriptor,
+        };
+
+        return descriptor < 0 ? -1 : (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+}
+
+/* "tasks" moves a single thread, which this process is at birth. */
+static bool enter_self(const struct cgroup *group) {
+        const char *file = group->method == METHOD_V1 ? "tasks" : "cgroup.procs";
+
         for (size_t i = 0; i < group->count; i++) {
-                if (cgroup_file_write_number(group->folders[i], "cgroup.procs", (uint64_t)pid) < 0)
-                        return error_set(err, "cannot move a process into %s: %s", group->folders[i],
-                                         strerror(errno));
+                if (cgroup_file_write(group->folders[i], file, "0") < 0)
+                        return false;
         }
-        return 0;
+        return true;
+}
+
+pid_t cgroup_fork(struct cgroup *group, bool *ret_entered) {
+        pid_t pid = group->method == METHOD_V2 ? fork_into(group->folders[0]) : -1;
+
+        *ret_entered = true;
+        if (pid >= 0)
+                return pid;
+        pid = fork();
+        if (pid == 0)
+                *ret_entered = enter_self(group);
+        return pid;
 }
 
 void cgroup_kill(struct cgroup *group) {

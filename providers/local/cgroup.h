@@ -3,7 +3,7 @@
  * Limits for a group of processes as a whole: cgroups, of version 2 where this process may make some with the
  * controllers that are needed, else of version 1, else in a scope that the user's systemd makes.
  *
- *     cgroup_make -> (fork) -> cgroup_enter(child) -> (the child starts what it is for) -> cgroup_measure -> cgroup_close
+ *     cgroup_make -> cgroup_fork -> cgroup_measure -> cgroup_close
  *
  * Groups are named after the process that makes them; those that a dead one left are removed by the next cgroup_make().
  */
@@ -48,8 +48,12 @@ const char *cgroup_problem(const struct cgroup *group);
 const char *cgroup_method(const struct cgroup *group);
 /* Words to put in front of a command so that it runs in the group, ended by NULL; empty for most. */
 const char *const *cgroup_launcher(const struct cgroup *group);
-/* Moves a process, which must not have started what it is for. */
-int cgroup_enter(struct cgroup *group, pid_t pid, struct error *err) MUST_USE;
+/*
+ * fork() whose child is in the group before it does anything else; in the child 0 is returned, and *ret_entered says
+ * whether that worked (errno tells why not). Moving a process from outside would cost some 10 ms: the kernel waits for
+ * an RCU grace period, but not where a process is born into its group (v2) or moves itself alone (v1).
+ */
+pid_t cgroup_fork(struct cgroup *group, bool *ret_entered);
 /* Kills every process in it. */
 void cgroup_kill(struct cgroup *group);
 void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret);

@@ -128,7 +128,7 @@ static int fork_child(struct run *run, struct error *err) {
                 .unmasked = &run->mask,
                 .parent = getpid(),
         };
-        pid_t pid = fork();
+        pid_t pid = cgroup_fork(run->group, &child.limited);
 
         if (pid < 0)
                 return error_set(err, "cannot start a process: %s", strerror(errno));
@@ -142,12 +142,11 @@ static int fork_child(struct run *run, struct error *err) {
         return 0;
 }
 
-/* The child waits with its mounts made; it is limited and its workspace filled before it goes on. */
+/* The child waits with its mounts made; its workspace is filled before it goes on. */
 static int prepare_child(struct run *run, struct error *err) {
         const struct sandbox_spec *spec = run->spec;
 
-        if (sandbox_child_workspace(run->channel[0], &run->workspace.folder, err) < 0 ||
-            cgroup_enter(run->group, run->pid, err) < 0)
+        if (sandbox_child_workspace(run->channel[0], &run->workspace.folder, err) < 0)
                 return -1;
         return spec->fill ? spec->fill(spec->context, &run->workspace, err) : 0;
 }

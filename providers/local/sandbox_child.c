@@ -151,7 +151,7 @@ static int make_mounts(const struct sandbox_child *child) {
                 give_up(child, "cannot open %s: %s", image, strerror(errno));
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                 give_up(child, "cannot make the mounts private: %s", strerror(errno));
-        mount_memory(child, child->stage, "size=64k,nr_inodes=16,mode=0755");
+        mount_memory(child, child->stage, "size=128k,nr_inodes=64,mode=0755");
         if (chdir(child->stage) < 0)
                 give_up(child, "cannot enter %s: %s", child->stage, strerror(errno));
         make_folder(child, "workspace", 0700, false);
@@ -171,6 +171,8 @@ static int make_mounts(const struct sandbox_child *child) {
                 if (mount(image_path, "image", NULL, MS_BIND | MS_REC, NULL) < 0)
                         give_up(child, "cannot bind %s: %s", image, strerror(errno));
         }
+        if (!image && sandbox_etc_make() < 0)
+                give_up(child, "cannot put /etc together: %s", strerror(errno));
         workspace = open("workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (workspace < 0 || chdir("/") < 0)
                 give_up(child, "cannot open the workspace: %s", strerror(errno));
@@ -240,6 +242,8 @@ static void start(const struct sandbox_child *child) {
 void sandbox_child_main(const struct sandbox_child *child) {
         int workspace;
 
+        if (!child->limited)
+                give_up(child, "cannot enter the cgroup that was made for it: %s", strerror(errno));
         for (int number = 1; number < NSIG; number++)
                 signal(number, SIG_DFL);
         sigprocmask(SIG_SETMASK, child->unmasked, NULL);

@@ -37,12 +37,18 @@ struct sandbox_root {
 int sandbox_root_prepare(const struct sandbox_spec *spec, const char *stage, int status,
                          struct sandbox_root *root, struct error *err) MUST_USE;
 
+/* --- sandbox_etc.c --- */
+
+/* Makes and fills the folder "etc" in the working directory; -1 with errno. */
+int sandbox_etc_make(void) MUST_USE;
+
 /* --- sandbox_child.c: between fork and exec --- */
 
 struct sandbox_child {
         const struct sandbox_spec *spec;
         const struct sandbox_root *root;
         const struct cgroup *group;
+        bool limited; /* is in the group */
         const char *bubblewrap, *stage;
         uid_t uid;
         gid_t gid;

@@ -119,32 +119,14 @@ static int add_image(struct strbuf *words, const char *image, const char *stage,
         return 0;
 }
 
-/* The machine's own programs and, of /etc, what they need and nothing that tells of the machine's people or secrets. */
-static int add_host(struct sandbox_root *root, struct strbuf *words, struct error *err) {
+/* The machine's own programs, and the /etc that sandbox_etc.c puts together. */
+static void add_host(struct strbuf *words, const char *stage) {
         static const char *const entries[] = { "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
-        static const char *const settings[] = {
-                "/etc/alternatives", "/etc/fonts",        "/etc/ld.so.cache",    "/etc/localtime",
-                "/etc/magic",        "/etc/matplotlibrc", "/etc/mime.types",     "/etc/protocols",
-                "/etc/services",     "/etc/mailcap",      "/etc/debian_version", "/etc/os-release",
-        };
-        static const char passwd[] = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
-                                     "agent:x:1000:1000:agent:/workspace:/bin/sh\n"
-                                     "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n";
-        static const char group[] = "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n";
-        static const char hosts[] = "127.0.0.1 localhost sandbox\n::1 localhost\n";
-        static const char names[] = "passwd: files\ngroup: files\nhosts: files\n";
+        char *etc TEXT_CLEANUP = path_join(stage, "etc");
 
         for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
                 add_entry(words, "/", "/", entries[i]);
-        WORDS(words, "--perms", "0755", "--dir", "/etc");
-        for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-                WORDS(words, "--ro-bind-try", settings[i], settings[i]);
-        if (add_file(root, words, "/etc/passwd", passwd, strlen(passwd), err) < 0 ||
-            add_file(root, words, "/etc/group", group, strlen(group), err) < 0 ||
-            add_file(root, words, "/etc/hosts", hosts, strlen(hosts), err) < 0 ||
-            add_file(root, words, "/etc/nsswitch.conf", names, strlen(names), err) < 0)
-                return -1;
-        return 0;
+        WORDS(words, "--ro-bind", etc, "/etc");
 }
 
 static void add_namespaces(struct strbuf *words) {
@@ -153,20 +135,20 @@ static void add_namespaces(struct strbuf *words) {
 }
 
 /*
- * Below /proc, what tells of the machine or could be written is covered. The kernel checks the writer of a sysctl
- * against the host's user as well, which is why Berth never runs bubblewrap as root.
+ * Below /proc, what tells everybody of the machine is covered. The kernel checks the writer of a sysctl and of what is
+ * root's against the host's user as well, which is why Berth never runs bubblewrap as root.
  */
 static void add_system(struct strbuf *words) {
-        static const char *const covered[] = { "/proc/kcore",      "/proc/keys",        "/proc/key-users",
-                                               "/proc/kallsyms",   "/proc/kmsg",        "/proc/sched_debug",
-                                               "/proc/timer_list", "/proc/vmallocinfo", "/proc/sysrq-trigger",
-                                               "/proc/config.gz" };
-        static const char *const emptied[] = { "/proc/acpi", "/proc/scsi", "/proc/irq", "/proc/bus",
-                                               "/proc/fs" };
+        static const char *const covered[] = { "/proc/keys",        "/proc/key-users",  "/proc/kallsyms",
+                                               "/proc/sched_debug", "/proc/timer_list", "/proc/vmallocinfo",
+                                               "/proc/kcore" };
+        static const char *const emptied[] = { "/proc/acpi", "/proc/scsi" };
+        struct stat status;
 
         WORDS(words, "--proc", "/proc", "--dev", "/dev");
         for (size_t i = 0; i < sizeof(covered) / sizeof(covered[0]); i++) {
-                if (access(covered[i], F_OK) == 0)
+                /* What only root reads need not be covered, and each mount costs time. */
+                if (stat(covered[i], &status) == 0 && (status.st_mode & S_IROTH))
                         WORDS(words, "--ro-bind", "/dev/null", covered[i]);
         }
         for (size_t i = 0; i < sizeof(emptied) / sizeof(emptied[0]); i++) {
@@ -242,8 +224,9 @@ int sandbox_root_prepare(const struct sandbox_spec *spec, const char *stage, int
                 return -1;
         pass(&root->passed, filter);
         add_namespaces(&words);
-        if ((spec->image_root ? add_image(&words, spec->image_root, stage, err)
-                              : add_host(root, &words, err)) < 0)
+        if (!spec->image_root)
+                add_host(&words, stage);
+        else if (add_image(&words, spec->image_root, stage, err) < 0)
                 return -1;
         add_system(&words);
         add_writable(&words, stage);

@@ -220,7 +220,6 @@ def test_ends_with_berth(box, number):
     marker = f"berth-marker-{int(number)}-{box.user}-{RUN}"
     process = box.popen(
         *box.words("import os, signal, time\nsignal.signal(2, signal.SIG_IGN)\nos.fork()\ntime.sleep(600)", "--", marker),
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup's children ignore it
     )
     try:
         wait_for(lambda: uid_of(marker))

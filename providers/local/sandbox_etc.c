@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The /etc of a sandbox on the machine's own /usr: what programs need, and nothing that tells of the machine's people or
+ * secrets. Put together by the child on its stage and bound as one, which takes a tenth of the time of single binds.
+ */
+#include "base/files.h"
+#include "providers/local/sandbox_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of the machine's, where it has them. */
+static const char *const borrowed[] = { "alternatives", "debian_version", "fonts",     "ld.so.cache",
+                                        "localtime",    "magic",          "mailcap",   "matplotlibrc",
+                                        "mime.types",   "os-release",     "protocols", "services" };
+
+static const struct {
+        const char *name, *text;
+} written[] = {
+        { "passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+                    "agent:x:1000:1000:agent:/workspace:/bin/sh\n"
+                    "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n" },
+        { "group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n" },
+        { "hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n" },
+        { "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
+};
+
+static int write_file(int folder, const char *name, const char *text) {
+        int file DESCRIPTOR_CLEANUP = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+        size_t length = strlen(text);
+
+        return file >= 0 && write(file, text, length) == (ssize_t)length ? 0 : -1;
+}
+
+static int borrow(const char *name) {
+        char *source TEXT_CLEANUP = path_join("/etc", name), *target TEXT_CLEANUP = path_join("etc", name);
+        struct stat status;
+
+        if (stat(source, &status) < 0)
+                return 0;
+        if (S_ISDIR(status.st_mode) ? mkdir(target, 0755) < 0 : mknod(target, S_IFREG | 0444, 0) < 0)
+                return -1;
+        return mount(source, target, NULL, MS_BIND, NULL);
+}
+
+int sandbox_etc_make(void) {
+        int folder DESCRIPTOR_CLEANUP = -1;
+
+        if (mkdir("etc", 0755) < 0 || chmod("etc", 0755) < 0 ||
+            (folder = open("etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+                return -1;
+        for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
+                if (write_file(folder, written[i].name, written[i].text) < 0)
+                        return -1;
+        }
+        for (size_t i = 0; i < sizeof(borrowed) / sizeof(borrowed[0]); i++) {
+                if (borrow(borrowed[i]) < 0)
+                        return -1;
+        }
+        return 0;
+}
