@@ -2,6 +2,7 @@
 """What a test holds of a cloud: its clients, the calls that were made, and the proxy's controls."""
 
 import json
+import time
 
 import boto3
 from botocore.config import Config
@@ -117,6 +118,11 @@ class Cloud:
         self._post("credentials", {"access_key": access_key, "secret": secret, "token": token})
 
     def reset(self):
+        # What a program that was killed had sent may still be on its way: it must not arrive in the next test's cloud.
+        for _ in range(100):
+            if self._get("health")["busy"] == 0:
+                break
+            time.sleep(0.1)
         self.standin.reset()
         self._post("reset")
 

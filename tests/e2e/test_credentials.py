@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -72,8 +73,13 @@ def output(**more):
 
 
 def sso_file(key, seconds=3600, **more):
+    """Its time of expiry counts from when the test runs, not from when the tests were gathered: in_time() puts it in."""
     name = hashlib.sha1(key.encode()).hexdigest()
-    return {f".aws/sso/cache/{name}.json": json.dumps({"accessToken": "bearer", "expiresAt": time_text(seconds), **more})}
+    return {f".aws/sso/cache/{name}.json": json.dumps({"accessToken": "bearer", "expiresAt": f"@now{seconds:+}@", **more})}
+
+
+def in_time(text):
+    return re.sub(r"@now([+-]\d+)@", lambda found: time_text(int(found.group(1))), text)
 
 
 RENEWABLE = {"clientId": "client", "clientSecret": "client-secret", "registrationExpiresAt": time_text(86400), "refreshToken": "again"}
@@ -281,7 +287,7 @@ class Place:
         self.env.update({name: self.fill(value) for name, value in case.env.items()})
         for name, text in {".aws/config": case.config, ".aws/credentials": case.credentials, **case.files}.items():
             if text:
-                self.write(name, text)
+                self.write(name, in_time(text))
 
     def ours(self, stack=None, lines="get\n"):
         """The answers, and all that was written."""

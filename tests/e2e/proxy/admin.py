@@ -37,7 +37,7 @@ def _read(proxy, name, query):
     if name == "faults":
         return proxy.faults.report()
     if name == "health":
-        return {"flavor": proxy.flavor}
+        return {"flavor": proxy.flavor, "busy": proxy.busy}
     raise ValueError(f"no such control: GET {name}")
 
 

@@ -61,6 +61,7 @@ class Proxy:
         self.handlers = {**functions.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS}
         self._connections = {}
         self._next_connection = 0
+        self.busy = 0  # requests that were read and are not answered yet
         self.reset()
 
     def reset(self):
@@ -105,9 +106,13 @@ class Proxy:
             headers = {k: v for k, v in request.headers.items() if k.lower() not in ("host", "content-length")}
             return _response(await self.upstream.send(request.method, path, headers, body), request.method)
         call = Call(request, body, self._connection_id(request.transport))
-        if call.observer:
-            return _response(await self._answer(call, None), call.method)
-        return await self._recorded(request, call)
+        self.busy += 1
+        try:
+            if call.observer:
+                return _response(await self._answer(call, None), call.method)
+            return await self._recorded(request, call)
+        finally:
+            self.busy -= 1
 
     async def _recorded(self, request, call):
         started = time.monotonic()
