@@ -119,7 +119,7 @@ class Cloud:
 
     def reset(self):
         # What a program that was killed had sent may still be on its way: it must not arrive in the next test's cloud.
-        for _ in range(100):
+        for _ in range(400):
             if self._get("health")["busy"] == 0:
                 break
             time.sleep(0.1)
