@@ -87,6 +87,15 @@ int session_open_state(struct session *session, const struct options *options, e
         return state_open(session_state_folder(session, options), mode, &session->state, err);
 }
 
+int session_take_lease(struct session *session, const struct options *options, const char *command,
+                       struct error *err) {
+        if (session_open_state(session, options, STATE_CREATE, err) < 0 ||
+            state_lease_acquire(session->state, command, err) < 0)
+                return -1;
+        session->leased = true;
+        return 0;
+}
+
 int session_open_existing(struct session *session, const struct options *options, struct error *err) {
         if (session_open_state(session, options, STATE_READ, err) < 0)
                 return -1;

@@ -34,6 +34,9 @@ int session_load(struct session *session, const struct options *options, bool mi
 const char *session_state_folder(struct session *session, const struct options *options);
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) MUST_USE;
+/* Opens the state to change it, and takes its lease until session_close(); `command` is what others are told. */
+int session_take_lease(struct session *session, const struct options *options, const char *command,
+                       struct error *err) MUST_USE;
 /*
  * To look into a state that must be there: an error where the folder has none, which is what a mistyped --state looks like.
  */

@@ -21,20 +21,11 @@ static int report_refused(const struct options *options, const struct plan *plan
         return EXIT_REFUSED;
 }
 
-static int take_lease(struct session *session, const struct options *options, bool destroy,
-                      struct error *err) {
-        if (session_open_state(session, options, STATE_CREATE, err) < 0 ||
-            state_lease_acquire(session->state, destroy ? "destroy" : "apply", err) < 0)
-                return -1;
-        session->leased = true;
-        return 0;
-}
-
 static int open_manifests(struct session *session, const struct options *options, bool destroy,
                           struct error *err) {
         if (session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
                 return -1;
-        return take_lease(session, options, destroy, err);
+        return session_take_lease(session, options, destroy ? "destroy" : "apply", err);
 }
 
 /* What a saved plan lets through, and what this command line does besides. */
@@ -56,7 +47,7 @@ static int open_saved(struct session *session, const struct options *options, st
         if (options->target_count || options->exclude_count)
                 return error_set(err,
                                  "a saved plan is applied whole: --target and --exclude go with berth plan");
-        if (take_lease(session, options, false, err) < 0 ||
+        if (session_take_lease(session, options, "apply", err) < 0 ||
             saved_plan_read(options->operands[0], session->state, session->arena, saved, err) < 0)
                 return -1;
         if (saved->needs_secrets) {

@@ -9,17 +9,6 @@
 
 #include <string.h>
 
-static int open_all(struct session *session, const struct options *options, const char *command,
-                    struct error *err) {
-        if (session_load(session, options, true, err) < 0 ||
-            session_open_provider(session, options, err) < 0 ||
-            session_open_state(session, options, STATE_CREATE, err) < 0 ||
-            state_lease_acquire(session->state, command, err) < 0)
-                return -1;
-        session->leased = true;
-        return 0;
-}
-
 /* Putting back is no deleting: what the manifests do not declare any more is left to apply. */
 static const char *const *declared_of(const struct session *session, const struct association *association,
                                       size_t *ret_count) {
@@ -88,7 +77,9 @@ static int run(const struct options *options, bool out, struct error *err) {
                                  options->operands[0]);
         session_init(&session);
         interrupt_install();
-        if (open_all(&session, options, command, err) < 0 ||
+        if (session_load(&session, options, true, err) < 0 ||
+            session_open_provider(&session, options, err) < 0 ||
+            session_take_lease(&session, options, command, err) < 0 ||
             association_find(session.state, environment, out, session.arena, &association, err) < 0 ||
             confirm(options, &association, out, err) < 0 ||
             state_commit(session.state, association.ops, association.count, err) < 0)

@@ -14,10 +14,8 @@ int verb_import(const struct options *options, struct error *err) {
         interrupt_install();
         if (address_parse(address, &kind, &name, err) < 0 || session_load(&session, options, true, err) < 0 ||
             session_open_provider(&session, options, err) < 0 ||
-            session_open_state(&session, options, STATE_CREATE, err) < 0 ||
-            state_lease_acquire(session.state, "import", err) < 0)
+            session_take_lease(&session, options, "import", err) < 0)
                 return -1;
-        session.leased = true;
         args = session_plan_args(&session, options, false);
         if (adopt_resource(&args, address, options->operands[1], session.arena, err) < 0)
                 return -1;

@@ -319,9 +319,6 @@ static int release_lock(struct session *session, const struct options *options, 
 static int open_to_change(struct session *session, const struct options *options, struct error *err) {
         if (session_open_existing(session, options, err) < 0)
                 return -1;
-        if (!*state_lineage(session->state))
-                return error_set_kind(err, ERROR_NOT_FOUND, "there is no state in %s",
-                                      state_folder(session->state));
         state_close(session->state);
         session->state = NULL;
         return session_open_state(session, options, STATE_CREATE, err);
