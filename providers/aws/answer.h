@@ -12,8 +12,8 @@
 #ifndef BERTH_PROVIDERS_AWS_ANSWER_H
 #define BERTH_PROVIDERS_AWS_ANSWER_H
 
+#include "http/http.h"
 #include "providers/aws/client.h"
-#include "providers/aws/http.h"
 #include "providers/aws/services.h"
 
 /*

@@ -3,10 +3,10 @@
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_STATE_H
 #define BERTH_PROVIDERS_AWS_CLIENT_STATE_H
 
+#include "http/http.h"
 #include "providers/aws/client.h"
 #include "providers/aws/credentials.h"
 #include "providers/aws/endpoint.h"
-#include "providers/aws/http.h"
 #include "providers/aws/profiles.h"
 #include "providers/aws/quota.h"
 #include "providers/aws/retry.h"

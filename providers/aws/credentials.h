@@ -27,7 +27,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
-#include "providers/aws/http.h"
+#include "http/http.h"
 #include "providers/aws/profiles.h"
 #include "providers/aws/retry.h"
 #include "providers/aws/sigv4.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/endpoint.h"
 
-#include "providers/aws/http.h"
+#include "http/http.h"
 #include "providers/aws/services.h"
 
 #include <stdlib.h>

@@ -3,9 +3,9 @@
 #ifndef BERTH_PROVIDERS_AWS_EXPLAIN_H
 #define BERTH_PROVIDERS_AWS_EXPLAIN_H
 
+#include "http/http.h"
 #include "providers/aws/client.h"
 #include "providers/aws/endpoint.h"
-#include "providers/aws/http.h"
 
 /* What a message may speak of beside the call itself. */
 struct circumstances {

@@ -3,9 +3,9 @@
 #ifndef BERTH_PROVIDERS_AWS_REQUEST_H
 #define BERTH_PROVIDERS_AWS_REQUEST_H
 
+#include "http/http.h"
 #include "providers/aws/client.h"
 #include "providers/aws/endpoint.h"
-#include "providers/aws/http.h"
 #include "providers/aws/sigv4.h"
 
 #define REQUEST_HEADERS_MAX (AWS_HEADERS_MAX + 8)

@@ -19,7 +19,7 @@
 #ifndef BERTH_PROVIDERS_AWS_RETRY_H
 #define BERTH_PROVIDERS_AWS_RETRY_H
 
-#include "providers/aws/http.h"
+#include "http/http.h"
 
 #include <pthread.h>
 #include <stdbool.h>

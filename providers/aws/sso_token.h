@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/strbuf.h"
+#include "http/http.h"
 #include "providers/aws/endpoint.h"
-#include "providers/aws/http.h"
 
 struct sso_token_source {
         const char *key; /* the session's name or the start URL */

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "providers/aws/client.h"
 
-#include "scripted_server.h"
+#include "http/scripted_server.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -7,8 +7,8 @@
  * signature that travelled to another host would be leaked, and would not fit there. What comes back short of its
  * announced length is a failure, not an answer.
  */
-#ifndef BERTH_PROVIDERS_AWS_HTTP_H
-#define BERTH_PROVIDERS_AWS_HTTP_H
+#ifndef BERTH_HTTP_HTTP_H
+#define BERTH_HTTP_HTTP_H
 
 #include "base/error.h"
 #include "base/strbuf.h"

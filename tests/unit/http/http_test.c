@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "providers/aws/http.h"
+#include "http/http.h"
 
 #include "scripted_server.h"
 
