@@ -4,7 +4,8 @@
 # Sourced from the project's root, under `set -euo pipefail`.
 
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev
-    libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libcmocka-dev libutf8proc-dev git
+    libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev
+    libmicrohttpd-dev libcmocka-dev libutf8proc-dev git
     ca-certificates)
 TEST_PACKAGES=(python3 python3-venv skopeo bubblewrap graphviz groff-base zsh fish)
 LINT_PACKAGES=(clang clang-format clang-tidy)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The controller's own manifest: one document of kind Controller, in a file of its own. */
+#ifndef BERTH_GITOPS_CONFIG_H
+#define BERTH_GITOPS_CONFIG_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "controller/plan.h"
+#include "gitops/git/git.h"
+#include "schema/diagnostic.h"
+
+enum source_mode {
+        SOURCE_APPLY,   /* apply what is planned; refused changes wait for a person */
+        SOURCE_APPROVE, /* every plan that changes something waits until exactly that plan is approved */
+        SOURCE_PLAN     /* only report */
+};
+
+struct source_config {
+        const char *name; /* DNS label */
+        const char *url, *branch, *tag, *path;
+        int64_t interval_ms;       /* between polls */
+        int64_t drift_interval_ms; /* between full looks at what exists, where no commit came */
+        enum source_mode mode;
+        bool correct_drift; /* put back what somebody else changed; false: report it */
+        bool fast_forward_only;
+        struct git_credentials credentials;
+        const char *const *gpg_keys;
+        size_t gpg_key_count;
+        const char *ssh_allowed_signers;
+        struct allowance *allowances; /* `allow`: refusals that never stop this source */
+        size_t allowance_count;
+        bool suspended;       /* from the start; `resume` overrides it */
+        const char *provider; /* overrides the Stack's, or NULL: the command line's --provider */
+};
+
+enum notify_event {
+        NOTIFY_APPLIED = 1 << 0,  /* changes were made */
+        NOTIFY_FAILED = 1 << 1,   /* source, manifests, plan or apply failed */
+        NOTIFY_REFUSED = 1 << 2,  /* a guard refused, a person has to decide */
+        NOTIFY_APPROVAL = 1 << 3, /* a plan waits for approval */
+        NOTIFY_DRIFT = 1 << 4,    /* what somebody else changed was found */
+        NOTIFY_RECOVERED = 1 << 5 /* a source that failed is ready again */
+};
+
+struct notify_target {
+        const char *url;
+        unsigned events;         /* of enum notify_event */
+        const char *secret_file; /* signs each POST; NULL: unsigned */
+};
+
+struct controller_config {
+        const char *name;
+        const char *listen;              /* "127.0.0.1:9470", "[::1]:9470", ":9470"; "" or "off": no HTTP */
+        const char *webhook_secret_file; /* or NULL: no hooks */
+        struct notify_target *targets;
+        size_t target_count;
+        struct source_config *sources; /* by name */
+        size_t source_count;
+};
+
+/*
+ * Reads and checks `path`. As manifests_load(): ERROR_DIAGNOSED with everything that is wrong in `diagnostics`. Paths of
+ * files in it are relative to its folder.
+ */
+int controller_config_load(const char *path, struct arena *arena, struct controller_config *ret,
+                           struct diagnostics *diagnostics, struct error *err) MUST_USE;
+
+#endif
