@@ -230,6 +230,15 @@ struct image_row {
         const char *problem; /* NULL: of use. Else an id of docs/json.md, static: "missing", "index", ... */
         const char *message; /* what was seen, a sentence without its full stop; NULL where of use */
         const char *remedy;  /* may be several lines; NULL where of use */
+        const char *note;    /* of what was imported: what of it was left out, a sentence; else NULL */
+};
+
+/* An image to be made. What is NULL is chosen by the provider. */
+struct image_build_request {
+        const char *name;   /* of the prebuilt image: "python" */
+        const char *mirror; /* where packages come from, a URL */
+        const char *out;    /* an OCI archive to write as well: for skopeo and other machines */
+        int messages;       /* where tools say what they do: a descriptor, or -1 */
 };
 
 /* Commands to copy, one a line. */
@@ -255,7 +264,7 @@ struct image_instructions {
         size_t recipe_count;
 };
 
-/* The registry of images, looked into by people. All of it after identify(); nothing of it changes anything. */
+/* The registry of images, looked into by people. All of it after identify(); nothing but import and build changes anything. */
 struct image_ops {
         /* By repository, newest first. `repository` NULL: all. One that does not exist is ERROR_NOT_FOUND. */
         int (*list)(struct provider *provider, const char *repository, struct arena *arena,
@@ -267,6 +276,15 @@ struct image_ops {
         int (*instructions)(struct provider *provider, const struct manifests *manifests,
                             const char *repository, struct arena *arena, struct image_instructions *ret,
                             struct error *err);
+        /*
+         * Takes the image at `path` (an OCI layout or archive, a docker-archive) in as `name`, "REPOSITORY:TAG". One that
+         * could not run is a row with its problem, and is not taken in. NULL where the registry is not on this machine.
+         */
+        int (*import)(struct provider *provider, const char *name, const char *path, struct arena *arena,
+                      struct image_row *ret, struct error *err);
+        /* Makes a prebuilt image and takes it in, as import does. NULL where the provider cannot. */
+        int (*build)(struct provider *provider, const struct image_build_request *request,
+                     struct arena *arena, struct image_row *ret, struct error *err);
 };
 
 /* One stream of a run's output, as it is returned: the whole or its beginning, and always what the whole was. */
