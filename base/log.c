@@ -1,15 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/clock.h"
+#include "base/json.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#define CONTEXT_MAX 6
+
+struct context_entry {
+        const char *name;
+        char value[256];
+};
+
 static atomic_int current = LOG_LEVEL_INFO;
+static atomic_bool as_json;
+
+static _Thread_local struct context_entry context[CONTEXT_MAX];
+static _Thread_local size_t context_count;
 
 void log_set_level(enum log_level level) {
         atomic_store(&current, (int)level);
@@ -19,29 +33,108 @@ enum log_level log_level(void) {
         return (enum log_level)atomic_load(&current);
 }
 
-__attribute__((format(printf, 3, 0))) static void write_line(enum log_level level, const char *prefix,
-                                                             const char *format, va_list arguments) {
-        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
-        char line[4096];
+void log_set_json(bool json) {
+        atomic_store(&as_json, json);
+}
 
-        if ((int)level > atomic_load(&current))
+static size_t context_find(const char *name) {
+        size_t at = 0;
+
+        while (at < context_count && strcmp(context[at].name, name) != 0)
+                at++;
+        return at;
+}
+
+void log_context_set(const char *name, const char *value) {
+        size_t at = context_find(name);
+
+        if (!value) {
+                if (at == context_count)
+                        return;
+                context_count--;
+                memmove(&context[at], &context[at + 1], (context_count - at) * sizeof(context[0]));
                 return;
-        vsnprintf(line, sizeof(line), format, arguments);
+        }
+        if (at == CONTEXT_MAX)
+                return;
+        if (at == context_count)
+                context[context_count++].name = name;
+        snprintf(context[at].value, sizeof(context[at].value), "%s", value);
+}
+
+void log_context_clear(void) {
+        context_count = 0;
+}
+
+static void append_safe(struct strbuf *to, const char *text) {
+        for (size_t at = 0, length = strlen(text); at < length;)
+                at += text_append_safe_character(to, text, length, at);
+}
+
+static void set_member(json_t *line, const char *name, const char *text) {
+        struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
+
+        text_append_utf8(&valid, text);
+        json_set_text(line, name, strbuf_text(&valid));
+}
+
+static void write_json(const char *level, const char *message) {
+        json_t *line JSON_CLEANUP = json_object();
+        int64_t now_ms = clock_system.wall_ms(&clock_system);
+        char time[32], stamp[40];
+        char *text;
+
+        clock_format(now_ms, time, sizeof(time));
+        /* clock_format() ends in "Z"; whoever sorts lines of several processes wants more than seconds. */
+        snprintf(stamp, sizeof(stamp), "%.19s.%03dZ", time, (int)(now_ms % 1000));
+        json_set_text(line, "time", stamp);
+        json_set_text(line, "level", level);
+        set_member(line, "message", message);
+        for (size_t i = 0; i < context_count; i++)
+                set_member(line, context[i].name, context[i].value);
+        text = json_dumps(line, JSON_COMPACT | JSON_ENSURE_ASCII);
+        if (!text)
+                abort();
+        fprintf(stderr, "%s\n", text);
+        free(text);
+}
+
+static void write_text(const char *prefix, const char *message) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+        size_t source = context_find("source");
+
+        if (source < context_count) {
+                append_safe(&safe, context[source].value);
+                strbuf_append(&safe, ": ");
+        }
+        append_safe(&safe, message);
         /* One call, so that lines of several threads do not mix. */
-        for (size_t at = 0, length = strlen(line); at < length;)
-                at += text_append_safe_character(&safe, line, length, at);
         fprintf(stderr, "%s%s\n", prefix, strbuf_text(&safe));
 }
 
-#define DEFINE_LOG(name, level, prefix)                       \
-        void name(const char *format, ...) {                  \
-                va_list arguments;                            \
-                va_start(arguments, format);                  \
-                write_line(level, prefix, format, arguments); \
-                va_end(arguments);                            \
+__attribute__((format(printf, 4, 0))) static void write_line(enum log_level level, const char *name,
+                                                             const char *prefix, const char *format,
+                                                             va_list arguments) {
+        char message[4096];
+
+        if ((int)level > atomic_load(&current))
+                return;
+        vsnprintf(message, sizeof(message), format, arguments);
+        if (atomic_load(&as_json))
+                write_json(name, message);
+        else
+                write_text(prefix, message);
+}
+
+#define DEFINE_LOG(name, level, level_name, prefix)                       \
+        void name(const char *format, ...) {                              \
+                va_list arguments;                                        \
+                va_start(arguments, format);                              \
+                write_line(level, level_name, prefix, format, arguments); \
+                va_end(arguments);                                        \
         }
 
-DEFINE_LOG(log_error, LOG_LEVEL_ERROR, "error: ")
-DEFINE_LOG(log_warning, LOG_LEVEL_WARNING, "warning: ")
-DEFINE_LOG(log_info, LOG_LEVEL_INFO, "")
-DEFINE_LOG(log_debug, LOG_LEVEL_DEBUG, "debug: ")
+DEFINE_LOG(log_error, LOG_LEVEL_ERROR, "error", "error: ")
+DEFINE_LOG(log_warning, LOG_LEVEL_WARNING, "warning", "warning: ")
+DEFINE_LOG(log_info, LOG_LEVEL_INFO, "info", "")
+DEFINE_LOG(log_debug, LOG_LEVEL_DEBUG, "debug", "debug: ")
