@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev demo: the example stack against a stand-in for AWS on this machine. Sourced by dev.
+# ./dev demo: the example stack on this machine alone, code run in its sandboxes. Sourced by dev.
 #
-# MiniStack plays AWS; the tests' proxy stands in front of it, adds what MiniStack lacks, and refuses what AWS would
+# ./dev demo aws: the same stack against a stand-in for AWS. MiniStack plays AWS; the tests' proxy stands in front of it, adds what MiniStack lacks, and refuses what AWS would
 # refuse. Both listen on the loopback only. Whatever is started here is ended by its id when the demo ends, however it
 # ends.
 
@@ -27,11 +27,20 @@ chapter() { printf '\n%s== %s ==%s\n' "$BOLD" "$*" "$PLAIN"; }
 typed() {
     local word line=''
     for word in "$@"; do
-        [[ $word != *[' *']* ]] || word="'$word'"
+        [[ $word =~ ^[[:alnum:]/._:=@%+-]+$ ]] || word="'$word'"
         line+=" $word"
     done
     printf '\n%s$%s%s\n' "$DIM" "$line" "$PLAIN"
     "$@"
+}
+
+# typed_failing CODE COMMAND ...: the same, of a command that must end with that code, which is shown.
+typed_failing() {
+    local wanted=$1 code=0
+    shift
+    typed "$@" || code=$?
+    [ "$code" -eq "$wanted" ] || die "this should have ended with exit code $wanted, and ended with $code"
+    printf '%s(exit code %d)%s\n' "$DIM" "$code" "$PLAIN"
 }
 
 free_port() {
@@ -76,26 +85,38 @@ start_aws() {
     "$VENV/bin/python" examples/push-images --create "127.0.0.1:$port" >"$DEMO_LOGS/images.log"
 }
 
-run_demo() {
-    BOLD='' DIM='' PLAIN=''
-    if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
-        BOLD=$'\e[1m' DIM=$'\e[36m' PLAIN=$'\e[0m'
-    fi
+demo_local() {
+    chapter "A research company's stack: 13 environments, 26 agents, 3 swarms"
+    typed berth validate
+    typed berth plan --provider local
 
-    need_tests
-    build release berth
-    rm -rf "$DEMO"
-    mkdir -p "$DEMO_LOGS"
-    cp -R examples/manifests "$DEMO/northlight"
-    trap stop_demo EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
-    say "starting a stand-in for AWS on this machine"
-    start_aws
+    chapter "Make it so, on this machine, without any cloud"
+    typed berth apply --provider local --yes --quiet
+    typed berth plan --provider local
 
-    local PATH=$PWD/build/release:$PATH
-    cd "$DEMO/northlight" || exit
+    chapter "Run an agent's code, each time in a fresh sandbox"
+    typed berth exec --provider local --env literature -c 'import sys; print("Python", sys.version.split()[0], "says", 6 * 7)'
+    typed berth exec --provider local --env quality --lang sh -c 'id -un; pwd; df -h /workspace'
 
+    chapter "A limit is a limit: this environment has 1,769 MB"
+    typed_failing 137 berth exec --provider local --env quality -c 'hoard = bytearray(4 << 30)'
+
+    chapter "No way out: the network, the host's files, other namespaces"
+    typed berth exec --provider local --env literature escape.py
+
+    chapter "Guards: a colleague deletes the research team's environments, which agents still use"
+    typed rm research/environments.yaml
+    typed_failing 3 berth apply --provider local --yes
+    cp "$DEMO_SOURCE/examples/manifests/research/environments.yaml" research/
+
+    chapter "Who uses what"
+    typed berth map --provider local
+
+    printf '\nThe manifests and the state of this demonstration are in %s. Go on there, with\n' "$PWD"
+    printf '%s first in PATH; or see ./dev demo aws.\n' "$DEMO_SOURCE/build/release"
+}
+
+demo_aws() {
     chapter "A research company's stack: 13 environments, 26 agents, 3 swarms"
     typed find . -name '*.yaml'
     typed berth validate
@@ -114,5 +135,36 @@ run_demo() {
     typed berth plan
     typed berth apply --yes
 
-    printf '\nThe manifests and the state of this demonstration are in %s.\n' "$DEMO/northlight"
+    printf '\nThe manifests and the state of this demonstration are in %s.\n' "$PWD"
+}
+
+run_demo() {
+    local where=${1:-local}
+
+    BOLD='' DIM='' PLAIN=''
+    if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
+        BOLD=$'\e[1m' DIM=$'\e[36m' PLAIN=$'\e[0m'
+    fi
+    DEMO_SOURCE=$PWD
+    rm -rf "$DEMO"
+    mkdir -p "$DEMO_LOGS"
+    trap stop_demo EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    case $where in
+    local) need_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}" ;;
+    aws) need_tests ;;
+    *) die "there is no demo of '$where': local (the default) or aws" ;;
+    esac
+    build release berth
+    [ "$where" != aws ] || {
+        say "starting a stand-in for AWS on this machine"
+        start_aws
+    }
+    cp -R examples/manifests "$DEMO/northlight"
+    cp examples/escape.py "$DEMO/northlight"
+
+    local PATH=$PWD/build/release:$PATH
+    cd "$DEMO/northlight" || exit
+    "demo_$where"
 }

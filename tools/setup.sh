@@ -7,6 +7,8 @@ BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl
     libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev
     libmicrohttpd-dev libcmocka-dev libutf8proc-dev git
     ca-certificates)
+# What berth exec needs on the machine that it runs on.
+RUN_PACKAGES=(bubblewrap python3)
 TEST_PACKAGES=(python3 python3-venv skopeo bubblewrap graphviz groff-base zsh fish)
 LINT_PACKAGES=(clang clang-format clang-tidy)
 
@@ -71,7 +73,7 @@ need_python() {
 need_build() { need_packages "${BUILD_PACKAGES[@]}"; }
 
 need_tests() {
-    need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    need_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     need_python
 }
 
