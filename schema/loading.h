@@ -114,6 +114,9 @@ bool patterns_match(struct patterns *patterns, const char *pattern, const char *
 /* source.c */
 /* Finds the files and reads them. -1 only where `path` itself is of no use. */
 int source_gather(struct loading *loading, const char *path, struct error *err) MUST_USE;
+/* The same from memory: the files in the order given. */
+int source_gather_files(struct loading *loading, const struct manifest_file *files, size_t count,
+                        struct error *err) MUST_USE;
 void source_release(struct source *source);
 /* The text of a line (1-based) without its break; *ret_length bytes. NULL where there is no such line. */
 const char *source_line(struct source *source, uint32_t line, size_t *ret_length);

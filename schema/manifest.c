@@ -97,8 +97,10 @@ static int conclude(struct loading *loading, struct error *err) {
                               errors == 1 ? "" : "s");
 }
 
-int manifests_load(const char *path, const struct load_options *options, struct arena *arena,
-                   struct manifests *ret, struct diagnostics *diagnostics, struct error *err) {
+/* Gathers by `files`, or from `path` where that is NULL. */
+static int load(const char *path, const struct manifest_file *files, size_t count,
+                const struct load_options *options, struct arena *arena, struct manifests *ret,
+                struct diagnostics *diagnostics, struct error *err) {
         struct manifests manifests = { .arena = arena };
         struct loading loading = {
                 .arena = arena,
@@ -113,7 +115,10 @@ int manifests_load(const char *path, const struct load_options *options, struct 
         loading.scratch = arena_new();
         loading_reserve_draft(&loading);
         loading.patterns = patterns_new(arena);
-        result = source_gather(&loading, path, err);
+        if (files)
+                result = source_gather_files(&loading, files, count, err);
+        else
+                result = source_gather(&loading, path, err);
         if (result == 0) {
                 read_all(&loading);
                 check_folder(&loading, path);
@@ -125,6 +130,19 @@ int manifests_load(const char *path, const struct load_options *options, struct 
         if (result == 0)
                 *ret = manifests;
         return result;
+}
+
+int manifests_load(const char *path, const struct load_options *options, struct arena *arena,
+                   struct manifests *ret, struct diagnostics *diagnostics, struct error *err) {
+        return load(path, NULL, 0, options, arena, ret, diagnostics, err);
+}
+
+int manifests_load_files(const char *folder, const struct manifest_file *files, size_t count,
+                         const struct load_options *options, struct arena *arena, struct manifests *ret,
+                         struct diagnostics *diagnostics, struct error *err) {
+        static const struct manifest_file none;
+
+        return load(folder, count ? files : &none, count, options, arena, ret, diagnostics, err);
 }
 
 /* The first resource that does not come before (kind, name); name "" for the kind's first. */

@@ -25,6 +25,8 @@
 #include "schema/kind.h"
 #include "schema/value.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct resource {
@@ -71,6 +73,20 @@ struct load_options {
  */
 int manifests_load(const char *path, const struct load_options *options, struct arena *arena,
                    struct manifests *ret, struct diagnostics *diagnostics, struct error *err) MUST_USE;
+
+struct manifest_file {
+        const char *name;  /* as diagnostics show it */
+        const char *bytes; /* borrowed until the load returns; NULL where `length` is 0 */
+        size_t length;
+};
+
+/*
+ * The same of files in memory, read and checked as if they were found in a folder that messages call `folder`. They are
+ * taken in the order given: by byte order of their paths, as a folder's are. At most 65,535.
+ */
+int manifests_load_files(const char *folder, const struct manifest_file *files, size_t count,
+                         const struct load_options *options, struct arena *arena, struct manifests *ret,
+                         struct diagnostics *diagnostics, struct error *err) MUST_USE;
 
 /* Binary search; NULL where there is none. */
 const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name);

@@ -178,6 +178,13 @@ static void remove_marks(struct strbuf *bytes) {
         bytes->data[kept] = '\0';
 }
 
+static void refuse_large(struct loading *loading, struct source *source) {
+        whole_file_error(loading, source->path, "split it: a folder may hold many files",
+                         "the file is larger than 16 MiB");
+        strbuf_release(&source->bytes);
+        source->documents = 1;
+}
+
 /* `named`: the user gave this very path. */
 static void read_source(struct loading *loading, struct source *source, bool named) {
         int descriptor DESCRIPTOR_CLEANUP = open_source(source, named);
@@ -195,10 +202,7 @@ static void read_source(struct loading *loading, struct source *source, bool nam
                 whole_file_error(loading, source->path, NULL, "this is no regular file");
                 source->documents = 1;
         } else if (source->bytes.overflow) {
-                whole_file_error(loading, source->path, "split it: a folder may hold many files",
-                                 "the file is larger than 16 MiB");
-                strbuf_release(&source->bytes);
-                source->documents = 1;
+                refuse_large(loading, source);
         } else {
                 remove_marks(&source->bytes);
         }
@@ -228,6 +232,25 @@ int source_gather(struct loading *loading, const char *path, struct error *err) 
                 qsort(loading->sources, loading->source_count, sizeof(*loading->sources), compare_sources);
         for (size_t i = 0; i < loading->source_count; i++)
                 read_source(loading, &loading->sources[i], false);
+        return 0;
+}
+
+int source_gather_files(struct loading *loading, const struct manifest_file *files, size_t count,
+                        struct error *err) {
+        if (count > FILE_COUNT_MAX)
+                return error_set(err, "there are more than %d manifest files", FILE_COUNT_MAX);
+        loading->is_folder = true;
+        for (size_t i = 0; i < count; i++) {
+                uint16_t number = add_source(loading, files[i].name);
+                struct source *source = &loading->sources[number];
+
+                if (files[i].length > FILE_SIZE_MAX) {
+                        refuse_large(loading, source);
+                } else if (files[i].length > 0) {
+                        strbuf_append_bytes(&source->bytes, files[i].bytes, files[i].length);
+                        remove_marks(&source->bytes);
+                }
+        }
         return 0;
 }
 
