@@ -53,6 +53,11 @@ struct git_request {
         const char *folder;     /* for the bare repository; made where absent */
         const char *have;       /* the commit accepted last, 40 hex digits; NULL: none */
         bool read_anyway;       /* give the files also where the commit is still `have` */
+        /*
+         * Not NULL: read this very commit (40 hex digits, accepted before) from the repository in `folder`, without asking the
+         * server: its files, its verdict, everything else of the answer. ref NULL, fetched false, moved as ever.
+         */
+        const char *commit;
         struct git_limits limits;
 };
 
@@ -94,6 +99,8 @@ const char *git_failure_reason(enum git_failure failure);
 /*
  * 0 with *ret (all of it in the arena), or -1 with *ret_failure and an error that names the commit where one was seen. After
  * GIT_REWRITTEN, GIT_UNVERIFIED, GIT_UNSAFE_TREE and GIT_OVER_LIMIT ret->commit is the commit refused. No secret is in any message.
+ * An interrupt (interrupt_count()) ends it early: GIT_UNREACHABLE with ERROR_INTERRUPTED. A `commit` that the folder does not have
+ * (any more) is GIT_NOT_FOUND.
  */
 int git_check(const struct git_request *request, struct arena *arena, struct git_answer *ret,
               enum git_failure *ret_failure, struct error *err) MUST_USE;
