@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/terminal.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -169,4 +170,52 @@ void terminal_print_safe(FILE *stream, const char *text) {
         for (size_t at = 0; at < length;)
                 at += text_append_safe_character(&safe, text, length, at);
         fputs(strbuf_text(&safe), stream);
+}
+
+static void append_safe(struct strbuf *to, const char *text, size_t length) {
+        for (size_t at = 0; at < length;)
+                at += text_append_safe_character(to, text, length, at);
+}
+
+static void append_line_start(struct strbuf *to, int indent) {
+        strbuf_printf(to, "\n%*s", indent, "");
+}
+
+void text_append_wrapped(struct strbuf *to, const char *text, int width, int used, int indent) {
+        size_t end = strcspn(text, "\n");
+        int column = used;
+
+        for (size_t at = 0; at < end;) {
+                struct strbuf word STRBUF_CLEANUP = STRBUF_INIT;
+                size_t length = strcspn(text + at, " \n");
+                int columns;
+
+                append_safe(&word, text + at, length);
+                columns = text_columns(strbuf_text(&word), word.length);
+                if (at > 0 && column + 1 + columns > width) {
+                        append_line_start(to, indent);
+                        column = indent;
+                } else if (at > 0) {
+                        strbuf_append_char(to, ' ');
+                        column++;
+                }
+                strbuf_append(to, strbuf_text(&word));
+                column += columns;
+                at += length + (text[at + length] == ' ');
+        }
+        while (text[end]) {
+                size_t length = strcspn(text + end + 1, "\n");
+
+                append_line_start(to, indent);
+                append_safe(to, text + end + 1, length);
+                end += 1 + length;
+        }
+}
+
+void terminal_print_wrapped(FILE *stream, const char *text, int used, int indent) {
+        struct strbuf lines STRBUF_CLEANUP = STRBUF_INIT;
+
+        text_append_wrapped(&lines, text, isatty(fileno(stream)) ? terminal_width(stream) : INT_MAX, used,
+                            indent);
+        fprintf(stream, "%s\n", strbuf_text(&lines));
 }

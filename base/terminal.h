@@ -56,4 +56,12 @@ void terminal_print_safe(FILE *stream, const char *text);
 /* The same for the one character at byte `at` of the text, into a buffer; returns its size in the text, at least 1. */
 size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at);
 
+/*
+ * Appends the text, made safe as above, its first line broken at spaces so that it ends before column `width`: it begins at
+ * column `used`, what follows at `indent`. Further lines of the text's own are commands to copy and stay whole.
+ */
+void text_append_wrapped(struct strbuf *to, const char *text, int width, int used, int indent);
+/* The same to a terminal, by its width; anything else gets the line whole. Ends with a newline. */
+void terminal_print_wrapped(FILE *stream, const char *text, int used, int indent);
+
 #endif

@@ -224,33 +224,16 @@ static void summarise(const struct change *change, struct strbuf *out) {
         }
 }
 
-/* Commands to copy stand on lines of their own. */
-static void print_lines(const char *text, FILE *stream) {
-        for (;;) {
-                size_t length = strcspn(text, "\n");
-                struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
-
-                strbuf_append_bytes(&line, text, length);
-                terminal_print_safe(stream, strbuf_text(&line));
-                fputc('\n', stream);
-                if (!text[length])
-                        return;
-                fputs("        ", stream);
-                text += length + 1;
-        }
-}
-
 static void print_refusal(const struct refusal *refusal, FILE *stream) {
         const char *red = terminal_style(stream, STYLE_RED), *plain = terminal_style(stream, STYLE_PLAIN);
 
         fprintf(stream, "      %s%s%s: ", red, refusal->id, plain);
-        terminal_print_safe(stream, refusal->message);
-        fputc('\n', stream);
+        terminal_print_wrapped(stream, refusal->message, 8 + (int)strlen(refusal->id), 8);
         for (size_t i = 0; i < refusal->dependent_count; i++)
                 fprintf(stream, "        %s\n", refusal->dependents[i]);
         if (refusal->remedy) {
                 fprintf(stream, "      %sremedy:%s ", terminal_style(stream, STYLE_BOLD), plain);
-                print_lines(refusal->remedy, stream);
+                terminal_print_wrapped(stream, refusal->remedy, 14, 8);
         }
 }
 
@@ -397,8 +380,7 @@ void report_plan_text(const struct plan *plan, const struct report_style *style,
         for (size_t i = 0; i < plan->warning_count; i++) {
                 fprintf(stream, "  %swarning:%s ", terminal_style(stream, STYLE_YELLOW),
                         terminal_style(stream, STYLE_PLAIN));
-                terminal_print_safe(stream, plan->warnings[i]);
-                fputc('\n', stream);
+                terminal_print_wrapped(stream, plan->warnings[i], 11, 4);
         }
         if (plan->refusal_count && !plan_has_changes(plan))
                 return;

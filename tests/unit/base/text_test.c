@@ -244,11 +244,41 @@ static void joined_paths(void **state) {
         }
 }
 
+static void long_lines_break_at_spaces(void **state) {
+        static const struct {
+                const char *text;
+                int width, used;
+                const char *wrapped;
+        } cases[] = {
+                { "", 10, 0, "" },
+                { "one two", 10, 0, "one two" },
+                { "one two", 7, 0, "one two" },
+                { "one two", 6, 0, "one\n  two" },
+                { "one two", 9, 3, "one\n  two" },
+                { "one two three four", 11, 0, "one two\n  three\n  four" },
+                { "unbreakable word", 4, 0, "unbreakable\n  word" },
+                { "two  spaces", 40, 0, "two  spaces" },
+                { "\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4", 5, 0, "\xC3\xA4\xC3\xA4\xC3\xA4 \xC3\xA4" },
+                { "do this:\ncopy me whole, please", 9, 0, "do this:\n  copy me whole, please" },
+                { "bell\a", 80, 0, "bell\\x07" },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct strbuf wrapped STRBUF_CLEANUP = STRBUF_INIT;
+
+                text_append_wrapped(&wrapped, cases[i].text, cases[i].width, cases[i].used, 2);
+                assert_string_equal(strbuf_text(&wrapped), cases[i].wrapped);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(nearest_names), cmocka_unit_test(utf8),       cmocka_unit_test(safe_text),
-                cmocka_unit_test(log_lines),     cmocka_unit_test(valid_text), cmocka_unit_test(words),
-                cmocka_unit_test(digests),       cmocka_unit_test(files),      cmocka_unit_test(joined_paths),
+                cmocka_unit_test(nearest_names), cmocka_unit_test(long_lines_break_at_spaces),
+                cmocka_unit_test(utf8),          cmocka_unit_test(safe_text),
+                cmocka_unit_test(log_lines),     cmocka_unit_test(valid_text),
+                cmocka_unit_test(words),         cmocka_unit_test(digests),
+                cmocka_unit_test(files),         cmocka_unit_test(joined_paths),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
