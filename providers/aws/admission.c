@@ -3,6 +3,7 @@
 
 #include "base/digest.h"
 #include "base/json.h"
+#include "providers/image_rules.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -10,83 +11,15 @@
 /* Configurations are a few KB; one with a long history has some hundred. */
 #define CONFIG_MAX ((size_t)4 * 1024 * 1024)
 
-static const char platform_wanted[] = "linux/amd64";
-
 static bool same(const char *a, const char *b) {
         return a && b && strcmp(a, b) == 0;
 }
 
-static bool is_one_of(const char *text, const char *const *texts) {
-        for (; *texts; texts++) {
-                if (strcmp(text, *texts) == 0)
-                        return true;
-        }
-        return false;
-}
-
-/* "linux/amd64, linux/arm64" of an index; buildx's attestations call themselves unknown/unknown. */
-static const char *index_platforms(const json_t *manifest, struct arena *arena) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        const json_t *item;
-        size_t i;
-
-        json_array_foreach (json_object_get(manifest, "manifests"), i, item) {
-                const json_t *platform = json_object_get(item, "platform");
-                const char *system = json_text(platform, "os"),
-                           *architecture = json_text(platform, "architecture");
-
-                if (i == 8) {
-                        strbuf_append(&text, " and more");
-                        break;
-                }
-                if (system && strcmp(system, "unknown") == 0)
-                        strbuf_printf(&text, "%san attestation", i ? ", " : "");
-                else
-                        strbuf_printf(&text, "%s%s/%s", i ? ", " : "", system ? system : "?",
-                                      architecture ? architecture : "?");
-        }
-        return text.length ? arena_strdup(arena, strbuf_text(&text)) : "nothing";
-}
-
-static int64_t layers_size(const json_t *manifest) {
-        const json_t *layer;
-        int64_t size = 0;
-        size_t i;
-
-        json_array_foreach (json_object_get(manifest, "layers"), i, layer) {
-                int64_t bytes = json_integer_or(layer, "size", 0);
-
-                if (bytes > 0 && size <= INT64_MAX - bytes)
-                        size += bytes;
-        }
-        return size;
-}
-
-/* A single manifest: its configuration's type, and the size of its layers. */
-static void judge_single(const json_t *manifest, struct ecr_reference *reference, struct arena *arena) {
-        /* Charts, signatures and other artifacts are manifests too; what tells them is this type. */
-        static const char *const config_types[] = { "application/vnd.oci.image.config.v1+json",
-                                                    "application/vnd.docker.container.image.v1+json", NULL };
-        const json_t *config = json_object_get(manifest, "config");
-        const char *type = json_text(config, "mediaType");
-
-        reference->config = arena_strdup(arena, json_text(config, "digest"));
-        reference->size = layers_size(manifest);
-        if (type && *type && !is_one_of(type, config_types))
-                ecr_reference_refuse(reference, "media-type",
-                                     arena_printf(arena,
-                                                  "is no image that can run: its configuration has the media "
-                                                  "type %s, and Lambda takes only %s and %s",
-                                                  type, config_types[1], config_types[0]),
-                                     arena);
-        else if (reference->size > ADMISSION_SIZE_MAX)
-                ecr_reference_refuse(
-                        reference, "size",
-                        arena_printf(arena,
-                                     "has layers of %.1f GB as they are stored, and Lambda takes at most 10 "
-                                     "GB unpacked",
-                                     (double)reference->size / (1024.0 * 1024 * 1024)),
-                        arena);
+/* What the rules found, as a problem of the reference. */
+static void take_verdict(struct ecr_reference *reference, const struct image_verdict *verdict,
+                         struct arena *arena) {
+        if (verdict->problem)
+                ecr_reference_refuse(reference, verdict->problem, verdict->seen, arena);
 }
 
 void admission_judge_manifest(const json_t *image, struct ecr_reference *reference, struct arena *arena) {
@@ -94,6 +27,7 @@ void admission_judge_manifest(const json_t *image, struct ecr_reference *referen
                    *type = json_text(image, "imageManifestMediaType");
         const char *digest = json_text(json_object_get(image, "imageId"), "imageDigest");
         json_t *manifest JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
+        struct image_verdict verdict = { 0 };
 
         if (!digest) {
                 reference->problem = "missing";
@@ -101,51 +35,21 @@ void admission_judge_manifest(const json_t *image, struct ecr_reference *referen
                                                   ecr_reference_name(reference, arena));
                 return;
         }
-        /* Older answers leave the type to the manifest; an OCI one may leave it out altogether. */
-        if (!type || !*type)
-                type = json_text(manifest, "mediaType");
-        if (!type && json_object_get(manifest, "manifests"))
-                type = ecr_oci_index;
-        if (!type)
-                type = json_object_get(manifest, "config") ? ecr_oci_manifest : "unknown";
         reference->resolved = arena_strdup(arena, digest);
-        reference->media_type = arena_strdup(arena, type);
-        if (strcmp(type, ecr_oci_index) == 0 || strcmp(type, ecr_docker_list) == 0)
-                ecr_reference_refuse(
-                        reference, "index",
-                        arena_printf(arena,
-                                     "is an index of several images (%s; %s), and Lambda takes only a single "
-                                     "one",
-                                     index_platforms(manifest, arena), type),
-                        arena);
-        else if (strcmp(type, ecr_oci_manifest) == 0 || strcmp(type, ecr_docker_manifest) == 0)
-                judge_single(manifest, reference, arena);
-        else
-                ecr_reference_refuse(reference, "media-type",
-                                     arena_printf(arena,
-                                                  "has the media type %s, and Lambda takes only %s and %s",
-                                                  type, ecr_docker_manifest, ecr_oci_manifest),
-                                     arena);
+        image_rules_judge_manifest(manifest, type, &verdict, arena);
+        reference->media_type = verdict.media_type;
+        reference->config = verdict.config;
+        reference->size = verdict.size;
+        take_verdict(reference, &verdict, arena);
 }
 
 void admission_judge_config(const char *bytes, size_t length, struct ecr_reference *reference,
                             struct arena *arena) {
-        json_t *config JSON_CLEANUP = json_loadb(bytes, length, 0, NULL);
-        const char *system = json_text(config, "os"), *architecture = json_text(config, "architecture");
+        struct image_verdict verdict = { 0 };
 
-        if (!system || !architecture || !*system || !*architecture) {
-                ecr_reference_refuse(reference, "platform",
-                                     "has a configuration that names no platform, and environments run "
-                                     "linux/amd64 only",
-                                     arena);
-                return;
-        }
-        reference->platform = arena_printf(arena, "%s/%s", system, architecture);
-        if (strcmp(reference->platform, platform_wanted) != 0)
-                ecr_reference_refuse(reference, "platform",
-                                     arena_printf(arena, "is built for %s, and environments run %s only",
-                                                  reference->platform, platform_wanted),
-                                     arena);
+        image_rules_judge_config(bytes, length, &verdict, arena);
+        reference->platform = verdict.platform;
+        take_verdict(reference, &verdict, arena);
 }
 
 static const struct value *recall(const struct admission_memory *memory, const char *digest) {

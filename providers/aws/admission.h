@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether Lambda would run an image: a verdict on its manifest, and on the configuration that the manifest names.
+ * Whether Lambda would run an image: a verdict on its manifest, and on the configuration that the manifest names. The
+ * rules themselves are every provider's: image_rules.h.
  *
  * What a digest names never changes, so that a verdict stands for ever and is worth keeping: the Environment keeps its
  * own in observation.extra as {image: {digest, platform, problem?, seen?}}, and all of them together are the memory of
@@ -10,9 +11,6 @@
 #define BERTH_PROVIDERS_AWS_ADMISSION_H
 
 #include "providers/aws/ecr.h"
-
-/* 10 GB uncompressed is what Lambda takes; the layers of a manifest are compressed, hence a lower bound. */
-#define ADMISSION_SIZE_MAX (INT64_C(10) * 1024 * 1024 * 1024)
 
 /*
  * What one image of BatchGetImage's answer means: fills in digest, problem, seen, media_type, config and size. A

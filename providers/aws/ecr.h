@@ -6,10 +6,6 @@
 #include "providers/aws/body.h"
 #include "providers/aws/provider_aws.h"
 
-/* The media types of manifests, as ECR names them. */
-extern const char ecr_oci_manifest[], ecr_docker_manifest[], ecr_oci_index[], ecr_docker_list[],
-        ecr_docker_v1[];
-
 /* "{account}.dkr.ecr.{region}.amazonaws.com": the stack's own registry. */
 const char *ecr_registry(const struct provider *provider, struct arena *arena);
 const char *ecr_repository_arn(const struct provider *provider, const char *repository, struct arena *arena);

@@ -4,29 +4,10 @@
 #include "base/json.h"
 #include "providers/aws/admission.h"
 #include "providers/aws/ecr_lifecycle.h"
+#include "providers/image_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static bool is_repository(const char *text) {
-        size_t length = strlen(text);
-
-        return length >= 2 && length <= 256 &&
-               strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._/-") == length && text[0] != '/' &&
-               text[length - 1] != '/' && !strstr(text, "//");
-}
-
-static bool is_tag(const char *text) {
-        size_t length = strlen(text);
-
-        return length >= 1 && length <= 128 && text[0] != '.' && text[0] != '-' &&
-               strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == length;
-}
-
-static bool is_digest(const char *text) {
-        return strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 &&
-               strspn(text + 7, "0123456789abcdef") == 64;
-}
 
 /* Past our own registry, or NULL where another one stands in front: only they have dots or ports there. */
 static const char *without_registry(const struct provider *provider, const char *text, struct arena *arena) {
@@ -54,8 +35,9 @@ int image_reference_parse(const struct provider *provider, const char *text, str
                 reference.tag = mark + 1;
         else
                 reference.digest = mark + 1;
-        if (!is_repository(reference.repository) || (reference.tag && !is_tag(reference.tag)) ||
-            (reference.digest && !is_digest(reference.digest)))
+        if (!image_rules_is_repository(reference.repository) ||
+            (reference.tag && !image_rules_is_tag(reference.tag)) ||
+            (reference.digest && !image_rules_is_digest(reference.digest)))
                 return error_set(
                         err, "\"%s\" is no image: REPOSITORY, REPOSITORY:TAG or REPOSITORY@sha256:HEX", text);
         *ret = reference;
