@@ -32,11 +32,24 @@
 
 struct provider; /* each provider's own */
 
+/*
+ * For who counts what a provider asks of its service. Both are called by any thread, many at once, and return at once;
+ * texts are borrowed for the call.
+ */
+struct provider_watch {
+        void *context;
+        /* One try of one call has ended. `service` as in struct cost, `status` HTTP's or 0 where no answer came. */
+        void (*called)(void *context, const char *service, const char *operation, int status, bool throttled);
+        /* A call has to wait for its turn within the service's quota. */
+        void (*waited)(void *context, const char *service, int64_t wait_ms);
+};
+
 struct provider_config {
         const char *stack_name;
         const struct value *stack; /* the Stack's spec, complete; borrowed for the provider's life */
         const struct clock *clock; /* borrowed */
         const char *folder; /* where a provider of this machine keeps what it makes: beside the state */
+        const struct provider_watch *watch; /* borrowed for the provider's life, or NULL */
 };
 
 /* Where the provider's resources live: a plan made for one place is not applied to another. */

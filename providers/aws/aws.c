@@ -10,6 +10,11 @@
 static int open_provider(const struct provider_config *config, struct provider **ret, struct error *err) {
         const struct value *aws = value_get(config->stack, "aws");
         const char *prefix = value_get_text(aws, "namePrefix");
+        struct aws_client_options options = {
+                .stack_aws = aws,
+                .clock = config->clock,
+                .watch = config->watch,
+        };
         struct arena *arena = arena_new();
         struct provider *provider = arena_alloc(arena, sizeof(*provider));
 
@@ -22,7 +27,7 @@ static int open_provider(const struct provider_config *config, struct provider *
                 .manages_role = !value_get_text(aws, "executionRole"),
                 .manages_bucket = value_get_boolean(aws, "createBucket", true),
         };
-        if (aws_client_open(aws, config->clock, &provider->client, err) < 0) {
+        if (aws_client_open_with(&options, &provider->client, err) < 0) {
                 arena_free(arena);
                 return -1;
         }

@@ -90,6 +90,15 @@ static int send_signed(struct aws_client *client, const struct aws_request *requ
         return http_send(client->http, &http, answer, ret_failure, err);
 }
 
+static void tell_called(const struct aws_client *client, const struct aws_request *request, int status,
+                        bool throttled) {
+        const struct provider_watch *watch = client->watch;
+
+        if (watch && watch->called)
+                watch->called(watch->context, aws_service_name(request->service), request->operation, status,
+                              throttled);
+}
+
 /* One try with the keys given; none for an unsigned call. `origin` says where they are from. */
 static int attempt_with(struct aws_client *client, const struct aws_request *request,
                         const struct credentials *credentials, const char *origin,
@@ -115,6 +124,7 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
                 return -1;
         if (send_signed(client, request, endpoint, &ready, &answer, &failure, err) < 0) {
                 ret_outcome->reason = retry_reason_of(failure, 0, "");
+                tell_called(client, request, 0, false);
                 log_debug("aws: %s %s: %s", aws_service_name(request->service), request->operation,
                           err->message);
                 return explain_failure(&circumstances, failure, err);
@@ -125,6 +135,7 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
                   response->status, response->error_code, *response->request_id ? " request " : "",
                   response->request_id);
         if (result < 0) {
+                tell_called(client, request, response->status, false);
                 ret_outcome->reason = RETRY_TRANSIENT;
                 return error_context(err, "%s", aws_service_name(request->service));
         }
@@ -133,6 +144,7 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
                 ret_outcome->asked_ms = retry_asked_ms(&answer, client->clock->wall_ms(client->clock));
                 result = explain_answer(&circumstances, response, err);
         }
+        tell_called(client, request, response->status, ret_outcome->reason == RETRY_THROTTLED);
         response->body = answer.body; /* moved */
         answer.body = (struct strbuf)STRBUF_INIT;
         return result;
@@ -191,6 +203,17 @@ static struct quota_bucket *bucket_of(struct aws_client *client, const struct aw
         return &client->quotas[quota_kind_of(request->service, request->operation)];
 }
 
+/* Takes the call's turn within its quota: the monotonic time before which it must not be made. */
+static int64_t reserve(struct aws_client *client, const struct aws_request *request) {
+        const struct provider_watch *watch = client->watch;
+        int64_t now_ms = client->clock->monotonic_ms(client->clock);
+        int64_t go_ms = quota_reserve(bucket_of(client, request), now_ms);
+
+        if (go_ms > now_ms && watch && watch->waited)
+                watch->waited(watch->context, aws_service_name(request->service), go_ms - now_ms);
+        return go_ms;
+}
+
 static int wait_until(struct aws_client *client, int64_t when_ms, const struct aws_request *request,
                       struct error *err) {
         const struct clock *clock = client->clock;
@@ -208,8 +231,7 @@ int aws_call(struct aws_client *client, const struct aws_request *request, struc
 
         for (unsigned attempts = 1;; attempts++) {
                 struct outcome outcome = { 0 };
-                int64_t when_ms =
-                        quota_reserve(bucket_of(client, request), client->clock->monotonic_ms(client->clock));
+                int64_t when_ms = reserve(client, request);
 
                 if (wait_until(client, when_ms, request, err) < 0)
                         return -1;
@@ -237,7 +259,7 @@ int aws_step_call(struct aws_client *client, const struct aws_request *request, 
         struct error last = { 0 };
 
         if (!progress->reserved) {
-                progress->not_before_ms = quota_reserve(bucket_of(client, request), now_ms);
+                progress->not_before_ms = reserve(client, request);
                 progress->reserved = true;
         }
         if (progress->not_before_ms > now_ms)

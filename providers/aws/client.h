@@ -52,12 +52,13 @@ int aws_client_open(const struct value *stack_aws, const struct clock *clock, st
                     struct error *err) MUST_USE;
 void aws_client_close(struct aws_client *client); /* NULL is fine; no call may be under way */
 
-/* The same with what only tests want to decide. */
+/* The same with who watches, and with what only tests want to decide. */
 struct aws_client_options {
         const struct value *stack_aws; /* may be NULL */
         const struct clock *clock;
-        double rate_scale;      /* of all quota rates; 0 for 1 */
-        double (*random)(void); /* uniform in [0, 1), for retry delays; NULL: random_unit() */
+        double rate_scale;                  /* of all quota rates; 0 for 1 */
+        double (*random)(void);             /* uniform in [0, 1), for retry delays; NULL: random_unit() */
+        const struct provider_watch *watch; /* borrowed for the client's life, or NULL */
 };
 int aws_client_open_with(const struct aws_client_options *options, struct aws_client **ret,
                          struct error *err) MUST_USE;

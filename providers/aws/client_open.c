@@ -146,6 +146,7 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
                 abort();
         client->clock = options->clock;
         client->random = options->random ? options->random : random_unit;
+        client->watch = options->watch;
         client->assume_role = copy(stack_text(options->stack_aws, "assumeRole"));
         client->stack_url = copy(stack_text(options->stack_aws, "endpointUrl"));
         atomic_init(&client->skew_ms, 0);

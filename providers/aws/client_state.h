@@ -18,6 +18,7 @@ struct aws_client {
         struct credentials_caller caller; /* first: see client_sts() */
         const struct clock *clock;
         double (*random)(void);
+        const struct provider_watch *watch; /* or NULL */
         struct profiles *profiles;
         char *profile;
         const char *profile_named_by; /* NULL where none was named */

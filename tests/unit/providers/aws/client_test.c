@@ -274,12 +274,116 @@ static void calls_keep_to_the_quota(void **state) {
         release(&fixture);
 }
 
-/* --- steps: the same without sleeping --- */
-
 static int step(struct fixture *fixture, const struct aws_request *request, struct aws_response *response,
                 struct error *err) {
         return aws_step_call(fixture->client, request, &fixture->progress, response, err);
 }
+
+/* --- who watches --- */
+
+struct seen {
+        struct strbuf calls;
+        int64_t waited_ms;
+        unsigned waits;
+};
+
+static void on_called(void *context, const char *service, const char *operation, int status, bool throttled) {
+        struct seen *seen = context;
+
+        strbuf_printf(&seen->calls, "%s %s %d%s; ", service, operation, status,
+                      throttled ? " throttled" : "");
+}
+
+static void on_waited(void *context, const char *service, int64_t wait_ms) {
+        struct seen *seen = context;
+
+        assert_string_equal(service, "lambda");
+        assert_true(wait_ms > 0);
+        seen->waited_ms += wait_ms;
+        seen->waits++;
+}
+
+static void open_watched(struct fixture *fixture, const struct scripted_answer *answers, size_t count,
+                         const struct provider_watch *watch) {
+        struct aws_client_options options = { .clock = &test_clock, .random = half, .watch = watch };
+        struct value *stack;
+        struct error err = { 0 };
+
+        *fixture = (struct fixture){ .arena = arena_new() };
+        scripted_start(&fixture->server, answers, count);
+        stack = value_new_map(fixture->arena);
+        value_set_text(fixture->arena, stack, "endpointUrl", fixture->server.url);
+        options.stack_aws = stack;
+        if (aws_client_open_with(&options, &fixture->client, &err) < 0)
+                fail_msg("%s", err.message);
+}
+
+static void each_try_is_told(void **state) {
+        static const struct scripted_answer answers[] = {
+                { "", "" },
+                SLOW,
+                { "200 OK\r\n", "not JSON" },
+                { "404 No\r\nx-amzn-ErrorType: ResourceNotFoundException\r\n", "{}" },
+                { "200 OK\r\n", "{}" },
+        };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct seen seen = { 0 };
+        const struct provider_watch watch = { &seen, on_called, on_waited };
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        open_watched(&fixture, answers, 5, &watch);
+        assert_int_equal(aws_call(fixture.client, &get_function, &response, &err), -1);
+        assert_int_equal(aws_call(fixture.client, &get_function, &response, &err), -1);
+        assert_int_equal(aws_call(fixture.client, &get_function, &response, &err), 0);
+        assert_string_equal(strbuf_text(&seen.calls),
+                            "lambda GetFunction 0; lambda GetFunction 429 throttled; "
+                            "lambda GetFunction 200; lambda GetFunction 404; lambda GetFunction 200; ");
+        stop(&fixture);
+        release(&fixture);
+        strbuf_release(&seen.calls);
+}
+
+static void waits_for_the_quota_are_told(void **state) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct seen seen = { 0 };
+        const struct provider_watch watch = { &seen, on_called, on_waited };
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        open_watched(&fixture, &ok, 1, &watch);
+        assert_int_equal(step(&fixture, &list_functions, &response, &err), STEP_DONE);
+        assert_int_equal(seen.waits, 0);
+        /* A place in the line is one wait, however often the step is called too early. */
+        for (int i = 0; i < 3; i++)
+                assert_int_equal(step(&fixture, &list_functions, &response, &err), STEP_AGAIN);
+        assert_int_equal(seen.waits, 1);
+        assert_int_equal(seen.waited_ms, 68);
+        assert_int_equal(aws_call(fixture.client, &list_functions, &response, &err), 0);
+        assert_int_equal(seen.waits, 2);
+        assert_true(seen.waited_ms >= 68 + 137 && seen.waited_ms <= 68 + 138);
+        stop(&fixture);
+        release(&fixture);
+        strbuf_release(&seen.calls);
+}
+
+static void nobody_has_to_watch(void **state) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        const struct provider_watch watch = { 0 };
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        open_watched(&fixture, &ok, 1, &watch);
+        for (int i = 0; i < 2; i++)
+                assert_int_equal(aws_call(fixture.client, &list_functions, &response, &err), 0);
+        stop(&fixture);
+        release(&fixture);
+}
+
+/* --- steps: the same without sleeping --- */
 
 static void steps_say_when_to_come_back(void **state) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -683,6 +787,9 @@ int main(void) {
                 cmocka_unit_test_setup(no_call_takes_for_ever, begin),
                 cmocka_unit_test_setup(the_user_may_interrupt, begin),
                 cmocka_unit_test_setup(calls_keep_to_the_quota, begin),
+                cmocka_unit_test_setup(each_try_is_told, begin),
+                cmocka_unit_test_setup(waits_for_the_quota_are_told, begin),
+                cmocka_unit_test_setup(nobody_has_to_watch, begin),
                 cmocka_unit_test_setup(steps_say_when_to_come_back, begin),
                 cmocka_unit_test_setup(steps_try_again_later, begin),
                 cmocka_unit_test_setup(steps_fail_at_last_and_begin_anew, begin),
