@@ -234,6 +234,39 @@ struct new_run {
         uint64_t run;
 };
 
+/* 1 and the key of the oldest entry of the history, 0 where there is none. */
+static int oldest_run(struct store_txn *txn, char ret[CODEC_RUN_KEY_SIZE], struct error *err) {
+        struct store_cursor *cursor STORE_CURSOR_CLEANUP = NULL;
+        struct slice key, value;
+        int found;
+
+        if (store_cursor_open(txn, STORE_HISTORY, false, &cursor, err) < 0)
+                return -1;
+        found = store_cursor_next(cursor, &key, &value, err);
+        if (found > 0)
+                snprintf(ret, CODEC_RUN_KEY_SIZE, "%.*s", (int)key.length, (const char *)key.data);
+        return found;
+}
+
+/* With `run` itself, whose entry is still to come, STATE_HISTORY_KEPT stay. */
+static int prune_history(struct store_txn *txn, uint64_t run, struct error *err) {
+        char first_kept[CODEC_RUN_KEY_SIZE], oldest[CODEC_RUN_KEY_SIZE];
+
+        if (run <= STATE_HISTORY_KEPT)
+                return 0;
+        codec_run_key(run - STATE_HISTORY_KEPT + 1, first_kept);
+        for (;;) {
+                int found = oldest_run(txn, oldest, err);
+
+                if (found <= 0)
+                        return found;
+                if (strcmp(oldest, first_kept) >= 0)
+                        return 0;
+                if (store_delete(txn, STORE_HISTORY, oldest, err) < 0)
+                        return -1;
+        }
+}
+
 static int take_run(struct store_txn *txn, void *context, struct error *err) {
         struct new_run *taking = context;
 
@@ -241,6 +274,8 @@ static int take_run(struct store_txn *txn, void *context, struct error *err) {
         if (lease_check(taking->state, txn, err) < 0 || meta_numbers(txn, META_RUN, &taking->run, 1, err) < 0)
                 return -1;
         taking->run++;
+        if (prune_history(txn, taking->run, err) < 0)
+                return -1;
         return meta_put_numbers(txn, META_RUN, &taking->run, 1, err);
 }
 

@@ -175,7 +175,10 @@ struct state_op {
  */
 int state_commit(struct state *state, const struct state_op *ops, size_t count, struct error *err) MUST_USE;
 
-/* The next run's number, taken durably. */
+/* How many runs the history tells of: without a bound, a state that is applied every minute would grow for ever. */
+#define STATE_HISTORY_KEPT 1000
+
+/* The next run's number, taken durably; what the history has of runs before the last STATE_HISTORY_KEPT goes with it. */
 int state_new_run(struct state *state, uint64_t *ret, struct error *err) MUST_USE;
 
 /* The lease: at most one run changes a state. */

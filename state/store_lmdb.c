@@ -61,7 +61,7 @@ struct store {
 struct store_txn {
         struct store *store;
         MDB_txn *txn;
-        bool changed, map_full;
+        bool writes, changed, map_full;
 };
 
 struct store_cursor {
@@ -166,7 +166,7 @@ static int grow(struct store *store, size_t used, bool full, struct error *err) 
 
 static int begin(struct store *store, bool write, struct store_txn *ret, struct error *err) {
         for (;;) {
-                struct store_txn txn = { .store = store };
+                struct store_txn txn = { .store = store, .writes = write };
                 size_t map_size;
                 int code;
 
@@ -382,12 +382,13 @@ int store_cursor_open(struct store_txn *txn, enum store_database database, bool 
 
 /*
  * What the caller has been given and has copied need not stay mapped, else the whole file counts as this process's
- * memory. The pages remain in the kernel's cache, and come back where somebody still looks at them.
+ * memory. The pages remain in the kernel's cache, and come back where somebody still looks at them. Not while writing:
+ * pages that the transaction has changed are LMDB's own memory, which would come back as zeros.
  */
 static void let_go(struct store_cursor *cursor) {
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = cursor->low & ~(page - 1);
 
-        if (cursor->high > start)
+        if (cursor->high > start && !cursor->txn->writes)
                 madvise((void *)start, cursor->high - start, MADV_DONTNEED);
         cursor->low = UINTPTR_MAX;
         cursor->high = 0;

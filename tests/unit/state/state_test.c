@@ -398,6 +398,46 @@ static void history_newest_first(void **place) {
         state_close(state);
 }
 
+static uint64_t one_run(struct state *state) {
+        struct history_entry entry = { .who = "me@here", .command = "apply", .outcome = "begun" };
+        struct state_op op = { .type = STATE_PUT_HISTORY, .history = &entry };
+        struct error err;
+
+        assert_int_equal(state_new_run(state, &entry.run, &err), 0);
+        commit_ops(state, &op, 1);
+        return entry.run;
+}
+
+/* The last STATE_HISTORY_KEPT stay, the one under way among them; one that left no entry is no hole for older ones. */
+static void history_is_pruned(void **place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct state *state = open_state(*place, STATE_CREATE);
+        struct history_entry *history;
+        struct error err = { 0 };
+        uint64_t silent;
+        size_t count;
+
+        for (uint64_t i = 1; i <= STATE_HISTORY_KEPT; i++)
+                one_run(state);
+        assert_int_equal(state_load_history(state, 0, arena, &history, &count, &err), 0);
+        assert_int_equal(count, STATE_HISTORY_KEPT);
+        assert_int_equal(history[count - 1].run, 1);
+
+        one_run(state);
+        assert_int_equal(state_load_history(state, 0, arena, &history, &count, &err), 0);
+        assert_int_equal(count, STATE_HISTORY_KEPT);
+        assert_int_equal(history[0].run, STATE_HISTORY_KEPT + 1);
+        assert_int_equal(history[count - 1].run, 2);
+
+        for (int i = 0; i < 10; i++)
+                assert_int_equal(state_new_run(state, &silent, &err), 0);
+        assert_int_equal(state_load_history(state, 0, arena, &history, &count, &err), 0);
+        assert_int_equal(count, STATE_HISTORY_KEPT - 10);
+        assert_int_equal(history[count - 1].run, 12);
+        assert_int_equal(verify_state(state, arena, NULL), 0);
+        state_close(state);
+}
+
 static void meta_round_trip(void **place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct state *state = open_state(*place, STATE_CREATE);
@@ -654,6 +694,7 @@ int main(void) {
                 STATE_TEST(overrides_round_trip),
                 STATE_TEST(journal_cycle),
                 STATE_TEST(history_newest_first),
+                STATE_TEST(history_is_pruned),
                 STATE_TEST(meta_round_trip),
                 STATE_TEST(serial_rises_once_a_call),
                 STATE_TEST(bad_names_change_nothing),
