@@ -1,18 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/digest.h"
 
+#include "base/library.h"
+
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#define CRYPTO_SYMBOLS(X)     \
+        X(EVP_Digest)         \
+        X(EVP_DigestFinal_ex) \
+        X(EVP_DigestInit_ex)  \
+        X(EVP_DigestUpdate)   \
+        X(EVP_EncodeBlock)    \
+        X(EVP_MD_CTX_free)    \
+        X(EVP_MD_CTX_new)     \
+        X(EVP_md5)            \
+        X(EVP_sha1)           \
+        X(EVP_sha256)         \
+        X(HMAC)
+
+CRYPTO_SYMBOLS(LIBRARY_POINTER)
+static const struct library_symbol crypto_symbols[] = { CRYPTO_SYMBOLS(LIBRARY_SYMBOL) };
+static struct library crypto = LIBRARY(CRYPTO_SONAME, "libssl3", "hashes", crypto_symbols);
 
 static void compute(const EVP_MD *type, const void *data, size_t length, uint8_t *result) {
-        if (EVP_Digest(data, length, result, NULL, type, NULL) != 1)
+        if (sym_EVP_Digest(data, length, result, NULL, type, NULL) != 1)
                 abort();
 }
 
 void digest_sha256(const void *data, size_t length, uint8_t digest[SHA256_SIZE]) {
-        compute(EVP_sha256(), data, length, digest);
+        library_need(&crypto);
+        compute(sym_EVP_sha256(), data, length, digest);
 }
 
 void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE]) {
@@ -23,44 +43,52 @@ void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE
 }
 
 void digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]) {
-        compute(EVP_sha1(), data, length, digest);
+        library_need(&crypto);
+        compute(sym_EVP_sha1(), data, length, digest);
 }
 
 void digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]) {
-        compute(EVP_md5(), data, length, digest);
+        library_need(&crypto);
+        compute(sym_EVP_md5(), data, length, digest);
 }
 
 void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,
                         uint8_t mac[SHA256_SIZE]) {
         unsigned int size = SHA256_SIZE;
 
-        if (!HMAC(EVP_sha256(), key, (int)key_length, data, length, mac, &size) || size != SHA256_SIZE)
+        library_need(&crypto);
+        if (!sym_HMAC(sym_EVP_sha256(), key, (int)key_length, data, length, mac, &size) ||
+            size != SHA256_SIZE)
                 abort();
 }
 
 /* Only ever seen through casts: the library's context, named so that its header stays in here. */
 struct digest_stream *digest_stream_new(void) {
-        EVP_MD_CTX *context = EVP_MD_CTX_new();
+        EVP_MD_CTX *context;
 
-        if (!context || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
+        library_need(&crypto);
+        context = sym_EVP_MD_CTX_new();
+        if (!context || sym_EVP_DigestInit_ex(context, sym_EVP_sha256(), NULL) != 1)
                 abort();
         return (struct digest_stream *)context;
 }
 
 void digest_stream_add(struct digest_stream *stream, const void *data, size_t length) {
-        if (EVP_DigestUpdate((EVP_MD_CTX *)stream, data, length) != 1)
+        if (sym_EVP_DigestUpdate((EVP_MD_CTX *)stream, data, length) != 1)
                 abort();
 }
 
 void digest_stream_end(struct digest_stream *stream, char hex[SHA256_HEX_SIZE]) {
         uint8_t result[SHA256_SIZE];
 
+        if (!stream)
+                return;
         if (hex) {
-                if (EVP_DigestFinal_ex((EVP_MD_CTX *)stream, result, NULL) != 1)
+                if (sym_EVP_DigestFinal_ex((EVP_MD_CTX *)stream, result, NULL) != 1)
                         abort();
                 digest_hex(result, sizeof(result), hex);
         }
-        EVP_MD_CTX_free((EVP_MD_CTX *)stream);
+        sym_EVP_MD_CTX_free((EVP_MD_CTX *)stream);
 }
 
 void digest_hex(const uint8_t *bytes, size_t length, char *hex) {
@@ -74,12 +102,20 @@ void digest_hex(const uint8_t *bytes, size_t length, char *hex) {
 }
 
 void digest_base64(const uint8_t *bytes, size_t length, char *text) {
-        EVP_EncodeBlock((unsigned char *)text, bytes, (int)length);
+        library_need(&crypto);
+        sym_EVP_EncodeBlock((unsigned char *)text, bytes, (int)length);
 }
 
 void random_bytes(void *bytes, size_t length) {
-        if (RAND_bytes(bytes, (int)length) != 1)
-                abort();
+        /* The kernel's own: libcrypto would only stretch it. getentropy() gives 256 at the most. */
+        for (uint8_t *at = bytes; length > 0;) {
+                size_t piece = length < 256 ? length : 256;
+
+                if (getentropy(at, piece) != 0)
+                        abort();
+                at += piece;
+                length -= piece;
+        }
 }
 
 double random_unit(void) {

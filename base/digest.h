@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes and random bytes, by OpenSSL's libcrypto. None of these can fail but by a broken library: they abort then. */
+/*
+ * Hashes by OpenSSL's libcrypto, which is loaded by the first of them, and random bytes by the kernel. None of these
+ * can fail but by a library that is missing or broken: they say so and abort then.
+ */
 #ifndef BERTH_BASE_DIGEST_H
 #define BERTH_BASE_DIGEST_H
 

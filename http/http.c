@@ -2,6 +2,7 @@
 #include "http/http.h"
 
 #include "base/clock.h"
+#include "base/library.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -31,11 +32,42 @@ struct http_pool {
         char *ca_bundle;
 };
 
+#define CURL_SYMBOLS(X)        \
+        X(curl_easy_cleanup)   \
+        X(curl_easy_getinfo)   \
+        X(curl_easy_init)      \
+        X(curl_easy_perform)   \
+        X(curl_easy_reset)     \
+        X(curl_easy_setopt)    \
+        X(curl_easy_strerror)  \
+        X(curl_free)           \
+        X(curl_getdate)        \
+        X(curl_global_init)    \
+        X(curl_slist_append)   \
+        X(curl_slist_free_all) \
+        X(curl_url)            \
+        X(curl_url_cleanup)    \
+        X(curl_url_get)        \
+        X(curl_url_set)        \
+        X(curl_url_strerror)
+
+CURL_SYMBOLS(LIBRARY_POINTER)
+static const struct library_symbol curl_symbols[] = { CURL_SYMBOLS(LIBRARY_SYMBOL) };
+static struct library curl = LIBRARY(CURL_SONAME, "libcurl4", "HTTP", curl_symbols);
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void start_curl(void) {
-        if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        if (sym_curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
                 abort();
+}
+
+/* Before anything of libcurl's is called; what was handed out by it may be used without. */
+static int need_curl(struct error *err) {
+        if (library_load(&curl, err) < 0)
+                return -1;
+        pthread_once(&once, start_curl);
+        return 0;
 }
 
 struct http_pool *http_pool_new(const char *ca_bundle) {
@@ -43,14 +75,13 @@ struct http_pool *http_pool_new(const char *ca_bundle) {
 
         if (!pool || pthread_mutex_init(&pool->lock, NULL) != 0)
                 abort();
-        pthread_once(&once, start_curl);
         if (ca_bundle && *ca_bundle && !(pool->ca_bundle = strdup(ca_bundle)))
                 abort();
         return pool;
 }
 
 static void free_handle(struct idle_handle *handle) {
-        curl_easy_cleanup(handle->easy);
+        sym_curl_easy_cleanup(handle->easy);
         free(handle);
 }
 
@@ -88,7 +119,7 @@ static struct idle_handle *take_handle(struct http_pool *pool, const char *host)
         pthread_mutex_unlock(&pool->lock);
         if (!handle) {
                 handle = calloc(1, sizeof(*handle));
-                if (!handle || !(handle->easy = curl_easy_init()))
+                if (!handle || !(handle->easy = sym_curl_easy_init()))
                         abort();
         }
         snprintf(handle->host, sizeof(handle->host), "%s", host);
@@ -97,7 +128,7 @@ static struct idle_handle *take_handle(struct http_pool *pool, const char *host)
 
 static void give_handle_back(struct http_pool *pool, struct idle_handle *handle) {
         /* Forgets what the request was (headers with the session token), keeps connections. */
-        curl_easy_reset(handle->easy);
+        sym_curl_easy_reset(handle->easy);
         pthread_mutex_lock(&pool->lock);
         handle->next = pool->idle;
         pool->idle = handle;
@@ -143,10 +174,10 @@ static int watch(void *opaque, curl_off_t a, curl_off_t b, curl_off_t c, curl_of
 }
 
 /* Every option is a plain one of this libcurl: failing to set it means a broken build. */
-#define SET(easy, option, value)                                             \
-        do {                                                                 \
-                if (curl_easy_setopt((easy), (option), (value)) != CURLE_OK) \
-                        abort();                                             \
+#define SET(easy, option, value)                                                 \
+        do {                                                                     \
+                if (sym_curl_easy_setopt((easy), (option), (value)) != CURLE_OK) \
+                        abort();                                                 \
         } while (0)
 
 static void set_method(CURL *easy, const struct http_request *request) {
@@ -166,7 +197,7 @@ static void set_method(CURL *easy, const struct http_request *request) {
 }
 
 static struct curl_slist *append_line(struct curl_slist *list, const char *line) {
-        struct curl_slist *longer = curl_slist_append(list, line);
+        struct curl_slist *longer = sym_curl_slist_append(list, line);
 
         if (!longer)
                 abort();
@@ -196,7 +227,7 @@ static struct curl_slist *header_list(const struct http_request *request) {
 static void wipe_list(struct curl_slist *list) {
         for (struct curl_slist *at = list; at; at = at->next)
                 explicit_bzero(at->data, strlen(at->data));
-        curl_slist_free_all(list);
+        sym_curl_slist_free_all(list);
 }
 
 static void set_options(const struct http_pool *pool, CURL *easy, const struct http_request *request,
@@ -288,24 +319,24 @@ static int fail(enum http_failure failure, const char *host, const char *detail,
 static char *url_part(CURLU *url, CURLUPart part, unsigned flags) {
         char *value = NULL, *copy;
 
-        if (curl_url_get(url, part, &value, flags) != CURLUE_OK)
+        if (sym_curl_url_get(url, part, &value, flags) != CURLUE_OK)
                 value = NULL;
         copy = strdup(value ? value : "");
         if (!copy)
                 abort();
-        curl_free(value);
+        sym_curl_free(value);
         return copy;
 }
 
 /* Splits off what decides whether the request may be sent, and to whom. */
 static int look_at_url(const char *text, char host_port[HOST_SIZE], bool *ret_loopback, bool *ret_plain) {
-        CURLU *url = curl_url();
+        CURLU *url = sym_curl_url();
         char *scheme, *host, *port;
         int result = -1;
 
         if (!url)
                 abort();
-        if (curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS) == CURLUE_OK) {
+        if (sym_curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS) == CURLUE_OK) {
                 scheme = url_part(url, CURLUPART_SCHEME, 0);
                 host = url_part(url, CURLUPART_HOST, 0);
                 port = url_part(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
@@ -317,7 +348,7 @@ static int look_at_url(const char *text, char host_port[HOST_SIZE], bool *ret_lo
                 free(host);
                 free(port);
         }
-        curl_url_cleanup(url);
+        sym_curl_url_cleanup(url);
         return result;
 }
 
@@ -331,6 +362,8 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
         long status = 0;
 
         *ret_failure = HTTP_REFUSED;
+        if (need_curl(err) < 0)
+                return -1;
         if (look_at_url(request->url, host, &loopback, &plain) < 0)
                 return error_set(err, "not a URL of http or https: %.*s", (int)strcspn(request->url, "?"),
                                  request->url);
@@ -345,15 +378,15 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
         headers = header_list(request);
         set_options(pool, handle->easy, request, loopback, ret, detail);
         SET(handle->easy, CURLOPT_HTTPHEADER, headers);
-        code = curl_easy_perform(handle->easy);
+        code = sym_curl_easy_perform(handle->easy);
         if (code == CURLE_OK)
-                curl_easy_getinfo(handle->easy, CURLINFO_RESPONSE_CODE, &status);
+                sym_curl_easy_getinfo(handle->easy, CURLINFO_RESPONSE_CODE, &status);
         give_handle_back(pool, handle);
         wipe_list(headers);
 
         *ret_failure = classify(code, ret);
         if (*ret_failure != HTTP_ANSWERED)
-                return fail(*ret_failure, host, *detail ? detail : curl_easy_strerror(code),
+                return fail(*ret_failure, host, *detail ? detail : sym_curl_easy_strerror(code),
                             request->answer_limit, err);
         ret->status = (int)status;
         return 0;
@@ -382,8 +415,12 @@ bool http_header(const struct http_response *response, const char *name, char *v
 }
 
 int64_t http_date_ms(const char *text) {
-        time_t seconds = curl_getdate(text, NULL);
+        struct error err;
+        time_t seconds;
 
+        if (need_curl(&err) < 0)
+                return -1;
+        seconds = sym_curl_getdate(text, NULL);
         return seconds < 0 ? -1 : (int64_t)seconds * 1000;
 }
 
@@ -423,13 +460,16 @@ static const char *url_problem(CURLU *url, const struct http_url *parsed, bool w
 static int parse_url(const char *text, const char *what, bool whole, struct http_url *ret,
                      struct error *err) {
         struct http_url parsed = { 0 };
-        CURLU *url = curl_url();
         const char *problem = NULL;
         CURLUcode code;
+        CURLU *url;
 
+        if (need_curl(err) < 0)
+                return -1;
+        url = sym_curl_url();
         if (!url)
                 abort();
-        code = curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
+        code = sym_curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
         if (code == CURLUE_OK) {
                 parsed.scheme = url_part(url, CURLUPART_SCHEME, 0);
                 parsed.host = url_part(url, CURLUPART_HOST, 0);
@@ -444,9 +484,9 @@ static int parse_url(const char *text, const char *what, bool whole, struct http
                 problem =
                         code == CURLUE_BAD_SCHEME || code == CURLUE_UNSUPPORTED_SCHEME || !strstr(text, "://")
                                 ? "it must begin with http:// or https://"
-                                : curl_url_strerror(code);
+                                : sym_curl_url_strerror(code);
         }
-        curl_url_cleanup(url);
+        sym_curl_url_cleanup(url);
         if (problem) {
                 http_url_release(&parsed);
                 return error_set(err, "%s \"%.200s\" is not a usable URL: %s", what, text, problem);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP, by libcurl: the only module that includes it.
+ * HTTP, by libcurl: the only module that includes it. It is loaded by whatever here needs it first.
  *
  * A pool of connections that any thread may use: each request takes the handle that last spoke to its host, with its
  * kept-alive connection, and gives it back. TLS certificates are always verified. Redirects are never followed: a
@@ -31,7 +31,7 @@ enum http_failure {
         HTTP_BROKEN,       /* the connection ended early: it may have been carried out */
         HTTP_TLS,          /* the certificate, or the handshake */
         HTTP_TOO_LARGE,    /* the answer exceeds its limit */
-        HTTP_REFUSED,      /* not sent: the URL is not allowed */
+        HTTP_REFUSED,      /* not sent: the URL is not allowed, or libcurl is missing */
         HTTP_INTERRUPTED   /* the user asked twice to stop */
 };
 

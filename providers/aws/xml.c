@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/xml.h"
 
+#include "base/library.h"
+
 #include <libxml/parser.h>
 #include <libxml/tree.h>
 #include <pthread.h>
@@ -11,6 +13,35 @@
 struct xml_document {
         xmlDoc *tree;
 };
+
+#define XML_SYMBOLS(X)          \
+        X(xmlAddChild)          \
+        X(xmlCtxtGetLastError)  \
+        X(xmlCtxtReadMemory)    \
+        X(xmlDictOwns)          \
+        X(xmlDocCopyNode)       \
+        X(xmlDocDumpMemoryEnc)  \
+        X(xmlDocGetRootElement) \
+        X(xmlDocSetRootElement) \
+        X(xmlFree)              \
+        X(xmlFreeDoc)           \
+        X(xmlFreeNode)          \
+        X(xmlFreeNs)            \
+        X(xmlFreeParserCtxt)    \
+        X(xmlInitParser)        \
+        X(xmlNewDoc)            \
+        X(xmlNewDocNode)        \
+        X(xmlNewNs)             \
+        X(xmlNewParserCtxt)     \
+        X(xmlNewTextChild)      \
+        X(xmlNodeGetContent)    \
+        X(xmlSetNs)             \
+        X(xmlStrEqual)          \
+        X(xmlUnlinkNode)
+
+XML_SYMBOLS(LIBRARY_POINTER)
+static const struct library_symbol xml_symbols[] = { XML_SYMBOLS(LIBRARY_SYMBOL) };
+static struct library xml = LIBRARY(XML_SONAME, "libxml2", "reading AWS's answers in XML", xml_symbols);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -42,19 +73,21 @@ int xml_parse(const char *text, size_t length, const char *what, struct xml_docu
         xmlDoc *tree;
         int result = 0;
 
-        pthread_once(&once, xmlInitParser);
+        if (library_load(&xml, err) < 0)
+                return -1;
+        pthread_once(&once, sym_xmlInitParser);
         if (length == 0)
                 return error_set(err, "%s is empty where XML was expected", what);
         if (length > 64U * 1024U * 1024U)
                 return error_set(err, "%s is too large: %zu bytes of XML", what, length);
-        context = xmlNewParserCtxt();
+        context = sym_xmlNewParserCtxt();
         if (!context)
                 abort();
-        tree = xmlCtxtReadMemory(context, text, (int)length, NULL, NULL,
-                                 XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |
-                                         XML_PARSE_NOCDATA);
+        tree = sym_xmlCtxtReadMemory(context, text, (int)length, NULL, NULL,
+                                     XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING |
+                                             XML_PARSE_NOCDATA);
         if (!tree) {
-                const xmlError *problem = xmlCtxtGetLastError(context);
+                const xmlError *problem = sym_xmlCtxtGetLastError(context);
                 const char *message = problem && problem->message ? problem->message : "unknown problem\n";
 
                 result = error_set(err, "%s is not XML: line %d: %.*s", what, problem ? problem->line : 0,
@@ -63,12 +96,12 @@ int xml_parse(const char *text, size_t length, const char *what, struct xml_docu
                 /* No AWS answer has one, and entities are declared there: refused before anything is read. */
                 result = error_set(err, "%s carries a document type declaration, which no AWS answer does",
                                    what);
-        } else if (!xmlDocGetRootElement(tree)) {
+        } else if (!sym_xmlDocGetRootElement(tree)) {
                 result = error_set(err, "%s has no root element", what);
         }
-        xmlFreeParserCtxt(context);
+        sym_xmlFreeParserCtxt(context);
         if (result < 0)
-                xmlFreeDoc(tree);
+                sym_xmlFreeDoc(tree);
         else
                 *ret = wrap(tree);
         return result;
@@ -78,18 +111,19 @@ struct xml_document *xml_new(const char *root, const char *namespace_uri) {
         struct xml_document *document;
         xmlNode *node;
 
-        pthread_once(&once, xmlInitParser);
-        document = wrap(xmlNewDoc(chars("1.0")));
-        node = xmlNewDocNode(document->tree, NULL, chars(root), NULL);
+        library_need(&xml);
+        pthread_once(&once, sym_xmlInitParser);
+        document = wrap(sym_xmlNewDoc(chars("1.0")));
+        node = sym_xmlNewDocNode(document->tree, NULL, chars(root), NULL);
         if (!node)
                 abort();
-        xmlDocSetRootElement(document->tree, node);
+        sym_xmlDocSetRootElement(document->tree, node);
         if (namespace_uri) {
-                xmlNs *space = xmlNewNs(node, chars(namespace_uri), NULL);
+                xmlNs *space = sym_xmlNewNs(node, chars(namespace_uri), NULL);
 
                 if (!space)
                         abort();
-                xmlSetNs(node, space);
+                sym_xmlSetNs(node, space);
         }
         return document;
 }
@@ -98,7 +132,7 @@ struct xml_document *xml_new(const char *root, const char *namespace_uri) {
 static void wipe(xmlNode *node, const xmlDict *dictionary) {
         for (; node; node = node->next) {
                 if (node->type == XML_TEXT_NODE && node->content &&
-                    !(dictionary && xmlDictOwns((xmlDict *)(uintptr_t)dictionary, node->content)))
+                    !(dictionary && sym_xmlDictOwns((xmlDict *)(uintptr_t)dictionary, node->content)))
                         explicit_bzero(node->content, strlen((const char *)node->content));
                 wipe(node->children, dictionary);
         }
@@ -108,7 +142,7 @@ void xml_free(struct xml_document *document) {
         if (!document)
                 return;
         wipe(document->tree->children, document->tree->dict);
-        xmlFreeDoc(document->tree);
+        sym_xmlFreeDoc(document->tree);
         free(document);
 }
 
@@ -117,7 +151,7 @@ void xml_freep(struct xml_document **document) {
 }
 
 struct xml_node *xml_root(struct xml_document *document) {
-        return outer(xmlDocGetRootElement(document->tree));
+        return outer(sym_xmlDocGetRootElement(document->tree));
 }
 
 const char *xml_name(const struct xml_node *node) {
@@ -158,18 +192,18 @@ const char *xml_text(const struct xml_node *node, const char *path, struct arena
         }
         if (!at)
                 return NULL;
-        content = xmlNodeGetContent(at);
+        content = sym_xmlNodeGetContent(at);
         if (!content)
                 abort();
         copy = arena_strdup(arena, (const char *)content);
         explicit_bzero(content, strlen((const char *)content));
-        xmlFree(content);
+        (*sym_xmlFree)(content);
         return copy;
 }
 
 struct xml_node *xml_add(struct xml_node *parent, const char *name, const char *text) {
         xmlNode *above = inner(parent);
-        xmlNode *node = xmlNewTextChild(above, above->ns, chars(name), text ? chars(text) : NULL);
+        xmlNode *node = sym_xmlNewTextChild(above, above->ns, chars(name), text ? chars(text) : NULL);
 
         if (!node)
                 abort();
@@ -182,7 +216,7 @@ static void adopt_namespace(xmlNode *node, xmlNs *space) {
                 if (node->type != XML_ELEMENT_NODE)
                         continue;
                 if (node->ns && space && node->ns != space && !node->ns->prefix &&
-                    xmlStrEqual(node->ns->href, space->href))
+                    sym_xmlStrEqual(node->ns->href, space->href))
                         node->ns = space;
                 adopt_namespace(node->children, space);
         }
@@ -192,19 +226,19 @@ static void drop_declaration(xmlNode *node, const xmlNs *space) {
         for (xmlNs **at = &node->nsDef; *at; at = &(*at)->next) {
                 xmlNs *declared = *at;
 
-                if (declared->prefix || !xmlStrEqual(declared->href, space->href))
+                if (declared->prefix || !sym_xmlStrEqual(declared->href, space->href))
                         continue;
                 *at = declared->next;
-                xmlFreeNs(declared);
+                sym_xmlFreeNs(declared);
                 return;
         }
 }
 
 struct xml_node *xml_add_copy(struct xml_node *parent, const struct xml_node *node) {
         xmlNode *above = inner(parent);
-        xmlNode *copy = xmlDocCopyNode(inner(node), above->doc, 1);
+        xmlNode *copy = sym_xmlDocCopyNode(inner(node), above->doc, 1);
 
-        if (!copy || !xmlAddChild(above, copy))
+        if (!copy || !sym_xmlAddChild(above, copy))
                 abort();
         if (above->ns) {
                 adopt_namespace(copy, above->ns);
@@ -214,17 +248,17 @@ struct xml_node *xml_add_copy(struct xml_node *parent, const struct xml_node *no
 }
 
 void xml_remove(struct xml_node *node) {
-        xmlUnlinkNode(inner(node));
-        xmlFreeNode(inner(node));
+        sym_xmlUnlinkNode(inner(node));
+        sym_xmlFreeNode(inner(node));
 }
 
 void xml_write(struct xml_document *document, struct strbuf *ret) {
         xmlChar *text = NULL;
         int size = 0;
 
-        xmlDocDumpMemoryEnc(document->tree, &text, &size, "UTF-8");
+        sym_xmlDocDumpMemoryEnc(document->tree, &text, &size, "UTF-8");
         if (!text)
                 abort();
         strbuf_append_bytes(ret, text, (size_t)size);
-        xmlFree(text);
+        (*sym_xmlFree)(text);
 }
