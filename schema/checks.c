@@ -270,6 +270,7 @@ void check_draft(struct loading *loading, const struct draft *draft) {
                 [KIND_WORKSPACE_POLICY] = check_workspace_policy,
                 [KIND_AGENT] = check_agent,
                 [KIND_SWARM] = check_swarm,
+                [KIND_CONTROLLER] = check_controller,
         };
 
         if (checks[draft->resource.kind->id])

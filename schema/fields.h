@@ -12,6 +12,7 @@ extern const struct field environment_fields[];
 extern const struct field workspace_policy_fields[];
 extern const struct field agent_fields[];
 extern const struct field swarm_fields[];
+extern const struct field controller_fields[];
 
 extern const struct field_group resource_range_groups[];
 extern const struct field_group image_groups[];

@@ -62,6 +62,13 @@ const struct kind kinds[KIND_COUNT] = {
                 .fields = swarm_fields,
                 .managed = true,
         },
+        [KIND_CONTROLLER] = {
+                .id = KIND_CONTROLLER,
+                .name = "Controller",
+                .doc = "The program that follows Git repositories and keeps their stacks true: berth controller -f FILE. "
+                       "It stands in a file of its own, one a file, and is no part of a stack.",
+                .fields = controller_fields,
+        },
 };
 
 const struct kind *kind_find(const char *name) {

@@ -19,6 +19,7 @@ enum kind_id {
         KIND_WORKSPACE_POLICY,
         KIND_AGENT,
         KIND_SWARM,
+        KIND_CONTROLLER, /* in a file of its own: no part of a stack */
         KIND_COUNT
 };
 
@@ -74,7 +75,7 @@ struct kind {
 extern const struct kind kinds[KIND_COUNT];
 extern const struct field metadata_fields[]; /* name, labels, annotations: of every kind */
 
-/* All of them, for messages. */
+/* All that a stack is made of, for messages. */
 #define KIND_NAMES "Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and Swarm"
 
 #define API_VERSION "berth/v1"

@@ -135,6 +135,13 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
 /* checks.c */
 void check_draft(struct loading *loading, const struct draft *draft);
 
+/* controller_file.c */
+void check_controller(struct loading *loading, const struct draft *draft);
+/* Whether a document of that kind may stand here; reports where it may not. */
+bool controller_file_takes(struct loading *loading, const struct kind *kind, struct place place);
+/* That there is exactly one Controller. */
+void controller_file_check(struct loading *loading);
+
 /* resolve.c */
 /* Sorts the drafts into `manifests`, and makes every resource complete. */
 void resolve_all(struct loading *loading);

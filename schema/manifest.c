@@ -123,6 +123,8 @@ static int load(const char *path, const struct manifest_file *files, size_t coun
                 read_all(&loading);
                 check_folder(&loading, path);
                 list_files(&loading);
+                if (options->controller)
+                        controller_file_check(&loading);
                 resolve_all(&loading);
                 result = conclude(&loading, err);
         }

@@ -63,6 +63,7 @@ struct manifests {
 struct load_options {
         const char *provider;      /* overrides the Stack's, or NULL */
         bool missing_environments; /* gather them in `missing` instead of reporting them */
+        bool controller; /* a Controller's file: exactly one, and nothing else, which any other load refuses */
 };
 
 /*

@@ -32,6 +32,10 @@ static const char *const kind_rules[KIND_COUNT] = {
                 "\"not\": {\"required\": [\"environment\"]}}, "
                 "\"then\": {\"properties\": {\"active\": {\"const\": false}}, \"required\": [\"active\"]}}",
         [KIND_SWARM] = "{\"properties\": {\"agents\": {\"uniqueItems\": true}}}",
+        [KIND_CONTROLLER] = "{\"properties\": {\"sources\": {\"items\": {\"properties\": {"
+                            "\"path\": {\"not\": {\"pattern\": \"^/|(^|/)\\\\.\\\\.(/|$)\"}}, "
+                            "\"branch\": {\"not\": {\"pattern\": \"^refs/\"}}, "
+                            "\"url\": {\"not\": {\"pattern\": \"://[^/@]*:[^/]*@\"}}}}}}}",
 };
 
 static json_t *checked(json_t *json) {

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/fields.h"
+
+#define DAY_S 86400
+
+static const char *const modes[] = { "apply", "approve", "plan", NULL };
+static const char *const events[] = {
+        "applied", "failed", "refused", "approval", "drift", "recovered", NULL
+};
+
+/* All of docs/guards.md but wrong-account and plan-stale, which nobody can mean to let through. */
+static const char *const allowable[] = {
+        "has-dependents",
+        "not-owned",
+        "protected",
+        "mass-delete",
+        "image-unusable",
+        "image-in-use",
+        "expires-existing",
+        "bucket-not-empty",
+        "needs-replacement",
+        "inactive-specialist",
+        NULL,
+};
+
+static const struct field event_field = {
+        .name = "event",
+        .type = FIELD_TEXT,
+        .choices_text = events,
+        .doc = "What is told: changes were made; source, manifests, plan or apply failed; a guard refused; a plan waits "
+               "for approval; drift was found; a source that failed is ready again.",
+};
+
+static const struct field notify_fields[] = {
+        {
+                .name = "url",
+                .type = FIELD_TEXT,
+                .required = true,
+                .maximum = 2048,
+                .pattern = "https?://[^ ]+",
+                .pattern_message = "a URL that begins with https:// or http://",
+                .doc = "Where a JSON document is posted to.",
+        },
+        {
+                .name = "events",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 6,
+                .item = &event_field,
+                .doc = "What is told. Absent: all of it.",
+        },
+        {
+                .name = "secretFile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .doc = "The file of a secret with which each POST is signed (X-Berth-Signature).",
+        },
+        { 0 },
+};
+
+static const struct field notify_field = {
+        .name = "target",
+        .type = FIELD_OBJECT,
+        .fields = notify_fields,
+        .doc = "One who is told.",
+};
+
+static const struct field credential_fields[] = {
+        {
+                .name = "usernameFile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .needs = "passwordFile",
+                .doc = "Of https: the file of the user's name. Absent: git, which is what servers take beside a token.",
+        },
+        {
+                .name = "passwordFile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .doc = "Of https: the file of a password or token. Read anew at each use.",
+        },
+        {
+                .name = "sshKeyFile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .needs = "knownHostsFile",
+                .doc = "Of ssh: the private key, without a passphrase.",
+        },
+        {
+                .name = "knownHostsFile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .doc = "Of ssh: the host keys that are trusted, as ssh-keyscan prints them. A host that is not in it is "
+                       "refused.",
+        },
+        {
+                .name = "caFile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .doc = "Of https: the certificate authorities (PEM) that this source alone trusts, instead of the system's.",
+        },
+        { 0 },
+};
+
+static const struct field gpg_key_field = {
+        .name = "file",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 4096,
+        .doc = "A file of OpenPGP public keys, armored or not.",
+};
+
+static const struct field verify_fields[] = {
+        {
+                .name = "gpgKeys",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &gpg_key_field,
+                .doc = "Files of OpenPGP public keys: one of them must have signed the commit, as gpgv judges.",
+        },
+        {
+                .name = "sshAllowedSigners",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .doc = "A file in the form of ssh-keygen's ALLOWED SIGNERS: one of them must have signed the commit, as "
+                       "ssh-keygen judges.",
+        },
+        { 0 },
+};
+
+static const char *const verify_names[] = { "gpgKeys", "sshAllowedSigners", NULL };
+static const struct field_group verify_groups[] = { { verify_names, false }, { 0 } };
+
+static const struct field allow_field = {
+        .name = "id",
+        .type = FIELD_TEXT,
+        .choices_text = allowable,
+        .doc = "The id of a guard.",
+};
+
+static const struct field source_fields[] = {
+        {
+                .name = "name",
+                .type = FIELD_TEXT,
+                .required = true,
+                .minimum = 1,
+                .maximum = NAME_LENGTH_MAX,
+                .pattern = NAME_PATTERN,
+                .pattern_message = NAME_PATTERN_MESSAGE,
+                .doc = "The source's name, unique in the Controller: its state is the folder sources/NAME, its hook "
+                       "/hooks/NAME.",
+        },
+        {
+                .name = "url",
+                .type = FIELD_TEXT,
+                .required = true,
+                .maximum = 2048,
+                .pattern = "(https|ssh|git|file)://[^ ]+|/[^ ]*|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:[^ ]+",
+                .pattern_message =
+                        "https://HOST/PATH, ssh://USER@HOST/PATH, USER@HOST:PATH, git://HOST/PATH, file:///PATH or /PATH",
+                .doc = "The Git repository. Names and passwords stand in files: see credentials.",
+        },
+        {
+                .name = "branch",
+                .type = FIELD_TEXT,
+                .maximum = 244,
+                .pattern = "[^ ~:?*[\\\\^-][^ ~:?*[\\\\^]*",
+                .pattern_message = "a branch's name, without refs/heads/",
+                .doc = "The branch whose last commit is what shall be.",
+        },
+        {
+                .name = "tag",
+                .type = FIELD_TEXT,
+                .maximum = 100,
+                .pattern = "[0-9A-Za-z.*<>=~^ +,|-]+",
+                .pattern_message = "a pattern of semantic versions: *, 1.x, v1.2.*, >=1.2 <2",
+                .doc = "A pattern of semantic versions, such as 1.x or >=1.2 <2: the highest tag that matches is what shall be.",
+        },
+        {
+                .name = "path",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 1024,
+                .doc = "The folder of the manifests in the repository. Absent: its root.",
+        },
+        {
+                .name = "intervalSeconds",
+                .type = FIELD_INTEGER,
+                .unit = "seconds",
+                .minimum = 1,
+                .maximum = DAY_S,
+                .default_text = "60",
+                .doc = "How often the server is asked for a new commit. What finds none costs one ls-remote.",
+        },
+        {
+                .name = "driftSeconds",
+                .type = FIELD_INTEGER,
+                .unit = "seconds",
+                .minimum = 1,
+                .maximum = 30 * DAY_S,
+                .default_text = "3600",
+                .doc = "How often everything that exists is read and compared, where no commit came.",
+        },
+        {
+                .name = "mode",
+                .type = FIELD_TEXT,
+                .default_text = "apply",
+                .choices_text = modes,
+                .doc = "A commit's changes are made (apply), wait until exactly that plan is approved (approve), or are only "
+                       "reported (plan).",
+        },
+        {
+                .name = "correctDrift",
+                .type = FIELD_BOOLEAN,
+                .default_text = "true",
+                .doc = "Whether what somebody else changed is put back; with false it is reported.",
+        },
+        {
+                .name = "fastForwardOnly",
+                .type = FIELD_BOOLEAN,
+                .default_text = "true",
+                .doc = "Whether a commit that does not descend from the last one is refused: a rewritten history.",
+        },
+        {
+                .name = "credentials",
+                .type = FIELD_OBJECT,
+                .fields = credential_fields,
+                .doc = "Files with what the server asks for; a relative path begins at the Controller's own file.",
+        },
+        {
+                .name = "verify",
+                .type = FIELD_OBJECT,
+                .fields = verify_fields,
+                .groups = verify_groups,
+                .doc = "Who must have signed a commit; any other is refused before its manifests are read. With both kinds of "
+                       "keys either will do.",
+        },
+        {
+                .name = "allow",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 10,
+                .item = &allow_field,
+                .doc = "Guards that never stop this source. For a single case there is berth controller approve NAME --allow "
+                       "ID[:ADDR].",
+        },
+        {
+                .name = "suspended",
+                .type = FIELD_BOOLEAN,
+                .default_text = "false",
+                .doc = "Whether the source rests from the start. berth controller suspend and resume override it, and are "
+                       "remembered.",
+        },
+        { 0 },
+};
+
+static const char *const ref_names[] = { "branch", "tag", NULL };
+static const struct field_group source_groups[] = { { ref_names, true }, { 0 } };
+
+static const struct field source_field = {
+        .name = "source",
+        .type = FIELD_OBJECT,
+        .fields = source_fields,
+        .groups = source_groups,
+        .doc = "One repository, and the stack that it describes.",
+};
+
+const struct field controller_fields[] = {
+        {
+                .name = "listen",
+                .type = FIELD_TEXT,
+                .maximum = 300,
+                .default_text = "127.0.0.1:9470",
+                .pattern = "off|([A-Za-z0-9.-]*|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}",
+                .pattern_message = "HOST:PORT, [ADDRESS]:PORT, :PORT for every address, or off",
+                .doc = "Where /healthz, /readyz, /metrics and /hooks/NAME are answered, over HTTP; off for nowhere.",
+        },
+        {
+                .name = "webhookSecretFile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 4096,
+                .doc = "The file of the secret that GitHub (X-Hub-Signature-256) or GitLab (X-Gitlab-Token) proves to know when "
+                       "it calls /hooks/NAME. Absent: no hooks.",
+        },
+        {
+                .name = "notify",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &notify_field,
+                .doc = "Who is told what happens.",
+        },
+        {
+                .name = "sources",
+                .type = FIELD_LIST,
+                .required = true,
+                .minimum = 1,
+                .maximum = 500,
+                .item = &source_field,
+                .doc = "The repositories, each with a state of its own.",
+        },
+        { 0 },
+};

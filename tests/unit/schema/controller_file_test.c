@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The manifest of a Controller: what is taken, what is refused and with which words. */
+#include "schema/support.h"
+
+#define HEAD "apiVersion: berth/v1\nkind: Controller\nmetadata: {name: c}\nspec:\n"
+#define SOURCE HEAD "  sources:\n  - {name: a, url: /srv/a.git, branch: main"
+
+static const struct {
+        const char *text;
+        const char *says; /* "": good */
+} cases[] = {
+        { SOURCE "}\n", "" },
+        { SOURCE ", path: teams/a, intervalSeconds: 1, driftSeconds: 1, mode: approve, correctDrift: false, "
+                 "fastForwardOnly: false, verify: {gpgKeys: [k], sshAllowedSigners: s}, "
+                 "allow: [mass-delete], suspended: true}\n",
+          "" },
+        { HEAD
+          "  listen: 'off'\n  webhookSecretFile: s\n  notify: [{url: 'https://x/y', events: [applied, drift], secretFile: s}]\n"
+          "  sources: [{name: a, url: 'git@host:team/a.git', tag: '>=1.2 <2', credentials: {sshKeyFile: k, knownHostsFile: h}}]\n",
+          "" },
+        { HEAD "  sources: []\n", "sources" },
+        { "apiVersion: berth/v1\nkind: Controller\nmetadata: {name: c}\n", "spec is required" },
+        { SOURCE ", tag: '1.x'}\n", "only one of branch or tag can be given" },
+        { HEAD "  sources: [{name: a, url: /srv/a}]\n", "needs branch or tag" },
+        { SOURCE "}\n  - {name: a, url: /srv/b, branch: main}\n",
+          "two sources are named a, the first on line 6" },
+        { SOURCE ", intervalSecond: 3}\n", "did you mean intervalSeconds?" },
+        { SOURCE ", intervalSeconds: 0}\n", "1 to 86400" },
+        { SOURCE ", mode: aply}\n", "did you mean" },
+        { SOURCE ", allow: [plan-stale]}\n", "plan-stale" },
+        { SOURCE ", verify: {}}\n", "at least one of gpgKeys or sshAllowedSigners" },
+        { SOURCE ", path: ../up}\n", "path must be a folder within the repository" },
+        { SOURCE ", path: a/../b}\n", "path must be a folder within the repository" },
+        { SOURCE ", path: /a}\n", "path must be a folder within the repository" },
+        { SOURCE ", path: a/..b}\n", "" },
+        { HEAD "  sources: [{name: a, url: /a, branch: refs/heads/main}]\n",
+          "write main, not refs/heads/main" },
+        { HEAD "  sources: [{name: a, url: /a, branch: -x}]\n", "a branch's name" },
+        { HEAD "  sources: [{name: a, url: 'http://h/a', branch: m}]\n", "https://HOST/PATH" },
+        { HEAD "  sources: [{name: a, url: 'ext::sh -c x', branch: m}]\n", "https://HOST/PATH" },
+        { HEAD "  sources: [{name: a, url: 'https://u:pa55word@h/a', branch: m}]\n",
+          "must not hold a password" },
+        { HEAD "  sources: [{name: a, url: 'https://u@h/a', branch: m}]\n", "" },
+        { HEAD "  sources: [{name: a, url: 'ssh://h/a', branch: m}]\n", "needs credentials.knownHostsFile" },
+        { HEAD "  sources: [{name: a, url: 'u@h:a', branch: m, credentials: {sshKeyFile: k}}]\n",
+          "sshKeyFile means nothing without knownHostsFile" },
+        { HEAD "  sources: [{name: a, url: 'https://h/a', branch: m, credentials: {knownHostsFile: k}}]\n",
+          "knownHostsFile means nothing to a source by https" },
+        { HEAD "  sources: [{name: a, url: 'file:///a', branch: m, credentials: {passwordFile: k}}]\n",
+          "passwordFile means nothing to a source by file" },
+        { HEAD "  listen: nowhere\n  sources: [{name: a, url: /a, branch: m}]\n", "HOST:PORT" },
+        { HEAD "  listen: '127.0.0.1:70000'\n  sources: [{name: a, url: /a, branch: m}]\n", "0 to 65535" },
+        { HEAD "  listen: '[::1]:0'\n  sources: [{name: a, url: /a, branch: m}]\n", "" },
+        { HEAD "  notify: [{url: 'ftp://x'}]\n  sources: [{name: a, url: /a, branch: m}]\n", "http" },
+        { HEAD
+          "  notify: [{url: 'http://x', events: [aplied]}]\n  sources: [{name: a, url: /a, branch: m}]\n",
+          "aplied" },
+        { SOURCE
+          "}\n---\napiVersion: berth/v1\nkind: Controller\nmetadata: {name: d}\nspec:\n  sources: [{name: "
+          "b, url: /b, branch: m}]\n",
+          "a second Controller, d: the first stands on line 1" },
+        { SOURCE "}\n---\napiVersion: berth/v1\nkind: Agent\nmetadata: {name: d}\n",
+          "the file of a Controller holds nothing else, found Agent" },
+        { "# nothing\n", "no Controller stands in this file" },
+};
+
+static void controllers(void **state) {
+        static const struct load_options options = { .controller = true };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct loaded loaded;
+
+                loaded_begin(&loaded);
+                loaded_write(&loaded, "c.yaml", cases[i].text);
+                loaded_load(&loaded, "c.yaml", &options);
+                if (!*cases[i].says
+                            ? loaded.result != 0
+                            : (loaded.result == 0 || !strstr(strbuf_text(&loaded.said), cases[i].says)))
+                        fail_msg("%s\nsaid: %s\nexpected: %s", cases[i].text, strbuf_text(&loaded.said),
+                                 cases[i].says);
+                for (size_t k = 0; k < loaded.diagnostics.count; k++) {
+                        const char *line = loaded.diagnostics.items[k].source_line;
+
+                        assert_true(!line || !strstr(line, "pa55word"));
+                }
+                loaded_end(&loaded);
+        }
+}
+
+/* Among a stack's manifests it is a mistake, and said so once. */
+static void not_in_a_stack(void **state) {
+        struct loaded loaded;
+
+        (void)state;
+        loaded_begin(&loaded);
+        loaded_write(&loaded, "c.yaml", SOURCE ", nonsense: 1}\n");
+        loaded_load(&loaded, "", NULL);
+        assert_int_equal(loaded.result, -1);
+        assert_string_equal(strbuf_text(&loaded.said),
+                            "c.yaml:2:7: a Controller is no part of a stack [it stands in a file of its own, "
+                            "outside of the stack's: berth controller -f FILE]\n");
+        loaded_end(&loaded);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(controllers),
+                cmocka_unit_test(not_in_a_stack),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
