@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counters, gauges and histograms in Prometheus' text form. One table of metrics (names, help, labels) in metrics.c; any
- * thread may count. Label values are few: sources, results, refusal ids, services.
+ * thread may count. Label values are few (sources, results, refusal ids, services) and bounded whatever comes: a source
+ * beyond the first METRICS_SOURCES is "other", and so are all labels of what is beyond a metric's METRICS_SERIES.
  */
 #ifndef BERTH_GITOPS_METRICS_H
 #define BERTH_GITOPS_METRICS_H
 
 #include "base/strbuf.h"
-
-#include <stdint.h>
+#include "providers/provider.h"
 
 enum metric {
         METRIC_RECONCILES,         /* berth_reconciles_total{source,result} */
@@ -29,6 +29,9 @@ enum metric {
         METRIC_COUNT
 };
 
+#define METRICS_SOURCES 256
+#define METRICS_SERIES 4096
+
 struct metrics;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics); /* NULL is fine */
@@ -37,6 +40,9 @@ void metrics_free(struct metrics *metrics); /* NULL is fine */
 void metrics_add(struct metrics *metrics, enum metric metric, double amount, const char *const *labels);
 void metrics_set(struct metrics *metrics, enum metric metric, double value, const char *const *labels);
 void metrics_observe(struct metrics *metrics, enum metric metric, double seconds, const char *const *labels);
+
+/* Counts a provider's calls, throttles and waits: for struct provider_config, alive as long as the metrics are. */
+const struct provider_watch *metrics_provider_watch(const struct metrics *metrics);
 
 /* The whole exposition (text format 0.0.4), with berth_build_info and the process's own (resident memory, start time, descriptors). */
 void metrics_write(struct metrics *metrics, struct strbuf *ret);
