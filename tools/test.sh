@@ -12,8 +12,17 @@ sanitizer_environment() {
     export LSAN_OPTIONS=exitcode=86
 }
 
+# One worker more than there are processors: much of a test is waiting. Each has stand-ins of its own, so more than
+# four would only be more servers to start. A test named by its file is not worth them: it runs in this process.
+workers() {
+    local count
+    count=$(($(nproc) + 1))
+    echo $((count > 4 ? 4 : count))
+}
+
 run_test() {
     local preset=dev unit=yes e2e=yes failed=0 arguments=() paths=(tests/e2e)
+    local parallel=(--numprocesses "$(workers)" --dist loadgroup)
     while [ $# -gt 0 ]; do
         case $1 in
         --preset)
@@ -26,7 +35,10 @@ run_test() {
         --e2e) unit=no ;;
         *)
             # A test named by its file takes the place of the whole suite.
-            [ ! -e "${1%%::*}" ] || paths=()
+            if [ -e "${1%%::*}" ]; then
+                paths=()
+                parallel=()
+            fi
             arguments+=("$1")
             ;;
         esac
@@ -45,7 +57,7 @@ run_test() {
         say "end-to-end tests"
         local code=0
         BERTH_BIN=$PWD/build/$preset/berth PYTHONPATH=tests/e2e PYTHONPYCACHEPREFIX=$PWD/build/pycache \
-            "$VENV/bin/python" -m pytest "${paths[@]}" "${arguments[@]}" || code=$?
+            "$VENV/bin/python" -m pytest "${parallel[@]}" "${paths[@]}" "${arguments[@]}" || code=$?
         [ "$failed" -eq 0 ] || say "the unit tests failed too: ctest's list stands above pytest's output"
         [ "$code" -eq 0 ] || failed=$code
     fi

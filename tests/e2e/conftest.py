@@ -31,6 +31,17 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("cloud", [f for f in flavors if chosen in (None, f)], indirect=True)
 
 
+def pytest_collection_modifyitems(items):
+    """
+    For runs in several processes (`-n`, tools/test.sh): what takes longest begins first, so that nobody waits for it at the
+    end; attacks on the sandbox take turns, since they fill memory and process tables.
+    """
+    for item in items:
+        if "/escape/" in str(item.path):
+            item.add_marker(pytest.mark.xdist_group("escape"))
+    items.sort(key=lambda item: -(marker.args[0] if (marker := item.get_closest_marker("timeout")) else 0))
+
+
 @pytest.fixture(scope="session")
 def standins():
     """flavor -> (stand-in, proxy), each started at its first use and ended with the session."""

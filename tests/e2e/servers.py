@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import random
 import re
 import signal
 import socket
@@ -31,9 +32,15 @@ def http(method, url, body=None, timeout=30):
 
 
 def _free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """Below the ports that the kernel gives out by itself: another process must not get it before the server has it."""
+    while True:
+        port = random.SystemRandom().randrange(12000, 32000)
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def _die_with_parent():
