@@ -30,7 +30,6 @@ struct source_config {
         struct allowance *allowances; /* `allow`: refusals that never stop this source */
         size_t allowance_count;
         bool suspended;       /* from the start; `resume` overrides it */
-        const char *provider; /* overrides the Stack's, or NULL: the command line's --provider */
 };
 
 enum notify_event {
@@ -41,6 +40,7 @@ enum notify_event {
         NOTIFY_DRIFT = 1 << 4,    /* what somebody else changed was found */
         NOTIFY_RECOVERED = 1 << 5 /* a source that failed is ready again */
 };
+const char *notify_event_name(enum notify_event event); /* "applied", ...: as manifests write it */
 
 struct notify_target {
         const char *url;
@@ -50,7 +50,7 @@ struct notify_target {
 
 struct controller_config {
         const char *name;
-        const char *listen;              /* "127.0.0.1:9470", "[::1]:9470", ":9470"; "" or "off": no HTTP */
+        const char *listen;              /* "127.0.0.1:9470", "[::1]:9470", ":9470"; "": no HTTP */
         const char *webhook_secret_file; /* or NULL: no hooks */
         struct notify_target *targets;
         size_t target_count;
@@ -59,7 +59,7 @@ struct controller_config {
 };
 
 /*
- * Reads and checks `path`. As manifests_load(): ERROR_DIAGNOSED with everything that is wrong in `diagnostics`. Paths of
+ * Reads and checks `path`, a file. As manifests_load(): ERROR_DIAGNOSED with everything that is wrong in `diagnostics`. Paths of
  * files in it are relative to its folder.
  */
 int controller_config_load(const char *path, struct arena *arena, struct controller_config *ret,

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gitops/config.h"
+
+#include "schema/manifest.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct reading {
+        const char *path;   /* of the Controller's file, as it was named */
+        const char *folder; /* that it lies in: "" for the present one, else ends in "/" */
+        struct arena *arena;
+        struct diagnostics *diagnostics;
+};
+
+static void complain(struct reading *reading, const struct value *at, const char *hint, const char *message) {
+        diagnostics_add(reading->diagnostics, (struct diagnostic){
+                                                      .severity = SEVERITY_ERROR,
+                                                      .file = reading->path,
+                                                      .line = at->line,
+                                                      .column = at->column,
+                                                      .message = message,
+                                                      .hint = hint,
+                                                      .span = 1,
+                                              });
+}
+
+/* The path of a file that must be there and be readable; NULL where none is given. */
+static const char *file_at(struct reading *reading, const char *field, const struct value *value) {
+        const char *text = value_text_of(value), *path;
+        struct stat status;
+
+        if (!text)
+                return NULL;
+        path = *text == '/' ? text : arena_printf(reading->arena, "%s%s", reading->folder, text);
+        if (stat(path, &status) < 0 || access(path, R_OK) < 0)
+                complain(reading, value,
+                         *text == '/' ? NULL
+                                      : "a relative path begins at the folder of the Controller's file",
+                         arena_printf(reading->arena, "%s: %s: %s", field, path, strerror(errno)));
+        else if (!S_ISREG(status.st_mode))
+                complain(reading, value, NULL,
+                         arena_printf(reading->arena, "%s: %s is no file", field, path));
+        return path;
+}
+
+static const char *file_in(struct reading *reading, const struct value *map, const char *field) {
+        return file_at(reading, field, value_get(map, field));
+}
+
+static enum source_mode mode_of(const char *name) {
+        return strcmp(name, "approve") == 0 ? SOURCE_APPROVE
+               : strcmp(name, "plan") == 0  ? SOURCE_PLAN
+                                            : SOURCE_APPLY;
+}
+
+static void read_keys(struct reading *reading, const struct value *verify, struct source_config *ret) {
+        const struct value *list = value_get(verify, "gpgKeys");
+        size_t count = list ? list->count : 0;
+        const char **keys = arena_array(reading->arena, count + 1, sizeof(*keys));
+
+        for (size_t i = 0; i < count; i++)
+                keys[i] = file_at(reading, "gpgKeys", &list->items[i]);
+        ret->gpg_keys = keys;
+        ret->gpg_key_count = count;
+        ret->ssh_allowed_signers = file_in(reading, verify, "sshAllowedSigners");
+}
+
+static void read_allowances(struct reading *reading, const struct value *list, struct source_config *ret) {
+        size_t count = list ? list->count : 0;
+
+        ret->allowances = arena_array(reading->arena, count + 1, sizeof(*ret->allowances));
+        ret->allowance_count = count;
+        for (size_t i = 0; i < count; i++)
+                ret->allowances[i].id = value_text_of(&list->items[i]);
+}
+
+static void read_source(struct reading *reading, const struct value *spec, struct source_config *ret) {
+        const struct value *credentials = value_get(spec, "credentials");
+
+        *ret = (struct source_config){
+                .name = value_get_text(spec, "name"),
+                .url = value_get_text(spec, "url"),
+                .branch = value_get_text(spec, "branch"),
+                .tag = value_get_text(spec, "tag"),
+                .path = value_get_text(spec, "path"),
+                .interval_ms = value_get_integer(spec, "intervalSeconds", 60) * 1000,
+                .drift_interval_ms = value_get_integer(spec, "driftSeconds", 3600) * 1000,
+                .mode = mode_of(value_get_text(spec, "mode")),
+                .correct_drift = value_get_boolean(spec, "correctDrift", true),
+                .fast_forward_only = value_get_boolean(spec, "fastForwardOnly", true),
+                .credentials = {
+                        .username_file = file_in(reading, credentials, "usernameFile"),
+                        .password_file = file_in(reading, credentials, "passwordFile"),
+                        .ssh_key_file = file_in(reading, credentials, "sshKeyFile"),
+                        .known_hosts_file = file_in(reading, credentials, "knownHostsFile"),
+                        .ca_file = file_in(reading, credentials, "caFile"),
+                },
+                .suspended = value_get_boolean(spec, "suspended", false),
+        };
+        read_keys(reading, value_get(spec, "verify"), ret);
+        read_allowances(reading, value_get(spec, "allow"), ret);
+}
+
+static const char *const event_names[] = { "applied", "failed", "refused", "approval", "drift", "recovered" };
+#define EVENT_COUNT (sizeof(event_names) / sizeof(event_names[0]))
+
+const char *notify_event_name(enum notify_event event) {
+        for (size_t i = 0; i < EVENT_COUNT; i++) {
+                if ((unsigned)event == 1U << i)
+                        return event_names[i];
+        }
+        return "unknown";
+}
+
+static unsigned read_events(const struct value *list) {
+        unsigned events = 0;
+
+        if (!list)
+                return (1U << EVENT_COUNT) - 1;
+        for (uint32_t i = 0; i < list->count; i++) {
+                for (size_t k = 0; k < EVENT_COUNT; k++) {
+                        if (strcmp(value_text_of(&list->items[i]), event_names[k]) == 0)
+                                events |= 1U << k;
+                }
+        }
+        return events;
+}
+
+static void read_targets(struct reading *reading, const struct value *list, struct controller_config *ret) {
+        size_t count = list ? list->count : 0;
+
+        ret->targets = arena_array(reading->arena, count + 1, sizeof(*ret->targets));
+        ret->target_count = count;
+        for (size_t i = 0; i < count; i++)
+                ret->targets[i] = (struct notify_target){
+                        .url = value_get_text(&list->items[i], "url"),
+                        .events = read_events(value_get(&list->items[i], "events")),
+                        .secret_file = file_in(reading, &list->items[i], "secretFile"),
+                };
+}
+
+static int compare_sources(const void *a, const void *b) {
+        return strcmp(((const struct source_config *)a)->name, ((const struct source_config *)b)->name);
+}
+
+static void read_config(struct reading *reading, const struct resource *resource,
+                        struct controller_config *ret) {
+        const struct value *spec = resource->spec, *sources = value_get(spec, "sources");
+        const char *listen = value_get_text(spec, "listen");
+
+        *ret = (struct controller_config){
+                .name = resource->name,
+                .listen = strcmp(listen, "off") == 0 ? "" : listen,
+                .webhook_secret_file = file_in(reading, spec, "webhookSecretFile"),
+                .sources = arena_array(reading->arena, sources->count, sizeof(*ret->sources)),
+                .source_count = sources->count,
+        };
+        read_targets(reading, value_get(spec, "notify"), ret);
+        for (size_t i = 0; i < ret->source_count; i++)
+                read_source(reading, &sources->items[i], &ret->sources[i]);
+        qsort(ret->sources, ret->source_count, sizeof(*ret->sources), compare_sources);
+}
+
+int controller_config_load(const char *path, struct arena *arena, struct controller_config *ret,
+                           struct diagnostics *diagnostics, struct error *err) {
+        static const struct load_options options = { .controller = true };
+        const char *slash = strrchr(path, '/');
+        struct reading reading = {
+                .path = path,
+                .folder = slash ? arena_strndup(arena, path, (size_t)(slash - path) + 1) : "",
+                .arena = arena,
+                .diagnostics = diagnostics,
+        };
+        struct manifests manifests;
+        size_t count;
+        const struct resource *resource;
+
+        if (manifests_load(path, &options, arena, &manifests, diagnostics, err) < 0)
+                return -1;
+        resource = manifests_of_kind(&manifests, KIND_CONTROLLER, &count);
+        read_config(&reading, resource, ret);
+        if (diagnostics->errors == 0)
+                return 0;
+        diagnostics_sort(diagnostics);
+        return error_set_kind(err, ERROR_DIAGNOSED, "%zu error%s in the Controller", diagnostics->errors,
+                              diagnostics->errors == 1 ? "" : "s");
+}

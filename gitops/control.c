@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock file says who runs, for as long as he does: the kernel drops it with the process, so that a socket without a
+ * locked lock file is a dead controller's.
+ */
+#include "gitops/control.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_FILE "controller.lock"
+#define REQUEST_LIMIT ((size_t)64 * 1024)
+#define ANSWER_LIMIT ((size_t)256 * 1024 * 1024)
+#define REQUEST_MS (5 * 1000)
+#define ANSWER_MS (30 * 1000)
+#define FOREVER INT64_MAX
+#define THREAD_STACK ((size_t)1024 * 1024)
+
+struct control {
+        int folder, lock, socket, stop;
+        json_t *(*answer)(void *context, json_t *request);
+        void *context;
+        pthread_t thread;
+        bool started;
+};
+
+static int64_t now_ms(void) {
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Through the folder's descriptor: a socket's name takes 107 bytes, and states lie deeper than that. */
+static struct sockaddr_un address_in(int folder) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CONTROL_SOCKET, folder);
+        return address;
+}
+
+/* Waits until the descriptor is ready for `events`. False where the time is over or `stop` (or -1) was raised. */
+static bool wait_for(int descriptor, short events, int stop, int64_t until_ms) {
+        struct pollfd wanted[2] = { { .fd = descriptor, .events = events },
+                                    { .fd = stop, .events = POLLIN } };
+
+        for (;;) {
+                int64_t left = until_ms == FOREVER ? INT_MAX : until_ms - now_ms();
+                int ready = left > 0 ? poll(wanted, stop < 0 ? 1 : 2, (int)left) : 0;
+
+                if ((ready < 0 && errno == EINTR) || (ready == 0 && until_ms == FOREVER))
+                        continue;
+                return ready > 0 && wanted[0].revents && !(stop >= 0 && wanted[1].revents);
+        }
+}
+
+/* Up to a line end, which is not kept, or the end. -1 where nothing whole came in time, or too much. */
+static int read_line(int descriptor, size_t limit, int stop, int64_t until_ms, struct strbuf *ret) {
+        char buffer[16384];
+
+        ret->limit = limit;
+        while (wait_for(descriptor, POLLIN, stop, until_ms)) {
+                ssize_t count = recv(descriptor, buffer, sizeof(buffer), MSG_DONTWAIT);
+                const char *end;
+
+                if (count < 0 && (errno == EINTR || errno == EAGAIN))
+                        continue;
+                if (count <= 0)
+                        return -1;
+                end = memchr(buffer, '\n', (size_t)count);
+                strbuf_append_bytes(ret, buffer, end ? (size_t)(end - buffer) : (size_t)count);
+                if (ret->overflow)
+                        return -1;
+                if (end)
+                        return 0;
+        }
+        return -1;
+}
+
+static int write_line(int descriptor, const json_t *json, int stop, int64_t until_ms) {
+        char *text = json_dumps(json, JSON_COMPACT);
+        size_t length, sent = 0;
+
+        if (!text)
+                abort();
+        length = strlen(text);
+        text[length++] = '\n';
+        while (sent < length && wait_for(descriptor, POLLOUT, stop, until_ms)) {
+                ssize_t count = send(descriptor, text + sent, length - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+                if (count < 0 && errno != EINTR && errno != EAGAIN)
+                        break;
+                sent += count > 0 ? (size_t)count : 0;
+        }
+        free(text);
+        return sent == length ? 0 : -1;
+}
+
+static json_t *refuse(const char *why) {
+        return json_pack("{s:b, s:s}", "ok", 0, "error", why);
+}
+
+static void serve(struct control *control, int connection) {
+        int64_t until_ms = now_ms() + REQUEST_MS;
+        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *request JSON_CLEANUP = NULL, *answer JSON_CLEANUP = NULL;
+
+        if (read_line(connection, REQUEST_LIMIT, control->stop, until_ms, &line) < 0) {
+                if (!line.overflow)
+                        return;
+                answer = refuse("the request is too long");
+        } else {
+                request = json_loadb(strbuf_text(&line), line.length, JSON_REJECT_DUPLICATES, NULL);
+                answer = json_is_object(request) ? control->answer(control->context, request)
+                                                 : refuse("the request is no JSON object");
+        }
+        if (write_line(connection, answer, control->stop, now_ms() + REQUEST_MS) < 0)
+                log_debug("control: whoever asked did not take the answer");
+}
+
+static void *listen_on(void *argument) {
+        struct control *control = argument;
+
+        log_context_clear();
+        while (wait_for(control->socket, POLLIN, control->stop, FOREVER)) {
+                int connection DESCRIPTOR_CLEANUP = accept4(control->socket, NULL, NULL, SOCK_CLOEXEC);
+
+                if (connection >= 0)
+                        serve(control, connection);
+                else if (errno == EMFILE || errno == ENFILE)
+                        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+        }
+        return NULL;
+}
+
+static int locked_by_another(const char *folder, int lock, struct error *err) {
+        char holder[32] = "";
+        ssize_t length = pread(lock, holder, sizeof(holder) - 1, 0);
+
+        holder[length > 0 ? strspn(holder, "0123456789") : 0] = '\0';
+        return error_set_kind(
+                err, ERROR_LOCKED,
+                "a controller runs in %s already: process %s. One folder is one controller's: stop that one, "
+                "or give this one another --state",
+                folder, *holder ? holder : "(starting)");
+}
+
+static int take_lock(struct control *control, const char *folder, struct error *err) {
+        char text[32];
+        int length = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+
+        control->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (control->folder < 0)
+                return error_set(err, "cannot open the folder %s: %s", folder, strerror(errno));
+        control->lock = openat(control->folder, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (control->lock < 0)
+                return error_set(err, "cannot open %s/" LOCK_FILE ": %s", folder, strerror(errno));
+        if (flock(control->lock, LOCK_EX | LOCK_NB) < 0)
+                return errno == EWOULDBLOCK
+                               ? locked_by_another(folder, control->lock, err)
+                               : error_set(err, "cannot lock %s/" LOCK_FILE ": %s", folder, strerror(errno));
+        if (ftruncate(control->lock, 0) < 0 || pwrite(control->lock, text, (size_t)length, 0) != length)
+                return error_set(err, "cannot write %s/" LOCK_FILE ": %s", folder, strerror(errno));
+        return 0;
+}
+
+static int open_socket(struct control *control, const char *folder, struct error *err) {
+        struct sockaddr_un address = address_in(control->folder);
+
+        control->stop = eventfd(0, EFD_CLOEXEC);
+        control->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (control->stop < 0 || control->socket < 0)
+                return error_set(err, "cannot make a socket: %s", strerror(errno));
+        /* The lock is ours: what lies there is a dead controller's. */
+        if (unlinkat(control->folder, CONTROL_SOCKET, 0) < 0 && errno != ENOENT)
+                return error_set(err, "cannot remove %s/" CONTROL_SOCKET ": %s", folder, strerror(errno));
+        /* The mode of the descriptor becomes that of the name: nobody else can open it, not for an instant. */
+        if (fchmod(control->socket, 0600) < 0 ||
+            bind(control->socket, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            listen(control->socket, 16) < 0)
+                return error_set(err, "cannot listen on %s/" CONTROL_SOCKET ": %s", folder, strerror(errno));
+        return 0;
+}
+
+static int start_thread(struct control *control, struct error *err) {
+        pthread_attr_t attributes;
+        int code;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, THREAD_STACK);
+        code = pthread_create(&control->thread, &attributes, listen_on, control);
+        pthread_attr_destroy(&attributes);
+        if (code != 0)
+                return error_set(err, "cannot start a thread: %s", strerror(code));
+        control->started = true;
+        return 0;
+}
+
+int control_listen(const char *folder, json_t *(*answer)(void *context, json_t *request), void *context,
+                   struct control **ret, struct error *err) {
+        struct control *control = calloc(1, sizeof(*control));
+
+        if (!control)
+                abort();
+        *control = (struct control){
+                .folder = -1, .lock = -1, .socket = -1, .stop = -1, .answer = answer, .context = context
+        };
+        if (take_lock(control, folder, err) < 0 || open_socket(control, folder, err) < 0 ||
+            start_thread(control, err) < 0) {
+                control_close(control);
+                return -1;
+        }
+        *ret = control;
+        return 0;
+}
+
+void control_close(struct control *control) {
+        if (!control)
+                return;
+        if (control->started) {
+                if (eventfd_write(control->stop, 1) < 0)
+                        abort();
+                pthread_join(control->thread, NULL);
+                (void)unlinkat(control->folder, CONTROL_SOCKET, 0);
+        }
+        close_descriptor(&control->socket);
+        close_descriptor(&control->stop);
+        close_descriptor(&control->lock);
+        close_descriptor(&control->folder);
+        free(control);
+}
+
+static int nobody_listens(const char *folder, struct error *err) {
+        return error_set_kind(err, ERROR_NOT_FOUND,
+                              "no controller runs in %s: start it with berth controller -f FILE, or name "
+                              "its folder with --state",
+                              folder);
+}
+
+/* connect() of a Unix socket waits where the listener's queue is full: not without end. */
+static int connect_in(int folder, int connection) {
+        struct timeval patience = { .tv_sec = ANSWER_MS / 1000 };
+        struct sockaddr_un address = address_in(folder);
+
+        if (setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
+                return -1;
+        return connect(connection, (const struct sockaddr *)&address, sizeof(address));
+}
+
+int control_ask(const char *folder, json_t *request, json_t **ret, struct error *err) {
+        json_t *asked JSON_CLEANUP = request;
+        int64_t until_ms = now_ms() + ANSWER_MS;
+        int place DESCRIPTOR_CLEANUP = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        int connection DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *answer;
+
+        if (place < 0 && (errno == ENOENT || errno == ENOTDIR))
+                return nobody_listens(folder, err);
+        if (place < 0 || connection < 0)
+                return error_set(err, "cannot ask the controller in %s: %s", folder, strerror(errno));
+        if (connect_in(place, connection) < 0)
+                return errno == ENOENT || errno == ECONNREFUSED
+                               ? nobody_listens(folder, err)
+                               : error_set(err, "cannot ask the controller in %s: %s", folder,
+                                           strerror(errno));
+        if (write_line(connection, asked, -1, until_ms) < 0 ||
+            read_line(connection, ANSWER_LIMIT, -1, until_ms, &line) < 0)
+                return error_set(err, "the controller in %s did not answer", folder);
+        answer = json_loadb(strbuf_text(&line), line.length, 0, NULL);
+        if (!json_is_object(answer)) {
+                json_decref(answer);
+                return error_set(err, "the controller in %s answered with something that is no JSON object",
+                                 folder);
+        }
+        *ret = answer;
+        return 0;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gitops/status.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+#include "base/terminal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *condition_type_name(enum condition_type type) {
+        static const char *const names[CONDITION_COUNT] = {
+                [CONDITION_READY] = "Ready",
+                [CONDITION_RECONCILING] = "Reconciling",
+                [CONDITION_STALLED] = "Stalled",
+        };
+
+        return names[type];
+}
+
+const char *reconcile_result_name(enum reconcile_result result) {
+        static const char *const names[RECONCILE_RESULT_COUNT] = {
+                [RECONCILE_UNCHANGED] = "unchanged", [RECONCILE_APPLIED] = "applied",
+                [RECONCILE_REFUSED] = "refused",     [RECONCILE_WAITING] = "waiting",
+                [RECONCILE_REPORTED] = "reported",   [RECONCILE_FAILED] = "failed",
+        };
+
+        return names[result];
+}
+
+static const char *mode_name(enum source_mode mode) {
+        return mode == SOURCE_APPLY ? "apply" : mode == SOURCE_APPROVE ? "approve" : "plan";
+}
+
+void status_init(struct source_status *status) {
+        *status = (struct source_status){ .result = -1, .suspended = -1 };
+}
+
+void status_release(struct source_status *status) {
+        json_decref(status->seen);
+        json_decref(status->good);
+        json_decref(status->refusals);
+        json_decref(status->plan);
+        json_decref(status->drift);
+        json_decref(status->resources);
+        json_decref(status->allowed);
+        status_init(status);
+}
+
+const char *status_commit(const json_t *commit) {
+        const char *id = json_text(commit, "id");
+
+        return id ? id : "";
+}
+
+bool status_suspended(const struct source_status *status, const struct source_config *config) {
+        return status->suspended < 0 ? config->suspended : status->suspended > 0;
+}
+
+/* Cut at a whole character: what is cut here is shown and sent as UTF-8. */
+static void copy_text(char *to, size_t size, const char *text) {
+        size_t length = strlen(text);
+
+        if (length >= size) {
+                length = size - 1;
+                while (length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80)
+                        length--;
+        }
+        memmove(to, text, length);
+        to[length] = '\0';
+}
+
+bool status_set(struct source_status *status, enum condition_type type, bool value, const char *reason,
+                const char *message, const char *commit, int64_t now_ms) {
+        struct condition *condition = &status->conditions[type];
+        bool changed = condition->since_ms == 0 || condition->status != value ||
+                       strcmp(condition->reason, reason) != 0;
+
+        condition->status = value;
+        copy_text(condition->reason, sizeof(condition->reason), reason);
+        copy_text(condition->message, sizeof(condition->message), message);
+        copy_text(condition->commit, sizeof(condition->commit), commit ? commit : "");
+        if (changed)
+                condition->since_ms = now_ms;
+        return changed;
+}
+
+bool status_conclude(struct source_status *status, int64_t now_ms) {
+        const struct verdict *verdict = status->problem.reason[0] ? &status->problem : &status->verdict;
+
+        if (!verdict->reason[0])
+                return false;
+        if (verdict->stalled)
+                status_set(status, CONDITION_STALLED, true, verdict->reason, verdict->message,
+                           verdict->commit, now_ms);
+        else
+                status_set(status, CONDITION_STALLED, false, "Progressing", "", verdict->commit, now_ms);
+        return status_set(status, CONDITION_READY, verdict->ready, verdict->reason, verdict->message,
+                          verdict->commit, now_ms);
+}
+
+/* JSON */
+
+static void set(json_t *object, const char *name, json_t *member) {
+        if (json_object_set_new(object, name, member) < 0)
+                abort();
+}
+
+/* Git's subjects and authors are what somebody wrote: bytes that are no UTF-8 would be no JSON. */
+static json_t *text_json(const char *text) {
+        struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
+
+        text_append_utf8(&valid, text);
+        return json_string(strbuf_text(&valid));
+}
+
+static json_t *time_json(int64_t wall_ms) {
+        char text[32];
+
+        if (wall_ms <= 0)
+                return json_null();
+        clock_format(wall_ms, text, sizeof(text));
+        return json_string(text);
+}
+
+static json_t *or_null(json_t *borrowed) {
+        return borrowed ? json_incref(borrowed) : json_null();
+}
+
+static json_t *or_empty(json_t *borrowed, json_t *empty) {
+        if (!borrowed)
+                return empty;
+        json_decref(empty);
+        return json_incref(borrowed);
+}
+
+static json_t *condition_json(const struct condition *condition, enum condition_type type) {
+        json_t *object = json_object();
+
+        set(object, "type", json_string(condition_type_name(type)));
+        set(object, "status", json_boolean(condition->status));
+        set(object, "reason", json_string(condition->reason));
+        set(object, "message", text_json(condition->message));
+        set(object, "commit", condition->commit[0] ? json_string(condition->commit) : json_null());
+        set(object, "since", time_json(condition->since_ms));
+        return object;
+}
+
+json_t *status_json(const struct source_status *status, const struct source_config *config, const char *url) {
+        json_t *object = json_object(), *conditions = json_array();
+        bool suspended = status_suspended(status, config);
+
+        for (int type = 0; type < CONDITION_COUNT; type++) {
+                if (status->conditions[type].since_ms > 0 &&
+                    json_array_append_new(conditions, condition_json(&status->conditions[type],
+                                                                     (enum condition_type)type)) < 0)
+                        abort();
+        }
+        set(object, "name", json_string(config->name));
+        set(object, "url", text_json(url));
+        set(object, "ref",
+            config->branch ? json_sprintf("refs/heads/%s", config->branch)
+                           : json_sprintf("refs/tags/%s", config->tag));
+        set(object, "path", config->path ? text_json(config->path) : json_string(""));
+        set(object, "mode", json_string(mode_name(config->mode)));
+        set(object, "suspended", json_boolean(suspended));
+        set(object, "commit", or_null(status->seen));
+        set(object, "appliedCommit", or_null(status->good));
+        set(object, "result",
+            status->result < 0 ? json_null()
+                               : json_string(reconcile_result_name((enum reconcile_result)status->result)));
+        set(object, "lastPoll", time_json(status->polled_ms));
+        set(object, "lastReconciled", time_json(status->reconciled_ms));
+        set(object, "lastApplied", time_json(status->applied_ms));
+        set(object, "lastSuccess", time_json(status->success_ms));
+        set(object, "conditions", conditions);
+        set(object, "refusals", or_empty(status->refusals, json_array()));
+        set(object, "plan", or_null(status->plan));
+        set(object, "drift", or_empty(status->drift, json_array()));
+        set(object, "resources", or_empty(status->resources, json_object()));
+        return object;
+}
+
+static json_t *verdict_json(const struct verdict *verdict) {
+        json_t *object = json_object();
+
+        set(object, "ready", json_boolean(verdict->ready));
+        set(object, "stalled", json_boolean(verdict->stalled));
+        set(object, "reason", json_string(verdict->reason));
+        set(object, "message", text_json(verdict->message));
+        set(object, "commit", json_string(verdict->commit));
+        return object;
+}
+
+static json_t *since_json(const struct source_status *status) {
+        json_t *list = json_array();
+
+        for (int type = 0; type < CONDITION_COUNT; type++) {
+                if (json_array_append_new(list, json_integer(status->conditions[type].since_ms)) < 0)
+                        abort();
+        }
+        return list;
+}
+
+json_t *status_store(const struct source_status *status, const struct source_config *config,
+                     const char *url) {
+        json_t *object = status_json(status, config, url), *internal = json_object();
+
+        set(internal, "problem", verdict_json(&status->problem));
+        set(internal, "verdict", verdict_json(&status->verdict));
+        set(internal, "since", since_json(status));
+        set(internal, "bad", json_boolean(status->bad));
+        set(internal, "suspended", json_integer(status->suspended));
+        set(internal, "reconciled", json_integer(status->reconciled_ms));
+        set(internal, "applied", json_integer(status->applied_ms));
+        set(internal, "success", json_integer(status->success_ms));
+        set(internal, "approved", json_string(status->approved));
+        set(internal, "allowed", or_empty(status->allowed, json_array()));
+        set(object, "internal", internal);
+        return object;
+}
+
+static void read_text(char *to, size_t size, const json_t *object, const char *name) {
+        const char *text = json_text(object, name);
+
+        copy_text(to, size, text ? text : "");
+}
+
+static void restore_verdict(struct verdict *verdict, const json_t *stored) {
+        verdict->ready = json_is_true(json_object_get(stored, "ready"));
+        verdict->stalled = json_is_true(json_object_get(stored, "stalled"));
+        read_text(verdict->reason, sizeof(verdict->reason), stored, "reason");
+        read_text(verdict->message, sizeof(verdict->message), stored, "message");
+        read_text(verdict->commit, sizeof(verdict->commit), stored, "commit");
+}
+
+static json_t *restore_member(const json_t *stored, const char *name, json_type type) {
+        json_t *member = json_object_get(stored, name);
+
+        return member && json_typeof(member) == type ? json_incref(member) : NULL;
+}
+
+static json_t *restore_commit(const json_t *stored, const char *name) {
+        json_t *commit = restore_member(stored, name, JSON_OBJECT);
+
+        if (strlen(status_commit(commit)) == COMMIT_SIZE - 1)
+                return commit;
+        json_decref(commit);
+        return NULL;
+}
+
+static int restore_result(const char *name) {
+        for (int result = 0; name && result < RECONCILE_RESULT_COUNT; result++) {
+                if (strcmp(reconcile_result_name((enum reconcile_result)result), name) == 0)
+                        return result;
+        }
+        return -1;
+}
+
+static void restore_since(struct source_status *status, const json_t *list) {
+        for (size_t type = 0; type < CONDITION_COUNT; type++) {
+                json_int_t since = json_integer_value(json_array_get(list, type));
+
+                if (status->conditions[type].since_ms > 0 && since > 0)
+                        status->conditions[type].since_ms = since;
+        }
+}
+
+void status_restore(struct source_status *status, const json_t *stored) {
+        const json_t *internal = json_object_get(stored, "internal");
+
+        status_release(status);
+        if (!json_is_object(internal))
+                return;
+        restore_verdict(&status->problem, json_object_get(internal, "problem"));
+        restore_verdict(&status->verdict, json_object_get(internal, "verdict"));
+        status->seen = restore_commit(stored, "commit");
+        status->good = restore_commit(stored, "appliedCommit");
+        status->refusals = restore_member(stored, "refusals", JSON_ARRAY);
+        status->plan = restore_member(stored, "plan", JSON_OBJECT);
+        status->drift = restore_member(stored, "drift", JSON_ARRAY);
+        status->resources = restore_member(stored, "resources", JSON_OBJECT);
+        status->allowed = restore_member(internal, "allowed", JSON_ARRAY);
+        status->bad = json_is_true(json_object_get(internal, "bad"));
+        status->suspended = (int)json_integer_or(internal, "suspended", -1);
+        status->reconciled_ms = json_integer_or(internal, "reconciled", 0);
+        status->applied_ms = json_integer_or(internal, "applied", 0);
+        status->success_ms = json_integer_or(internal, "success", 0);
+        status->result = restore_result(json_text(stored, "result"));
+        read_text(status->approved, sizeof(status->approved), internal, "approved");
+        if (status_conclude(status, 1))
+                restore_since(status, json_object_get(internal, "since"));
+}
