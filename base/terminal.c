@@ -110,6 +110,17 @@ bool text_is_words(const char *text, size_t length, const char *others, int32_t 
         return true;
 }
 
+char *text_fold(const char *text, size_t length) {
+        utf8proc_uint8_t *folded = NULL;
+        utf8proc_ssize_t size =
+                utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, &folded,
+                             UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD | UTF8PROC_IGNORE);
+
+        if (size == UTF8PROC_ERROR_NOMEM)
+                abort();
+        return size < 0 ? NULL : (char *)folded;
+}
+
 static void append_byte(struct strbuf *to, char byte) {
         strbuf_printf(to, "\\x%02X", (unsigned char)byte);
 }

@@ -43,6 +43,12 @@ bool text_is_utf8(const char *text, size_t length, size_t *ret_offset);
  */
 bool text_is_words(const char *text, size_t length, const char *others, int32_t *ret_codepoint);
 
+/*
+ * What two names have in common that some file system takes for the same: case folded, composed, characters that show
+ * nothing left out. To be released with free(); NULL where the bytes are no UTF-8.
+ */
+char *text_fold(const char *text, size_t length);
+
 /* Appends the text with each byte that is not UTF-8 as \xNN: JSON takes nothing else. */
 void text_append_utf8(struct strbuf *to, const char *text);
 

@@ -49,16 +49,18 @@ struct git_request {
         size_t gpg_key_count;
         const char *
                 ssh_allowed_signers; /* file in ssh-keygen's ALLOWED SIGNERS format; with gpg_keys: either will do */
-        bool fast_forward_only; /* refuse a commit that does not descend from `have` */
-        const char *folder;     /* for the bare repository; made where absent */
-        const char *have;       /* the commit accepted last, 40 hex digits; NULL: none */
-        bool read_anyway;       /* give the files also where the commit is still `have` */
+        bool fast_forward_only; /* refuse a commit that does not descend from `have`; of tags: one that was moved */
+        const char *folder; /* for the bare repository; made where absent, belongs to this source alone */
+        const char *have;   /* the commit accepted last, 40 hex digits; NULL: none */
+        const char *
+                have_ref; /* git_answer.ref that came with it, or NULL: a tag that moved is known by its name */
+        bool read_anyway; /* give the files also where the commit is still `have` */
         /*
          * Not NULL: read this very commit (40 hex digits, accepted before) from the repository in `folder`, without asking the
          * server: its files, its verdict, everything else of the answer. ref NULL, fetched false, moved as ever.
          */
         const char *commit;
-        struct git_limits limits;
+        struct git_limits limits; /* 0 in any of them: the default */
 };
 
 struct git_file {
@@ -104,6 +106,13 @@ const char *git_failure_reason(enum git_failure failure);
  */
 int git_check(const struct git_request *request, struct arena *arena, struct git_answer *ret,
               enum git_failure *ret_failure, struct error *err) MUST_USE;
+
+/*
+ * Whether git_check() could use them at all, without asking anybody: for the Controller's manifest. The error says what
+ * is wrong; `url` with a password in it is refused, and not repeated in the message.
+ */
+int git_url_check(const char *url, struct error *err) MUST_USE;
+int git_tag_check(const char *pattern, struct error *err) MUST_USE;
 
 /* The worker: a request on standard input, the answer on standard output. Returns the process's exit code. */
 int git_worker_main(void);
