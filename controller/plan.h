@@ -92,6 +92,7 @@ struct plan_args {
         bool only_targets; /* not what they need as well */
         const char *const *excludes;
         size_t exclude_count;
+        bool leave_drift; /* leaves out what only puts back what somebody else changed; the drift is told all the same */
         const struct allowance *allowances;
         size_t allowance_count;
 };

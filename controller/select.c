@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --target and --exclude: which of the changes are wanted now. Pure. */
+/* --target, --exclude and leave_drift: which of the changes are wanted now. Pure. */
 #include "controller/internal.h"
 
 #include "base/suggest.h"
@@ -61,6 +61,18 @@ static void follow_needs(struct planning *planning, const struct subject *subjec
         }
 }
 
+/* The manifest asks for what was applied: nothing but somebody else's doing is to be changed. */
+static bool only_undoes(const struct subject *subject) {
+        return subject->drifted && !subject->unfinished && subject->desired && subject->wish &&
+               subject->record &&
+               memcmp(subject->fingerprint, subject->record->fingerprint, SHA256_SIZE) == 0;
+}
+
+static bool is_left(const struct plan_args *args, const struct subject *subject) {
+        return matches_any(subject->address, args->excludes, args->exclude_count) ||
+               (args->leave_drift && only_undoes(subject));
+}
+
 static bool needs_excluded(struct planning *planning, const struct subject *subject) {
         const struct plan_args *args = planning->args;
         const char *environment =
@@ -68,8 +80,7 @@ static bool needs_excluded(struct planning *planning, const struct subject *subj
         struct subject *bound =
                 environment ? plan_subject_of(planning->plan, KIND_ENVIRONMENT, environment) : NULL;
 
-        return bound && bound->change && bound->change->action == ACTION_CREATE &&
-               matches_any(bound->address, args->excludes, args->exclude_count);
+        return bound && bound->change && bound->change->action == ACTION_CREATE && is_left(args, bound);
 }
 
 int planning_select(struct planning *planning, struct error *err) {
@@ -96,9 +107,7 @@ int planning_select(struct planning *planning, struct error *err) {
         for (size_t i = 0; i < plan->subject_count; i++) {
                 const struct subject *subject = &plan->subjects[i];
 
-                wanted[i] = wanted[i] &&
-                            !matches_any(subject->address, args->excludes, args->exclude_count) &&
-                            !needs_excluded(planning, subject);
+                wanted[i] = wanted[i] && !is_left(args, subject) && !needs_excluded(planning, subject);
         }
         for (size_t i = 0; i < plan->subject_count; i++) {
                 if (wanted[i] || !plan->subjects[i].change)

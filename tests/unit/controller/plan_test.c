@@ -104,6 +104,30 @@ static void test_drift(void **state) {
                          2048);
 }
 
+/* Where drift is only reported, a commit's own changes are made all the same, to the drifted resource too. */
+static void test_drift_that_is_left(void **state) {
+        struct bench *bench = *state;
+        json_t *spec;
+
+        bench_apply(bench, LAB);
+        bench->args.leave_drift = true;
+        spec = json_deep_copy(world_find("Environment/a")->spec);
+        json_object_set_new(spec, "memoryMB", json_integer(3000));
+        world_put("Environment/a", spec);
+        world_remove("Environment/b");
+        bench_must_plan(bench, LAB);
+        expect_line(bench, "");
+        assert_int_equal(bench->plan.drift_count, 2);
+        assert_int_equal(bench->plan.summary.left_out, 2);
+        bench_apply(bench, STACK ENVIRONMENT("a", ", workspaceStorageMB: 1024") ENVIRONMENT("b", "")
+                                   AGENT("x", "a") AGENT("y", "a") SWARM("s", "x", "a"));
+        assert_string_equal(world.log, "update Environment/a; update Agent/y");
+        assert_int_equal(json_integer_value(json_object_get(world_find("Environment/a")->spec, "memoryMB")),
+                         2048);
+        assert_null(world_find("Environment/b"));
+        assert_int_equal(bench->plan.drift_count, 2);
+}
+
 static void test_deleted_by_somebody_else(void **state) {
         struct bench *bench = *state;
 
@@ -465,6 +489,7 @@ int main(void) {
                 TEST(test_order_of_an_apply),
                 TEST(test_one_field),
                 TEST(test_drift),
+                TEST(test_drift_that_is_left),
                 TEST(test_deleted_by_somebody_else),
                 TEST(test_dependents_guard),
                 TEST(test_a_reference_to_nothing_is_an_error),
