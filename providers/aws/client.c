@@ -58,6 +58,10 @@ static bool mend_clock(struct aws_client *client, const struct http_response *an
         return true;
 }
 
+static struct quota_bucket *bucket_of(struct aws_client *client, const struct aws_request *request) {
+        return &atomic_load(&client->quotas)->buckets[quota_kind_of(request->service, request->operation)];
+}
+
 static enum retry_reason judge(struct aws_client *client, const struct aws_request *request,
                                const struct http_response *answer, const struct aws_response *response,
                                const struct credentials *credentials) {
@@ -68,8 +72,7 @@ static enum retry_reason judge(struct aws_client *client, const struct aws_reque
         if (reason == RETRY_KEYS && !(credentials && credentials_chain_expired(client->chain, credentials)))
                 return RETRY_NOT;
         if (reason == RETRY_THROTTLED)
-                quota_slow_down(&client->quotas[quota_kind_of(request->service, request->operation)],
-                                client->clock->monotonic_ms(client->clock));
+                quota_slow_down(bucket_of(client, request), client->clock->monotonic_ms(client->clock));
         return reason;
 }
 
@@ -197,10 +200,6 @@ static bool try_again(struct aws_client *client, const struct outcome *outcome, 
         if (outcome->reason != RETRY_CLOCK && outcome->reason != RETRY_KEYS)
                 *ret_when_ms += retry_delay_ms(attempts, client->random(), outcome->asked_ms);
         return true;
-}
-
-static struct quota_bucket *bucket_of(struct aws_client *client, const struct aws_request *request) {
-        return &client->quotas[quota_kind_of(request->service, request->operation)];
 }
 
 /* Takes the call's turn within its quota: the monotonic time before which it must not be made. */
@@ -339,13 +338,23 @@ static int ask_account(struct aws_client *client, struct error *err) {
         return 0;
 }
 
+/* From now on within what all clients of this process share there. Threads may still be at the set of before. */
+static void share_quotas(struct aws_client *client) {
+        client->shared_quotas =
+                quota_set_share(client->account, client->region, client->clock, client->own_quotas->scale);
+        atomic_store(&client->quotas, client->shared_quotas);
+}
+
 int aws_client_account(struct aws_client *client, const char **ret_account, const char **ret_arn,
                        struct error *err) {
         int result = 0;
 
         pthread_mutex_lock(&client->account_lock);
-        if (!client->account)
+        if (!client->account) {
                 result = ask_account(client, err);
+                if (result == 0)
+                        share_quotas(client);
+        }
         if (result == 0) {
                 *ret_account = client->account;
                 *ret_arn = client->arn;

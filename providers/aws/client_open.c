@@ -150,8 +150,8 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
         client->assume_role = copy(stack_text(options->stack_aws, "assumeRole"));
         client->stack_url = copy(stack_text(options->stack_aws, "endpointUrl"));
         atomic_init(&client->skew_ms, 0);
-        for (int kind = 0; kind < QUOTA_COUNT; kind++)
-                quota_init(&client->quotas[kind], quota_default_rate((enum quota_kind)kind) * scale);
+        client->own_quotas = quota_set_new(scale);
+        atomic_init(&client->quotas, client->own_quotas);
         retry_quota_init(&client->retries);
         if (profiles_load(&client->profiles, err) < 0)
                 goto failed;
@@ -182,8 +182,8 @@ void aws_client_close(struct aws_client *client) {
         http_pool_free(client->http);
         for (int service = 0; service < AWS_SERVICE_COUNT; service++)
                 endpoint_release(&client->endpoints[service]);
-        for (int kind = 0; kind < QUOTA_COUNT; kind++)
-                quota_destroy(&client->quotas[kind]);
+        quota_set_release(client->shared_quotas);
+        quota_set_release(client->own_quotas);
         retry_quota_destroy(&client->retries);
         profiles_free(client->profiles);
         pthread_mutex_destroy(&client->account_lock);

@@ -8,7 +8,7 @@
 #include "providers/aws/credentials.h"
 #include "providers/aws/endpoint.h"
 #include "providers/aws/profiles.h"
-#include "providers/aws/quota.h"
+#include "providers/aws/quota_set.h"
 #include "providers/aws/retry.h"
 
 #include <pthread.h>
@@ -30,7 +30,8 @@ struct aws_client {
         struct endpoint endpoints[AWS_SERVICE_COUNT];
         struct http_pool *http;
         struct credentials_chain *chain;
-        struct quota_bucket quotas[QUOTA_COUNT];
+        struct quota_set *own_quotas, *shared_quotas; /* shared: once the account is known, else NULL */
+        struct quota_set *_Atomic quotas;             /* the one of them that counts */
         struct retry_quota retries;
         unsigned max_attempts;
         atomic_llong skew_ms; /* what AWS's clock is ahead of ours, once that has come up */
