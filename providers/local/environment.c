@@ -128,7 +128,6 @@ int local_environment_load(const char *root, const char *name, struct arena *are
                 return -1;
         environment.stack = arena_strdup(arena, stack_of(root));
         environment.name = arena_strdup(arena, name);
-        environment.revision = arena_strdup(arena, record.revision);
         environment.memory_mb = value_get_integer(record.spec, "memoryMB", -1);
         environment.storage_mb = value_get_integer(record.spec, "workspaceStorageMB", -1);
         environment.timeout_s = value_get_integer(record.spec, "timeoutSeconds", -1);

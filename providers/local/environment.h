@@ -22,7 +22,6 @@ struct local_variable {
 
 struct local_environment {
         const char *stack, *name;
-        const char *revision; /* 64 hex digits: of the record's bytes */
 
         const char *image;         /* for people: "prebuilt python", "data/etl:stable" */
         const char *image_digest;  /* "sha256:..."; NULL: the machine's own /usr */

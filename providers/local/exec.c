@@ -185,8 +185,8 @@ static int run(struct exec *exec, struct error *err) {
 
         describe(exec, &spec);
         if (request->capture) {
-                output_init(&output);
-                output_init(&errors);
+                output_init(&output, true);
+                output_init(&errors, true);
                 sinks.output.output = &output;
                 sinks.errors.output = &errors;
         }

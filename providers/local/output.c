@@ -3,8 +3,8 @@
 
 #include "base/terminal.h"
 
-void output_init(struct output *output) {
-        *output = (struct output){ .digest = digest_stream_new() };
+void output_init(struct output *output, bool hashed) {
+        *output = (struct output){ .hashed = hashed };
 }
 
 void output_release(struct output *output) {
@@ -16,7 +16,10 @@ void output_release(struct output *output) {
 void output_add(struct output *output, const void *bytes, size_t length) {
         size_t room = STREAM_RETURNED_MAX - output->kept.length;
 
-        digest_stream_add(output->digest, bytes, length);
+        if (output->hashed && !output->digest)
+                output->digest = digest_stream_new();
+        if (output->hashed)
+                digest_stream_add(output->digest, bytes, length);
         output->total += length;
         strbuf_append_bytes(&output->kept, bytes, length < room ? length : room);
 }
@@ -46,6 +49,8 @@ void output_finish(struct output *output, struct arena *arena, struct stream_res
         ret->bytes_returned = ret->utf8 ? length : output->kept.length;
         ret->truncated = ret->bytes_returned < output->total;
         ret->content = arena_strndup(arena, text, ret->bytes_returned);
+        if (output->hashed && !output->digest)
+                output->digest = digest_stream_new();
         digest_stream_end(output->digest, ret->sha256);
         output->digest = NULL;
 }

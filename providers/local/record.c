@@ -14,6 +14,13 @@
 
 #define RECORD_BYTES_MAX (4u << 20)
 
+const char *record_revision(const struct local_record *record, struct arena *arena) {
+        char *revision = arena_alloc(arena, SHA256_HEX_SIZE);
+
+        digest_sha256_hex(record->bytes, record->length, revision);
+        return revision;
+}
+
 const char *record_path(const struct record_place *place, struct arena *arena) {
         char *path TEXT_CLEANUP = path_join(place->root, local_record_name(place->kind, place->name, arena));
 
@@ -102,7 +109,8 @@ int record_parse(const struct record_place *place, const char *text, size_t leng
                 *ret->spec = value_from_json(arena, spec);
         if (place->kind == KIND_ENVIRONMENT)
                 read_variables(ret->spec, arena);
-        digest_sha256_hex(text, length, ret->revision);
+        ret->bytes = arena_strndup(arena, text, length);
+        ret->length = length;
         return 0;
 }
 

@@ -28,11 +28,15 @@ struct record_place {
 struct local_record {
         bool exists;
         const char *path;
-        char revision[SHA256_HEX_SIZE]; /* of the bytes */
+        const char *bytes;
+        size_t length;
         enum ownership ownership;
         const char *owner;  /* as in struct observation */
         struct value *spec; /* never NULL where it exists; empty where the file has no marks of Berth */
 };
+
+/* 64 hex digits that stand for the bytes. Worked out when asked for: who runs code does not. */
+const char *record_revision(const struct local_record *record, struct arena *arena);
 
 const char *record_path(const struct record_place *place, struct arena *arena);
 

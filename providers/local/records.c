@@ -84,6 +84,7 @@ static int see(const struct provider *provider, enum kind_id kind, const struct 
         const struct observation *last = wanted->must_read ? NULL : wanted->last;
         struct local_record record;
         const struct value *spec;
+        const char *revision;
 
         *ret = (struct observation){ .name = wanted->name };
         if (record_read(&place, arena, &record, err) < 0)
@@ -91,15 +92,15 @@ static int see(const struct provider *provider, enum kind_id kind, const struct 
         if (!record.exists)
                 return 0;
         spec = record.spec;
+        revision = record_revision(&record, arena);
         /* Unmoved, it is the very value that came from the state. */
         if (last && last->exists && last->spec && last->fingerprint &&
-            strcmp(last->fingerprint, record.revision) == 0)
+            strcmp(last->fingerprint, revision) == 0)
                 spec = last->spec;
         else if (kind == KIND_ENVIRONMENT)
                 desire_mark_secrets(record.spec, wanted->desired ? wanted->desired->spec : NULL,
                                     wanted->recorded, arena);
-        *ret = seen(provider, wanted->name, kind, record.revision, record.ownership, record.owner, spec,
-                    arena);
+        *ret = seen(provider, wanted->name, kind, revision, record.ownership, record.owner, spec, arena);
         return 0;
 }
 
@@ -136,10 +137,11 @@ static void tidy_once(struct provider *provider, enum kind_id kind) {
 }
 
 /* What the plan was made from must still be there: anything else has to be seen in a plan first. */
-static bool has_moved(const struct change *change, const struct local_record *present) {
+static bool has_moved(const struct change *change, const struct local_record *present, struct arena *arena) {
         if (!change->observed->exists || !present->exists)
                 return present->exists;
-        return change->observed->fingerprint && strcmp(change->observed->fingerprint, present->revision) != 0;
+        return change->observed->fingerprint &&
+               strcmp(change->observed->fingerprint, record_revision(present, arena)) != 0;
 }
 
 static int fail_moved(const struct local_record *present, struct error *err) {
@@ -163,8 +165,8 @@ static int write_record(struct provider *provider, const struct change *change, 
                             change->desired, change->recorded, arena);
         text = record_text(&place, spec, arena);
         digest_sha256_hex(text, strlen(text), revision);
-        if (!present.exists || strcmp(present.revision, revision) != 0) {
-                if (has_moved(change, &present))
+        if (!present.exists || strcmp(record_revision(&present, arena), revision) != 0) {
+                if (has_moved(change, &present, arena))
                         return fail_moved(&present, err);
                 if (record_write(&place, text, err) < 0)
                         return -1;
@@ -185,7 +187,7 @@ static int delete_record(struct provider *provider, const struct change *change,
                 return -1;
         if (record_read(&place, arena, &present, err) < 0)
                 return -1;
-        if (has_moved(change, &present))
+        if (has_moved(change, &present, arena))
                 return fail_moved(&present, err);
         if (present.exists && record_remove(&place, err) < 0)
                 return -1;

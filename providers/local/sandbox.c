@@ -240,7 +240,7 @@ int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sin
 
         block_signals(&run);
         run.group = cgroup_make(&limits, arena);
-        output_init(&run.said);
+        output_init(&run.said, false);
         if (!kept.errors.output)
                 kept.errors.output = &run.said;
         if (check_degraded(&run, &result, err) < 0 || start(&run, err) < 0 ||

@@ -98,7 +98,7 @@ static int run(struct examination *examination, const char *program, const char 
         };
         struct sandbox_sinks sinks = { { -1, output }, { -1, &errors } };
 
-        output_init(&errors);
+        output_init(&errors, false);
         return sandbox_run(&spec, &sinks, examination->arena, ret, err);
 }
 
@@ -109,7 +109,7 @@ static bool examine_run(struct examination *examination) {
         struct error err;
         bool works;
 
-        output_init(&output);
+        output_init(&output, false);
         if (run(examination, "sh", "echo it runs", 30000, &output, &result, &err) < 0) {
                 find_error(examination, "sandbox", &err);
                 return false;
@@ -128,7 +128,7 @@ static void test_attempts(struct examination *examination) {
         struct error err;
         size_t count;
 
-        output_init(&output);
+        output_init(&output, false);
         sandbox_attempts_program(&program);
         if (run(examination, "python3", strbuf_text(&program), 120000, &output, &result, &err) < 0) {
                 find_error(examination, "self-test", &err);
@@ -150,7 +150,7 @@ static void test_deadline(struct examination *examination) {
         struct error err;
         bool works;
 
-        output_init(&output);
+        output_init(&output, false);
         if (run(examination, "sh", code, 1000, &output, &result, &err) < 0) {
                 find_error(examination, "deadline", &err);
                 return;

@@ -49,7 +49,6 @@ static void test_complete(void **state) {
         assert_int_equal(load(place, "etl", &environment, &err), 0);
         assert_string_equal(environment.stack, "lab");
         assert_string_equal(environment.name, "etl");
-        assert_int_equal(strlen(environment.revision), 64);
         assert_null(environment.image_root);
         assert_null(environment.image_problem);
         assert_int_equal(environment.memory_mb, 2048);

@@ -13,7 +13,7 @@ static void check(const char *bytes, size_t length, size_t repeat, struct arena 
                   struct stream_result *ret) {
         struct output output OUTPUT_CLEANUP = { 0 };
 
-        output_init(&output);
+        output_init(&output, true);
         for (size_t i = 0; i < repeat; i++)
                 output_add(&output, bytes, length);
         output_finish(&output, arena, ret);
@@ -64,7 +64,7 @@ static void test_whole_characters(void **state) {
                 struct output output OUTPUT_CLEANUP = { 0 };
                 struct stream_result result;
 
-                output_init(&output);
+                output_init(&output, true);
                 output_add(&output, cases[i].first, strlen(cases[i].first));
                 while (output.total <= STREAM_RETURNED_MAX + 100)
                         output_add(&output, cases[i].character, strlen(cases[i].character));
@@ -93,7 +93,7 @@ static void test_memory_is_bounded(void **state) {
         struct output output OUTPUT_CLEANUP = { 0 };
 
         (void)state;
-        output_init(&output);
+        output_init(&output, true);
         for (int i = 0; i < 1000; i++)
                 output_add(&output, piece, sizeof(piece));
         assert_int_equal(output.total, 65536000);

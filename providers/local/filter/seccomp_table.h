@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the filter allows and denies, by name: data. Names that the library does not know here are left out. */
-#ifndef BERTH_PROVIDERS_LOCAL_SECCOMP_TABLE_H
-#define BERTH_PROVIDERS_LOCAL_SECCOMP_TABLE_H
+#ifndef BERTH_PROVIDERS_LOCAL_FILTER_SECCOMP_TABLE_H
+#define BERTH_PROVIDERS_LOCAL_FILTER_SECCOMP_TABLE_H
 
 #include <stdint.h>
 

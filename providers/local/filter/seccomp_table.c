@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "providers/local/seccomp_table.h"
+#include "providers/local/filter/seccomp_table.h"
 
 #include <stddef.h>
 
