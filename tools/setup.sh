@@ -10,6 +10,8 @@ BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl
 # What berth exec needs on the machine that it runs on.
 RUN_PACKAGES=(bubblewrap python3)
 TEST_PACKAGES=(python3 python3-venv skopeo bubblewrap graphviz groff-base zsh fish)
+# Their programs are used by tests, but installed they would start services on somebody's machine.
+UNPACKED_PACKAGES=(prometheus)
 LINT_PACKAGES=(clang clang-format clang-tidy)
 
 VENV=build/venv
@@ -56,6 +58,27 @@ apt_get() {
         die "apt-get $1 failed"
     fi
     rm -f "$log"
+}
+
+# Unpacks the packages named into build/tools/PACKAGE, and runs nothing of them.
+need_unpacked() {
+    local package folder download=build/tools/download
+    for package in "$@"; do
+        folder=build/tools/$package
+        [ ! -d "$folder" ] || continue
+        if ! command -v dpkg-deb >/dev/null; then
+            say "not a Debian system: taking the programs of $package to be on the PATH"
+            continue
+        fi
+        say "unpacking $package into $folder"
+        [ "$(id -u)" -ne 0 ] || apt_get update
+        rm -rf "$download" "$folder.new"
+        mkdir -p "$download"
+        (cd "$download" && apt_get download "$package")
+        dpkg-deb -x "$download/${package}"_*.deb "$folder.new"
+        mv "$folder.new" "$folder"
+        rm -rf "$download"
+    done
 }
 
 # The virtual environment is made from the pinned list alone, and again only when that list has changed.
