@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One image: whether it is of use, and how to make one that is. */
+#include "base/clock.h"
 #include "base/terminal.h"
 #include "cli/registry.h"
 #include "cli/verbs.h"
@@ -34,6 +35,44 @@ static int check(struct session *session, const struct options *options, struct 
                 print_json(registry_row_json(&row));
         else
                 print_verdict(&row, options->operands[1]);
+        return row.problem ? EXIT_REFUSED : EXIT_DONE;
+}
+
+static void print_imported(const struct image_row *row) {
+        char size[32];
+
+        printf("%simported%s: %s:%s is %s, %s, %s\n", terminal_style(stdout, STYLE_GREEN),
+               terminal_style(stdout, STYLE_PLAIN), row->repository, row->tags[0], row->digest, row->platform,
+               registry_size(row->size, size, sizeof(size)));
+        if (row->note)
+                printf("%s\n", row->note);
+}
+
+static int import(struct session *session, const struct options *options, struct error *err) {
+        struct image_row row;
+
+        if (options->operand_count < 3)
+                return error_set(err,
+                                 "berth image import needs a name and an image: berth image import NAME:TAG "
+                                 "PATH, where PATH is an OCI layout or archive, or what docker save writes");
+        interrupt_install();
+        if (registry_open(session, options, err) < 0)
+                return -1;
+        if (!session->provider_ops->images->import)
+                return error_set(
+                        err,
+                        "images are imported into the store of this machine (--provider local); with "
+                        "the provider %s they are pushed: berth image instructions",
+                        session->provider_ops->name);
+        if (session->provider_ops->images->import(session->provider, options->operands[1],
+                                                  options->operands[2], session->arena, &row, err) < 0)
+                return -1;
+        if (options->json)
+                print_json(registry_row_json(&row));
+        else if (row.problem)
+                print_verdict(&row, options->operands[2]);
+        else if (!options->quiet)
+                print_imported(&row);
         return row.problem ? EXIT_REFUSED : EXIT_DONE;
 }
 
@@ -102,5 +141,8 @@ int verb_image(const struct options *options, struct error *err) {
                 return check(&session, options, err);
         if (strcmp(options->operands[0], "instructions") == 0)
                 return instructions(&session, options, err);
-        return error_set(err, "berth image takes check or instructions, not \"%s\"", options->operands[0]);
+        if (strcmp(options->operands[0], "import") == 0)
+                return import(&session, options, err);
+        return error_set(err, "berth image takes check, instructions or import, not \"%s\"",
+                         options->operands[0]);
 }

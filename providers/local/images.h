@@ -2,10 +2,13 @@
 /*
  * Finding an image in the local store. The store's folder:
  *
- *     index.json            {"formatVersion": "1", "images": {"REPOSITORY:TAG": "sha256:HEX", ...}}
+ *     index.json            {"formatVersion": "1", "images": {"REPOSITORY:TAG": "sha256:HEX", ...}}, and what an OCI
+ *                           layout has there; oci-layout, which says that this is one
+ *     blobs/sha256/HEX      manifests, configurations and layers, each under its own digest
  *     roots/sha256/HEX/     an image's file system, unpacked; there only once it is whole
+ *     work/, lock           of imports under way: image_store.h
  *
- * HEX is that of the image's manifest. A prebuilt image NAME is `prebuilt/NAME:latest`.
+ * A root's HEX is that of the image's manifest. A prebuilt image NAME is `prebuilt/NAME:latest`.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_H
@@ -18,6 +21,7 @@
 
 #define LOCAL_IMAGES_INDEX "index.json"
 #define LOCAL_IMAGES_ROOTS "roots/sha256"
+#define LOCAL_IMAGES_BLOBS "blobs/sha256"
 
 struct local_images {
         const char *folder;

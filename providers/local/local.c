@@ -5,6 +5,7 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "providers/local/exec.h"
+#include "providers/local/image_catalog.h"
 #include "providers/local/provider_local.h"
 #include "providers/local/sandbox_examine.h"
 
@@ -106,6 +107,7 @@ const struct provider_ops local_provider_ops = {
         .close = close_provider,
         .identify = identify,
         .ops = ops,
+        .images = &local_image_registry,
         .exec = exec,
         .examine = examine,
 };

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store's index, and what belongs to what in the store: reading images' manifests back, letting go of what no image
+ * needs. Who changes something holds the store's lock (image_store.h).
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_IMAGE_INDEX_H
+#define BERTH_PROVIDERS_LOCAL_IMAGE_INDEX_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+
+#include <stdint.h>
+
+/* The bytes of a blob that is JSON; ERROR_NOT_FOUND where the store has it not. */
+int image_index_blob(const char *folder, const char *digest, struct strbuf *ret, struct error *err) MUST_USE;
+/* An image's manifest: a new reference, NULL where the store has none that could be read. */
+json_t *image_index_manifest(const char *folder, const char *digest);
+
+/* Lets `name` lead to `digest`, and drops names of images that are not there. */
+int image_index_set(const char *folder, const char *name, const char *digest, struct arena *arena,
+                    struct error *err) MUST_USE;
+
+/* The digests of all images that are there, sorted; names or none. Everything lives in the arena. */
+int image_index_digests(const char *folder, struct arena *arena, const char ***ret, size_t *ret_count,
+                        struct error *err) MUST_USE;
+
+/* Removes blobs that no image needs; `top` is the store's folder. Removes nothing where that cannot be told. */
+void image_index_prune(const char *folder, int top, struct arena *arena);
+
+#endif
