@@ -14,6 +14,7 @@ THIRD_PARTY=(
     '<seccomp\.h> 1'
     '<dlfcn\.h> 1'
     '<openssl/ 1'
+    '<microhttpd\.h> 1'
 )
 # No bound, no reentrancy, no error, or a shell: use what base/ has instead.
 BANNED='rand|srand|strcpy|strcat|strncpy|strncat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|localtime|gmtime|ctime|asctime|tmpnam|mktemp|system|popen|alloca'

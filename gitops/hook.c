@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gitops/hook.h"
+
+#include <string.h>
+
+#define PREFIX "sha256="
+
+/* "" unless it is a signature's form. Hex digits may be large or small. */
+static void read_signature(const char *text, char ret[SHA256_HEX_SIZE]) {
+        const char *hex = text + strlen(PREFIX);
+
+        ret[0] = '\0';
+        if (strncmp(text, PREFIX, strlen(PREFIX)) != 0 || strlen(hex) != SHA256_HEX_SIZE - 1 ||
+            strspn(hex, "0123456789abcdefABCDEF") != SHA256_HEX_SIZE - 1)
+                return;
+        for (size_t i = 0; i < SHA256_HEX_SIZE; i++)
+                ret[i] = (char)(hex[i] >= 'A' && hex[i] <= 'F' ? hex[i] - 'A' + 'a' : hex[i]);
+}
+
+void hook_begin(struct hook *hook, const char *secret, const struct hook_headers *headers) {
+        *hook = (struct hook){ .ping = headers->event && strcmp(headers->event, "ping") == 0 };
+        if (headers->signature)
+                read_signature(headers->signature, hook->claimed);
+        else if (headers->token)
+                hook->token_is_right = signature_same(headers->token, secret);
+        /* Without a signature that could be right there is nothing to hash. */
+        if (hook->claimed[0])
+                signature_begin(&hook->body, secret);
+}
+
+void hook_add(struct hook *hook, const void *data, size_t length) {
+        if (hook->claimed[0])
+                signature_add(&hook->body, data, length);
+}
+
+bool hook_end(struct hook *hook) {
+        char actual[SHA256_HEX_SIZE];
+
+        if (!hook->claimed[0])
+                return hook->token_is_right;
+        signature_end(&hook->body, actual);
+        return signature_same(actual, hook->claimed);
+}
+
+void hook_release(struct hook *hook) {
+        signature_end(&hook->body, NULL);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One delivery of a webhook, judged while it comes in: `X-Hub-Signature-256: sha256=HEX` (GitHub, Gitea, Forgejo), an HMAC-
+ * SHA-256 of the body, or `X-Gitlab-Token`, the secret itself. The body is hashed and forgotten: a hook says that there may
+ * be something to see, never what.
+ */
+#ifndef BERTH_GITOPS_HOOK_H
+#define BERTH_GITOPS_HOOK_H
+
+#include "gitops/signature.h"
+
+#include <stdbool.h>
+
+#define HOOK_BODY_MAX ((size_t)25 << 20) /* GitHub's own limit */
+
+/* Values of headers, NULL where they are absent; borrowed for the call. */
+struct hook_headers {
+        const char *signature, *token, *event;
+};
+
+struct hook {
+        struct signature body;
+        char claimed[SHA256_HEX_SIZE]; /* "" where there is no signature */
+        bool token_is_right;
+        bool ping; /* the sender only tries whether anybody answers */
+};
+
+void hook_begin(struct hook *hook, const char *secret, const struct hook_headers *headers);
+void hook_add(struct hook *hook, const void *data, size_t length);
+/* Whether whoever sent it knows the secret. */
+bool hook_end(struct hook *hook);
+/* Releases one that did not come to its end; one that did, or was never begun (zeroed), is fine. */
+void hook_release(struct hook *hook);
+
+#endif

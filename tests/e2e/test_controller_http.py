@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller shows over HTTP, to friends and to others: `server_cli` (tests/unit/gitops) is its server alone."""
+
+import hashlib
+import hmac
+import http.client
+import os
+import queue
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+import binary
+
+SECRET = "It's a Secret to Everybody"
+
+
+def tool(name):
+    """A program of tests/unit, the newest build of it."""
+    found = [p for p in binary.ROOT.glob(f"build/*/tests/unit/{name}") if p.is_file()]
+    if not found:
+        pytest.fail(f"no {name}: build the target 'unit'")
+    return max(found, key=lambda p: p.stat().st_mtime)
+
+
+def promtool():
+    unpacked = binary.ROOT / "build/tools/prometheus/usr/bin/promtool"
+    found = str(unpacked) if unpacked.exists() else shutil.which("promtool")
+    return found or pytest.fail("no promtool: ./dev test unpacks it")
+
+
+class Server:
+    def __init__(self, listen="127.0.0.1:0", secret=SECRET, request_ms=0):
+        self.process = subprocess.Popen(
+            [tool("server_cli"), listen, secret, str(request_ms)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.lines, self.wakes = queue.Queue(), []
+        threading.Thread(target=self._read, daemon=True).start()
+        self.port = int(self.line().split()[1])
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.rstrip("\n"))
+
+    def line(self, timeout=20):
+        return self.lines.get(timeout=timeout)
+
+    def tell(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        while (line := self.line()) != "set":
+            self.wakes.append(line)
+
+    def woken(self):
+        """All hooks that came through since it was last asked."""
+        self.tell("ready -")
+        found, self.wakes = self.wakes, []
+        return found
+
+    def stop(self):
+        self.process.stdin.close()
+        while self.line() != "stopped":
+            pass
+        assert self.process.wait(20) == 0, self.process.stderr.read()
+
+    def socket(self, family=socket.AF_INET, host="127.0.0.1"):
+        made = socket.socket(family, socket.SOCK_STREAM)
+        made.settimeout(20)
+        made.connect((host, self.port))
+        return made
+
+    def ask(self, method, path, body=None, headers=None, host="127.0.0.1"):
+        connection = http.client.HTTPConnection(host, self.port, timeout=20)
+        try:
+            connection.request(method, path, body=body, headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()}
+        finally:
+            connection.close()
+
+    def hook(self, body=b"{}", source="research", secret=SECRET, **headers):
+        signature = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        return self.ask("POST", f"/hooks/{source}", body, {"X-Hub-Signature-256": signature, **headers})[0]
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    yield made
+    made.stop()
+
+
+def curl(*arguments):
+    return subprocess.run(["curl", "-sS", "--noproxy", "*", "--max-time", "20", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+# --- those who look ---
+
+
+def test_health_and_readiness_are_what_the_loop_says(server):
+    for path, name in ("/healthz", "healthy"), ("/readyz", "ready"):
+        assert server.ask("GET", path)[:2] == (200, b"ok\n")
+        server.tell(f"{name} research was not heard of for 20 minutes")
+        assert server.ask("GET", path)[:2] == (503, b"not ok: research was not heard of for 20 minutes\n")
+        server.tell(f"{name} -")
+        assert server.ask("GET", path)[0] == 200
+    assert curl("-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:{server.port}/healthz") == "200"
+
+
+def test_metrics_are_what_prometheus_takes(server):
+    server.hook()
+    status, body, headers = server.ask("GET", "/metrics")
+    assert status == 200
+    assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    checked = subprocess.run([promtool(), "check", "metrics"], input=body, capture_output=True)
+    assert checked.returncode == 0 and not checked.stderr and not checked.stdout, checked.stderr + checked.stdout
+    families = {line.split()[2] for line in body.decode().splitlines() if line.startswith("# TYPE")}
+    assert {
+        "berth_reconciles_total", "berth_reconcile_duration_seconds", "berth_git_polls_total", "berth_git_poll_duration_seconds",
+        "berth_drift_found_total", "berth_refusals_total", "berth_provider_calls_total", "berth_provider_throttles_total",
+        "berth_provider_quota_wait_seconds_total", "berth_last_success_timestamp_seconds", "berth_resources",
+        "berth_source_condition", "berth_source_suspended", "berth_notifications_total", "berth_webhooks_total",
+        "berth_build_info", "process_resident_memory_bytes", "process_start_time_seconds", "process_open_fds",
+    } <= families  # fmt: skip
+    # Gauges are brought up to date before they are shown.
+    assert b'berth_resources{source="research",kind="Environment"} 12\n' in body
+
+
+def test_heads_are_answered_like_gets(server):
+    for path in "/healthz", "/readyz", "/metrics", "/nothing":
+        get, head = server.ask("GET", path), server.ask("HEAD", path)
+        assert head[0] == get[0] and head[1] == b""
+        if path != "/metrics":
+            assert head[2]["content-length"] == get[2]["content-length"]
+
+
+def test_nothing_is_given_away(server):
+    for path in "/", "/metrics", "/nothing", "/hooks/research":
+        _, body, headers = server.ask("GET", path)
+        assert "server" not in headers
+        assert b"microhttpd" not in body and b"libmicro" not in body
+        assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "method,path,status,allow",
+    [
+        ("POST", "/healthz", 405, "GET, HEAD"),
+        ("PUT", "/readyz", 405, "GET, HEAD"),
+        ("DELETE", "/metrics", 405, "GET, HEAD"),
+        ("OPTIONS", "/metrics", 405, "GET, HEAD"),
+        ("GET", "/hooks/research", 405, "POST"),
+        ("HEAD", "/hooks/research", 405, "POST"),
+        ("PUT", "/hooks/nobody", 405, "POST"),
+        ("GET", "/", 404, None),
+        ("POST", "/", 404, None),
+        ("GET", "/metrics/", 404, None),
+        ("GET", "/hooks", 404, None),
+        ("GET", "//metrics", 404, None),
+        ("GET", "/../metrics", 404, None),
+        ("get", "/metrics", 405, "GET, HEAD"),
+    ],
+)
+def test_methods_and_paths(server, method, path, status, allow):
+    answer = server.ask(method, path, b"x" if method in ("POST", "PUT") else None)
+    assert answer[0] == status
+    assert answer[2].get("allow") == allow
+
+
+def test_connections_are_kept_where_wanted(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    ports = set()
+    for path in "/healthz", "/metrics", "/nothing", "/readyz":
+        connection.request("GET", path)
+        ports.add(connection.sock.getsockname()[1])
+        connection.getresponse().read()
+    assert len(ports) == 1
+    connection.request("GET", "/healthz", headers={"Connection": "close"})
+    answer = connection.getresponse()
+    assert answer.getheader("Connection") == "close" and answer.read() == b"ok\n"
+
+
+@pytest.mark.parametrize("listen,hosts", [("[::1]:0", ["::1"]), (":0", ["127.0.0.1", "::1"]), ("localhost:0", ["127.0.0.1"])])
+def test_addresses(listen, hosts):
+    if "::1" in hosts and not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+    server = Server(listen)
+    for host in hosts:
+        assert server.ask("GET", "/healthz", host=host)[0] == 200
+    server.stop()
+
+
+def test_a_port_that_is_taken(server):
+    second = subprocess.run([tool("server_cli"), f"127.0.0.1:{server.port}", SECRET, "0"], capture_output=True, text=True)
+    assert second.returncode == 1 and "Address already in use" in second.stderr
+
+
+# --- webhooks ---
+
+
+def test_githubs_signature(server):
+    assert server.hook(b'{"ref": "refs/heads/main"}', **{"X-GitHub-Event": "push"}) == 202
+    assert server.woken() == ["wake research"]
+
+
+def test_githubs_own_example(server):
+    signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+    assert server.ask("POST", "/hooks/research", b"Hello, World!", {"X-Hub-Signature-256": signature})[0] == 202
+
+
+def test_a_ping_is_answered(server):
+    assert server.hook(b'{"zen": "..."}', **{"X-GitHub-Event": "ping"}) == 200
+    assert server.hook(b'{"zen": "..."}', secret="wrong", **{"X-GitHub-Event": "ping"}) == 401
+
+
+def test_gitlabs_token(server):
+    assert server.ask("POST", "/hooks/research", b"{}", {"X-Gitlab-Token": SECRET, "X-Gitlab-Event": "Push Hook"})[0] == 202
+    assert server.ask("POST", "/hooks/research", b"{}", {"X-Gitlab-Token": SECRET[:-1]})[0] == 401
+    assert server.woken() == ["wake research"]
+
+
+def test_giteas_signature(server):
+    # Gitea and Forgejo send their own header beside GitHub's.
+    body = b'{"ref": "refs/heads/main"}'
+    mac = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    headers = {"X-Gitea-Signature": mac, "X-Gogs-Signature": mac, "X-Hub-Signature-256": f"sha256={mac}", "X-Gitea-Event": "push"}
+    assert server.ask("POST", "/hooks/research", body, headers)[0] == 202
+
+
+def test_curl_as_a_hook(server):
+    body = '{"by": "hand"}'
+    mac = hmac.new(SECRET.encode(), body.encode(), hashlib.sha256).hexdigest()
+    out = curl("-X", "POST", "-H", f"X-Hub-Signature-256: sha256={mac}", "-d", body, "-w", "%{http_code}", f"http://127.0.0.1:{server.port}/hooks/research")
+    assert out == "the source will look\n202"
+
+
+def test_whoever_does_not_know_the_secret_learns_nothing_and_wakes_nothing(server):
+    good = "sha256=" + hmac.new(SECRET.encode(), b"{}", hashlib.sha256).hexdigest()
+    wrong = [
+        {},
+        {"X-Hub-Signature-256": ""},
+        {"X-Hub-Signature-256": "sha256=" + "0" * 64},
+        {"X-Hub-Signature-256": good[:-1]},
+        {"X-Hub-Signature-256": good + "0"},
+        {"X-Hub-Signature-256": good.removeprefix("sha256=")},
+        {"X-Hub-Signature": "sha1=" + hmac.new(SECRET.encode(), b"{}", hashlib.sha1).hexdigest()},
+        {"X-Gitlab-Token": ""},
+        {"X-Gitlab-Token": SECRET + " x"},
+        {"X-Hub-Signature-256": "sha256=" + "0" * 64, "X-Gitlab-Token": SECRET},
+        {"Authorization": "Bearer " + SECRET},
+    ]
+    for headers in wrong:
+        answers = {}
+        for source in "research", "nobody", "", "a/b", "..", "%00":
+            status, body, said = server.ask("POST", f"/hooks/{source}", b"{}", headers)
+            assert status == 401 and "www-authenticate" in said, headers
+            answers[body] = True
+        assert len(answers) == 1
+    assert server.ask("POST", "/hooks/research", b"{} ", {"X-Hub-Signature-256": good})[0] == 401
+    assert server.woken() == []
+    body = server.ask("GET", "/metrics")[1].decode()
+    assert f'berth_webhooks_total{{source="",code="401"}} {len(wrong) * 6 + 1}\n' in body
+    assert "nobody" not in body
+
+
+def test_whoever_knows_it_is_told_of_sources_that_are_none(server):
+    for source in "nobody", "", "research/", "%2e%2e", "resear%00ch":
+        assert server.hook(source=source) == 404
+    assert server.woken() == []
+    assert server.hook(source="research?x=y") == 202
+    assert server.hook(source="rese%61rch") == 202
+
+
+def test_without_a_secret_there_are_no_hooks():
+    server = Server(secret="-")
+    assert server.hook() == 404
+    assert server.ask("GET", "/hooks/research")[0] == 404
+    assert server.ask("GET", "/metrics")[0] == 200
+    server.stop()
+    empty = subprocess.run([tool("server_cli"), "127.0.0.1:0", "", "0"], capture_output=True, text=True)
+    assert empty.returncode == 1 and "secret is empty" in empty.stderr
+
+
+# --- those who mean no good, and accidents ---
+
+
+def resident(server):
+    with open(f"/proc/{server.process.pid}/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_large_bodies_are_hashed_and_not_kept(server):
+    assert server.hook() == 202
+    before = resident(server)
+    body = os.urandom(1 << 20) * 25
+    assert server.hook(body) == 202
+    assert resident(server) - before < 4 << 20
+    with pytest.raises((ConnectionError, AssertionError)):
+        # Whoever says how long it is gets an answer, unless he is deep in writing it by then.
+        assert server.hook(body + b"x") == 202
+    connection = server.socket()
+    connection.sendall(b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: 26214401\r\n\r\n")
+    assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+    connection.close()
+    assert server.ask("GET", "/healthz")[0] == 200
+
+
+def chunked(server, path, pieces, headers=b""):
+    """The status line, or b'' where the connection ended without one."""
+    connection = server.socket()
+    try:
+        connection.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + headers + b"\r\n")
+        for piece in pieces:
+            connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+        connection.sendall(b"0\r\n\r\n")
+        return connection.recv(100).split(b"\r\n")[0]
+    except ConnectionError:
+        return b""
+    finally:
+        connection.close()
+
+
+def test_bodies_in_pieces(server):
+    mac = hmac.new(SECRET.encode(), b"onetwo", hashlib.sha256).hexdigest().encode()
+    assert chunked(server, b"/hooks/research", [b"one", b"two"], b"X-Hub-Signature-256: sha256=" + mac + b"\r\n").startswith(b"HTTP/1.1 202")
+    piece = bytes(1 << 20)
+    assert not chunked(server, b"/hooks/research", [piece] * 26, b"X-Gitlab-Token: " + SECRET.encode() + b"\r\n").startswith(b"HTTP/1.1 2")
+    assert not chunked(server, b"/metrics", [piece]).startswith(b"HTTP/1.1 2")
+    assert server.woken() == ["wake research"]
+    assert server.ask("GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\r\n\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /metrics\r\n\r\n",
+        b"GET /metrics HTTP/9.9\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(4000)) + b"\r\n",
+        b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 100000 + b"\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_what_is_no_request_does_no_harm(text):
+    server = Server(request_ms=1000)
+    connection = server.socket()
+    try:
+        connection.sendall(text)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+        assert not answer.startswith(b"HTTP/1.1 2"), answer[:200]
+    except ConnectionError:
+        pass
+    finally:
+        connection.close()
+    assert server.ask("GET", "/healthz")[0] == 200
+    assert server.woken() == []
+    server.stop()
+
+
+def test_slow_clients_are_shown_out():
+    """A byte now and then keeps a connection from being silent, not from having to come to an end."""
+    server = Server(request_ms=1500)
+    slow = [server.socket() for _ in range(60)]
+    began = time.monotonic()
+    ended = set()
+    while len(ended) < len(slow) and time.monotonic() - began < 20:
+        for index, connection in enumerate(slow):
+            if index in ended:
+                continue
+            try:
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nX: " if time.monotonic() - began < 0.5 else b"a")
+            except ConnectionError:
+                ended.add(index)
+        # Others are served meanwhile, from the same address.
+        if time.monotonic() - began < 1.2:
+            assert server.ask("GET", "/healthz")[0] == 200
+        time.sleep(0.2)
+    assert len(ended) == len(slow)
+    assert 1.4 < time.monotonic() - began < 10
+    for connection in slow:
+        connection.close()
+    # A slow body is no better than a slow head.
+    body = server.socket()
+    body.sendall(b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
+    began = time.monotonic()
+    with pytest.raises(ConnectionError):
+        while time.monotonic() - began < 20:
+            body.sendall(b"x")
+            time.sleep(0.1)
+    body.close()
+    assert server.ask("GET", "/healthz")[0] == 200
+    server.stop()
+
+
+def test_one_address_does_not_get_all_connections(server):
+    held = [server.socket() for _ in range(64)]
+    time.sleep(0.3)
+    turned_away = server.socket()
+    with pytest.raises(ConnectionError):
+        turned_away.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        if turned_away.recv(100) == b"":
+            raise ConnectionResetError
+    # Another address is served.
+    other = socket.socket()
+    other.bind(("127.0.0.2", 0))
+    other.settimeout(20)
+    other.connect(("127.0.0.1", server.port))
+    other.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert other.recv(100).startswith(b"HTTP/1.1 200")
+    for connection in [*held, other, turned_away]:
+        connection.close()
+    time.sleep(0.3)
+    assert server.ask("GET", "/healthz")[0] == 200
+
+
+def test_many_at_once(server):
+    failures = []
+
+    def work(number):
+        try:
+            for _ in range(20):
+                assert server.hook(b"x" * number) == 202
+                assert server.ask("GET", "/metrics")[0] == 200
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(server.woken()) == 160
+
+
+def test_it_stops_while_somebody_is_in_the_middle(server):
+    for text in b"", b"GET /met", b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc":
+        connection = server.socket()
+        connection.sendall(text)
+    # server.stop() of the fixture says whether it ends, and whether the leak checker had something to say.
