@@ -123,6 +123,48 @@ static void plan_undesired(struct planning *planning, struct subject *subject) {
         new_change(planning, subject, ACTION_DELETE, reason);
 }
 
+static struct member member_of(const char *name, const struct value *value) {
+        return (struct member){ .name = name, .value = value ? *value : value_null() };
+}
+
+/* What every wish depends on beside its own manifest. Another version of this program may wish for something else. */
+static struct value make_context(const struct planning *planning) {
+        const struct plan_args *args = planning->args;
+        struct arena *arena = planning->arena;
+        struct value *context = value_new_map(arena);
+        uint8_t fingerprint[SHA256_SIZE];
+        char hex[SHA256_HEX_SIZE];
+
+        value_set_text(arena, context, "version", BERTH_VERSION);
+        value_set_text(arena, context, "provider", args->provider_ops->name);
+        value_set_text(arena, context, "stack", args->manifests->stack->name);
+        value_set(arena, context, "spec", *args->manifests->stack->spec);
+        value_fingerprint(context, state_secret_key(args->state), fingerprint);
+        digest_hex(fingerprint, sizeof(fingerprint), hex);
+        return value_text(arena, hex);
+}
+
+static void note_source(const struct planning *planning, struct subject *subject) {
+        const struct resource *resource = subject->desired;
+        const struct value name = { .type = VALUE_TEXT,
+                                    .count = (uint32_t)strlen(subject->name),
+                                    .text = subject->name };
+        struct member members[] = {
+                member_of("annotations", resource->annotations),
+                member_of("context", &planning->context),
+                member_of("labels", resource->labels),
+                member_of("name", &name),
+                member_of("spec", resource->spec),
+        };
+        const struct value map = { .type = VALUE_MAP,
+                                   .count = sizeof(members) / sizeof(members[0]),
+                                   .members = members };
+        uint8_t fingerprint[SHA256_SIZE];
+
+        value_fingerprint(&map, state_secret_key(planning->args->state), fingerprint);
+        memcpy(subject->source, fingerprint, sizeof(subject->source));
+}
+
 static int make_wish(struct planning *planning, struct subject *subject, struct arena *arena,
                      struct error *err) {
         const struct value *recorded;
@@ -196,7 +238,7 @@ static bool was_as_applied(const struct subject *subject) {
 
 /*
  * Offline, a resource that was as applied when it was last seen, and shall be as it was applied, needs no more than its
- * fingerprint: nothing is compared, and what is decoded for it is forgotten at once.
+ * fingerprint: that of what it was made from, or else of the wish. Nothing is compared, and what is decoded for it is forgotten at once.
  */
 static int settle_by_fingerprint(struct planning *planning, struct subject *subject, struct arena *scratch,
                                  struct error *err) {
@@ -204,7 +246,11 @@ static int settle_by_fingerprint(struct planning *planning, struct subject *subj
 
         if (planning->args->refresh != PLAN_REFRESH_NONE)
                 return 0;
-        if (subject->desired && was_as_applied(subject)) {
+        if (subject->desired && was_as_applied(subject) && subject->ops->desire_repeats &&
+            memcmp(subject->source, record->source, SOURCE_SIZE) == 0) {
+                memcpy(subject->fingerprint, record->fingerprint, SHA256_SIZE);
+                subject->settled = true;
+        } else if (subject->desired && was_as_applied(subject)) {
                 copy = *record;
                 subject->record = &copy;
                 subject->observed = (struct observation){ .name = subject->name, .exists = true };
@@ -222,10 +268,13 @@ int planning_diff(struct planning *planning, struct error *err) {
         struct arena *scratch ARENA_CLEANUP = arena_new();
         struct plan *plan = planning->plan;
 
+        planning->context = make_context(planning);
         plan->drifts = arena_array(planning->arena, plan->subject_count, sizeof(*plan->drifts));
         for (size_t i = 0; i < plan->subject_count; i++) {
                 struct subject *subject = &plan->subjects[i];
 
+                if (subject->desired)
+                        note_source(planning, subject);
                 if (settle_by_fingerprint(planning, subject, scratch, err) < 0)
                         return -1;
                 if (subject->settled)

@@ -12,6 +12,7 @@ struct planning {
         struct plan *plan;
         struct binding *bindings; /* recorded, by environment then dependent */
         size_t binding_count;
+        struct value context; /* what every wish depends on beside its manifest: planning_diff() */
 };
 
 /* subjects.c: joins manifests, records, sightings and the journal by address. */

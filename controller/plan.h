@@ -31,6 +31,7 @@ struct subject {
         struct observation observed;
         struct value *wish; /* desire(): what shall be, in the provider's terms; NULL where not desired */
         uint8_t fingerprint[SHA256_SIZE]; /* of wish */
+        uint8_t source[SOURCE_SIZE];      /* of all that the wish is made from; zeroes where not desired */
         struct change *change;            /* NULL where nothing has to change, or it was not selected */
         bool drifted;                     /* what is there is not what was applied */
         bool settled;                     /* what is there is what shall be there */

@@ -22,7 +22,8 @@ void record_writer_init(struct record_writer *writer, const char *provider, int6
 }
 
 static void put_record(struct record_writer *writer, const struct subject *subject, const char *id,
-                       const struct value *spec, const uint8_t fingerprint[SHA256_SIZE], bool incomplete) {
+                       const struct value *spec, const uint8_t fingerprint[SHA256_SIZE],
+                       const uint8_t source[SOURCE_SIZE], bool incomplete) {
         writer->record = (struct record){
                 .address = subject->address,
                 .provider = writer->provider,
@@ -32,6 +33,7 @@ static void put_record(struct record_writer *writer, const struct subject *subje
                 .incomplete = incomplete,
         };
         memcpy(writer->record.fingerprint, fingerprint, SHA256_SIZE);
+        memcpy(writer->record.source, source, SOURCE_SIZE);
         add(writer, (struct state_op){ .type = STATE_PUT_RECORD, .record = &writer->record });
 }
 
@@ -59,7 +61,8 @@ static void put_binding(struct record_writer *writer, const struct subject *subj
 
 void record_applied(struct record_writer *writer, const struct subject *subject,
                     const struct observation *observed) {
-        put_record(writer, subject, observed->id, subject->wish, subject->fingerprint, false);
+        put_record(writer, subject, observed->id, subject->wish, subject->fingerprint, subject->source,
+                   false);
         sight_from(observed, subject->address, writer->wall_ms, &writer->sighting);
         add(writer, (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = &writer->sighting });
         put_binding(writer, subject);
@@ -68,10 +71,11 @@ void record_applied(struct record_writer *writer, const struct subject *subject,
 
 void record_adopted(struct record_writer *writer, const struct subject *subject,
                     const struct value *nothing) {
+        static const uint8_t unknown[SOURCE_SIZE];
         uint8_t fingerprint[SHA256_SIZE];
 
         value_fingerprint(nothing, NULL, fingerprint);
-        put_record(writer, subject, subject->observed.id, nothing, fingerprint, false);
+        put_record(writer, subject, subject->observed.id, nothing, fingerprint, unknown, false);
         put_binding(writer, subject);
 }
 
@@ -92,7 +96,7 @@ static bool is_first_creation(const struct subject *subject) {
 
 void record_begun(struct record_writer *writer, const struct subject *subject) {
         if (is_first_creation(subject))
-                put_record(writer, subject, NULL, subject->wish, subject->fingerprint, true);
+                put_record(writer, subject, NULL, subject->wish, subject->fingerprint, subject->source, true);
 }
 
 void record_withdrawn(struct record_writer *writer, const struct subject *subject) {
@@ -108,7 +112,7 @@ void record_failed(struct record_writer *writer, const struct subject *subject) 
          */
         if (subject->record)
                 put_record(writer, subject, subject->record->id, subject->record->spec,
-                           subject->record->fingerprint, true);
+                           subject->record->fingerprint, subject->record->source, true);
         add_address(writer, STATE_DELETE_SIGHTING, subject);
         add_address(writer, STATE_JOURNAL_END, subject);
 }
@@ -121,5 +125,6 @@ bool record_is_stale(const struct subject *subject) {
         if (!subject->desired)
                 return subject->unfinished;
         return !record || subject->unfinished ||
-               memcmp(record->fingerprint, subject->fingerprint, sizeof(subject->fingerprint)) != 0;
+               memcmp(record->fingerprint, subject->fingerprint, sizeof(subject->fingerprint)) != 0 ||
+               memcmp(record->source, subject->source, sizeof(subject->source)) != 0;
 }

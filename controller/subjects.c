@@ -7,7 +7,7 @@
 
 struct known {
         struct record *records, *next_record;
-        size_t record_count;
+        size_t record_count, records_found;
         struct sighting *sightings, *next_sighting;
         size_t sighting_count;
         struct journal_entry *journal;
@@ -146,6 +146,7 @@ static void apply_override(struct planning *planning, const struct known *known,
 /* A subject that already has kind, name, address and desired gets what the state knows. */
 static void fill_from_state(struct known *known, struct subject *subject) {
         subject->record = find_record(known, subject->address);
+        known->records_found += subject->record != NULL;
         subject->sighting = find_sighting(known, subject->address);
         subject->unfinished =
                 in_journal(known, subject->address) || (subject->record && subject->record->incomplete);
@@ -203,7 +204,8 @@ static int add_all_undeclared(struct planning *planning, struct known *known, st
                               size_t *count, struct error *err) {
         struct plan declared = { .subjects = subjects, .subject_count = *count };
 
-        for (size_t i = 0; i < known->record_count; i++) {
+        /* Addresses are different: once each record was found, all are declared. */
+        for (size_t i = 0; i < known->record_count && known->records_found < known->record_count; i++) {
                 if (add_undeclared(planning, known, known->records[i].address, &declared, subjects, count,
                                    err) < 0)
                         return -1;
@@ -236,7 +238,7 @@ int planning_gather(struct planning *planning, struct error *err) {
         const struct manifests *manifests = planning->args->manifests;
         struct known known = { 0 };
         struct subject *subjects;
-        size_t count = 0;
+        size_t count = 0, declared;
 
         if (check_stack_name(planning, err) < 0 || load_known(planning, &known, err) < 0)
                 return -1;
@@ -254,9 +256,11 @@ int planning_gather(struct planning *planning, struct error *err) {
         }
         /* Manifests come by kind and name, so the declared ones are sorted as they are. */
         add_desired(planning, &known, subjects, &count);
+        declared = count;
         if (add_all_undeclared(planning, &known, subjects, &count, err) < 0)
                 return -1;
-        qsort(subjects, count, sizeof(*subjects), compare_subjects);
+        if (count > declared)
+                qsort(subjects, count, sizeof(*subjects), compare_subjects);
         for (size_t i = 0; i < count; i++) {
                 if (planning->args->destroy)
                         subjects[i].desired = NULL;

@@ -200,6 +200,11 @@ struct kind_ops {
          * by NULL; may be NULL.
          */
         const char *const *free_maps;
+        /*
+         * With nothing resolved, desire() gives its own earlier result again for the same manifest (spec, labels, name), the
+         * same provider_config and that result as `recorded`: an offline plan need not ask.
+         */
+        bool desire_repeats;
         /* desire() does not look at `recorded`, which then need not be decoded for it. */
         bool desire_ignores_record;
 
@@ -356,6 +361,8 @@ struct exec_result {
         } limits;
         const char *const *degraded; /* what this host could not enforce, one line each */
         size_t degraded_count;
+        const char *const *withheld; /* names of the environment's variables that code never gets */
+        size_t withheld_count;
 };
 
 /* One row of `berth doctor`. */

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SOURCE_NUMBERS (SOURCE_SIZE / sizeof(uint64_t))
+
 /* Flags of a form, each in its own database. */
 enum { RECORD_INCOMPLETE = 1 };
 enum { SIGHTING_EXISTS = 1, SIGHTING_DRIFTED = 2 };
@@ -65,7 +67,7 @@ static int value_of_json(const char *text, size_t length, struct arena *arena, c
 int codec_encode_record(const struct record *record, const uint8_t key[SHA256_SIZE], struct arena *arena,
                         uint8_t **ret, size_t *ret_length, struct error *err) {
         struct form form = { .flags = record->incomplete ? RECORD_INCOMPLETE : 0 };
-        uint64_t fingerprint[SHA256_SIZE / sizeof(uint64_t)];
+        uint64_t fingerprint[SHA256_SIZE / sizeof(uint64_t)], source[SOURCE_NUMBERS];
 
         /* A record that was loaded and not decoded is kept as it was; one with nothing would be a loss. */
         if (!record->spec && !record->raw)
@@ -75,6 +77,9 @@ int codec_encode_record(const struct record *record, const uint8_t key[SHA256_SI
         form_add_number(&form, (uint64_t)record->applied_ms);
         for (size_t i = 0; i < sizeof(fingerprint) / sizeof(fingerprint[0]); i++)
                 form_add_number(&form, le64toh(fingerprint[i]));
+        memcpy(source, record->source, sizeof(source));
+        for (size_t i = 0; i < SOURCE_NUMBERS; i++)
+                form_add_number(&form, le64toh(source[i]));
         form_add_text(&form, record->provider);
         form_add_text(&form, record->id);
         if (record->spec)
@@ -86,13 +91,16 @@ int codec_encode_record(const struct record *record, const uint8_t key[SHA256_SI
 
 int codec_decode_record(const void *bytes, size_t length, const char *address, struct record *ret,
                         struct error *err) {
-        uint64_t fingerprint[SHA256_SIZE / sizeof(uint64_t)];
+        uint64_t fingerprint[SHA256_SIZE / sizeof(uint64_t)], source[SOURCE_NUMBERS];
         struct form form;
 
         if (form_parse(bytes, length, place_of(STORE_RECORDED, address), 6, 3, &form, err) < 0)
                 return -1;
         for (size_t i = 0; i < sizeof(fingerprint) / sizeof(fingerprint[0]); i++)
                 fingerprint[i] = htole64(form.numbers[2 + i]);
+        /* An earlier version wrote none; zeroes then. */
+        for (size_t i = 0; i < SOURCE_NUMBERS; i++)
+                source[i] = htole64(form.number_count > 6 + i ? form.numbers[6 + i] : 0);
         *ret = (struct record){
                 .address = address,
                 .provider = form.texts[0].text,
@@ -104,6 +112,7 @@ int codec_decode_record(const void *bytes, size_t length, const char *address, s
                 .incomplete = form.flags & RECORD_INCOMPLETE,
         };
         memcpy(ret->fingerprint, fingerprint, sizeof(ret->fingerprint));
+        memcpy(ret->source, source, sizeof(ret->source));
         return 0;
 }
 

@@ -41,12 +41,15 @@ int state_serial(struct state *state, uint64_t *ret, struct error *err) MUST_USE
 /* The key under which sensitive values are hashed: made with the state, never leaves it. */
 const uint8_t *state_secret_key(const struct state *state);
 
+#define SOURCE_SIZE 16
+
 /* What was last applied to one resource. */
 struct record {
         const char *address;              /* "Kind/name" */
         const char *provider;             /* "aws" */
         const char *id;                   /* the provider's own name, or NULL */
         uint8_t fingerprint[SHA256_SIZE]; /* value_fingerprint() of the desired spec that was applied */
+        uint8_t source[SOURCE_SIZE];      /* of all that the spec was made from; zeroes: not known */
         const struct value *spec;         /* that spec, secrets as keyed hashes; NULL until record_decode() */
         const char *raw;                  /* the spec as stored (JSON); for record_decode() */
         size_t raw_length;

@@ -56,6 +56,7 @@ const struct kind_ops aws_environment_ops = {
         .immutable = immutable,
         .free_maps = free_maps,
         .desire = desire,
+        .desire_repeats = true,
         .cost = environment_cost,
         .observe = environment_observe,
         .ask = environment_ask,

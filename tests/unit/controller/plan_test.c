@@ -59,6 +59,56 @@ static void test_create_then_nothing(void **state) {
         assert_int_equal(world.reads, 0);
 }
 
+/* How many wishes an offline plan works out; the others are known by what they were made from. */
+static unsigned offline_desires(struct bench *bench, const char *yaml) {
+        world.desires = 0;
+        bench->args.refresh = PLAN_REFRESH_NONE;
+        bench_must_plan(bench, yaml);
+        bench->args.refresh = PLAN_REFRESH_SWEEP;
+        return world.desires;
+}
+
+static void test_offline_what_is_the_same_is_not_worked_out(void **state) {
+        struct bench *bench = *state;
+        const char *bigger = STACK ENVIRONMENT("a", ", memoryMB: 4096") ENVIRONMENT("b", "") AGENT("x", "a")
+                AGENT("y", "b") SWARM("s", "x", "a");
+
+        bench_apply(bench, LAB);
+        assert_int_equal(offline_desires(bench, LAB), 1);
+        expect_line(bench, "");
+        /* Once for the fingerprint, once for the plan. */
+        assert_int_equal(offline_desires(bench, bigger), 3);
+        expect_line(bench, "update Environment/a(memoryMB)");
+        /* What a wish depends on beside its manifest. */
+        assert_int_equal(offline_desires(bench, "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: lab}\n"
+                                                "spec: {tags: {cost: lab}}\n---\n" ENVIRONMENT("a", "")
+                                                        ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b")
+                                                                SWARM("s", "x", "a")),
+                         7);
+}
+
+/* As an earlier version wrote it, or another one: worked out once, and written anew by the next apply. */
+static void test_a_record_without_its_source(void **state) {
+        struct bench *bench = *state;
+        struct record *records;
+        struct error err;
+        size_t count;
+
+        bench_apply(bench, LAB);
+        assert_int_equal(state_load_records(bench->state, bench->arena, &records, &count, &err), 0);
+        for (size_t i = 0; i < count; i++) {
+                struct state_op op = { .type = STATE_PUT_RECORD, .record = &records[i] };
+
+                memset(records[i].source, 0, sizeof(records[i].source));
+                assert_int_equal(state_commit(bench->state, &op, 1, &err), 0);
+        }
+        assert_int_equal(offline_desires(bench, LAB), 6);
+        expect_line(bench, "");
+        bench_apply(bench, LAB);
+        assert_int_equal(bench->result.done, 0);
+        assert_int_equal(offline_desires(bench, LAB), 1);
+}
+
 static void test_order_of_an_apply(void **state) {
         struct bench *bench = *state;
         const char *environment, *agent;
@@ -486,6 +536,8 @@ int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
         const struct CMUnitTest tests[] = {
                 TEST(test_create_then_nothing),
+                TEST(test_offline_what_is_the_same_is_not_worked_out),
+                TEST(test_a_record_without_its_source),
                 TEST(test_order_of_an_apply),
                 TEST(test_one_field),
                 TEST(test_drift),

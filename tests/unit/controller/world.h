@@ -36,7 +36,7 @@ struct provider {
         const char *account;
         char fail_at[128]; /* address whose second stage fails */
         char log[8192];    /* "create Environment/a; ..." */
-        unsigned reads;
+        unsigned reads, desires;
 };
 
 static struct provider world = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -79,7 +79,7 @@ static void world_reset(void) {
         world.count = 0;
         world.account = "111111111111";
         world.fail_at[0] = world.log[0] = '\0';
-        world.reads = 0;
+        world.reads = world.desires = 0;
 }
 
 static void world_see(const char *kind, const char *name, struct arena *arena, struct observation *ret) {
@@ -108,6 +108,7 @@ static int world_desire(const struct provider *provider, const struct resource *
         (void)observed;
         (void)recorded;
         (void)err;
+        world.desires++;
         *ret = arena_alloc(arena, sizeof(**ret));
         **ret = value_copy(arena, resource->spec);
         return 0;
@@ -171,6 +172,7 @@ static int world_step(struct provider *provider, const struct change *change, st
                 .recorded_only = recorded_only_##label,                                        \
                 .immutable = immutable_##label,                                                \
                 .desire = world_desire,                                                        \
+                .desire_repeats = (id) != KIND_STACK,                                          \
                 .observe = observe_##label,                                                    \
                 .step = world_step,                                                            \
         }

@@ -124,6 +124,7 @@ static void records_round_trip(void **place) {
                 .id = "alphaagent-env-b",
                 .spec = spec,
                 .applied_ms = 1700000000123,
+                .source = { 1, 2, [SOURCE_SIZE - 1] = 0xFF },
                 .incomplete = true,
                 .serial = 999, /* not the caller's to say */
         };
@@ -152,6 +153,7 @@ static void records_round_trip(void **place) {
         assert_string_equal(records[1].provider, "aws");
         assert_string_equal(records[1].id, "alphaagent-env-b");
         assert_memory_equal(records[1].fingerprint, full.fingerprint, SHA256_SIZE);
+        assert_memory_equal(records[1].source, full.source, SOURCE_SIZE);
         assert_int_equal(records[1].serial, 1);
         assert_int_equal(records[1].applied_ms, 1700000000123);
         assert_true(records[1].incomplete);
