@@ -215,9 +215,12 @@ static void summarise(const struct change *change, struct strbuf *out) {
                 summarise_policy(spec, out);
                 break;
         case KIND_STACK:
-                strbuf_append(out, "workspace bucket, execution role");
+                strbuf_append(out, value_get(change->desired, "bucket") || value_get(change->desired, "role")
+                                           ? "workspace bucket, execution role"
+                                           : "where workspaces and images are kept");
                 break;
         case KIND_RESOURCE_RANGE:
+        case KIND_CONTROLLER:
         case KIND_COUNT:
         default:
                 break;
@@ -270,7 +273,7 @@ static void print_header(const struct plan *plan, FILE *stream) {
                 terminal_style(stream, STYLE_PLAIN), plan->provider_name);
         if (plan->identity.account)
                 fprintf(stream, " %s", plan->identity.account);
-        if (plan->identity.region)
+        if (plan->identity.region && strcmp(plan->identity.region, plan->provider_name) != 0)
                 fprintf(stream, " %s", plan->identity.region);
         fputs("\n\n", stream);
 }
