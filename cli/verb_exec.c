@@ -159,20 +159,28 @@ static json_t *limits_json(const struct exec_limits *limits) {
 }
 
 static json_t *result_json(const struct exec_result *result) {
-        json_t *degraded = json_array();
+        json_t *degraded = json_array(), *withheld = json_array();
 
         for (size_t i = 0; i < result->degraded_count; i++)
                 json_array_append_new(degraded, json_string(result->degraded[i]));
-        return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:{s:o, s:o}}", "exitCode",
+        for (size_t i = 0; i < result->withheld_count; i++)
+                json_array_append_new(withheld, json_string(result->withheld[i]));
+        return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:{s:o, s:o, s:o}}", "exitCode",
                          result->exit_code, "reason", reasons[result->reason], "stdout",
                          stream_json(&result->output), "stderr", stream_json(&result->errors), "files",
                          files_json(result), "usage", "wallMs", (json_int_t)result->wall_ms, "cpuMs",
                          (json_int_t)result->cpu_ms, "peakMemoryBytes", (json_int_t)result->peak_memory_bytes,
-                         "sandbox", "limits", limits_json(&result->limits), "degraded", degraded);
+                         "sandbox", "limits", limits_json(&result->limits), "degraded", degraded, "withheld",
+                         withheld);
 }
 
 /* What a reader of the program's output alone would not know. */
 static void tell(const struct exec_result *result) {
+        for (size_t i = 0; i < result->withheld_count; i++)
+                log_warning(
+                        "the environment's variable %s is not given to the code: names that begin with AWS_ or "
+                        "BERTH_ never are",
+                        result->withheld[i]);
         for (size_t i = 0; i < result->degraded_count; i++)
                 log_warning("%s", result->degraded[i]);
         for (size_t i = 0; i < result->file_count; i++) {

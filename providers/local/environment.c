@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/environment.h"
 
+#include "providers/local/image_index.h"
 #include "providers/local/images.h"
 #include "providers/local/record.h"
 
@@ -87,6 +88,9 @@ static int load_image(const char *folder, const struct value *image, struct aren
         if (name.digest && local_image_find(&images, NULL, NULL, name.digest, arena, &found)) {
                 ret->image_digest = found.digest;
                 ret->image_root = found.root;
+                if (image_index_variables(folder, found.digest, arena, &ret->image_variables,
+                                          &ret->image_variable_count, err) < 0)
+                        return error_context(err, "the image %s", name.text);
                 return 0;
         }
         explain_missing(&name,

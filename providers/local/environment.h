@@ -23,9 +23,11 @@ struct local_variable {
 struct local_environment {
         const char *stack, *name;
 
-        const char *image;         /* for people: "prebuilt python", "data/etl:stable" */
-        const char *image_digest;  /* "sha256:..."; NULL: the machine's own /usr */
-        const char *image_root;    /* the unpacked image's root folder; NULL: the machine's own /usr */
+        const char *image;        /* for people: "prebuilt python", "data/etl:stable" */
+        const char *image_digest; /* "sha256:..."; NULL: the machine's own /usr */
+        const char *image_root;   /* the unpacked image's root folder; NULL: the machine's own /usr */
+        const char *const *image_variables; /* "NAME=TEXT", as the image sets them */
+        size_t image_variable_count;
         const char *image_problem; /* why nothing can run, and what to do; NULL: all is well */
 
         int64_t memory_mb;            /* the limit; CPU share is memory_mb / MEMORY_MB_PER_VCPU */

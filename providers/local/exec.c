@@ -6,6 +6,7 @@
 #include "providers/local/environment.h"
 #include "providers/local/exec_files.h"
 #include "providers/local/exec_slots.h"
+#include "providers/local/image_program.h"
 #include "providers/local/sandbox.h"
 
 #include <string.h>
@@ -122,12 +123,58 @@ static void describe_variables(const struct exec *exec, struct sandbox_spec *spe
         const struct local_environment *environment = &exec->environment;
         struct sandbox_variable *list =
                 arena_array(exec->arena, environment->variable_count + 1, sizeof(*list));
+        const char **withheld = arena_array(exec->arena, environment->variable_count + 1, sizeof(*withheld));
 
-        for (size_t i = 0; i < environment->variable_count; i++)
+        for (size_t i = 0; i < environment->variable_count; i++) {
                 list[i] = (struct sandbox_variable){ environment->variables[i].name,
                                                      environment->variables[i].text };
+                if (!sandbox_takes_variable(list[i].name))
+                        withheld[exec->result->withheld_count++] = list[i].name;
+        }
+        exec->result->withheld = withheld;
         spec->variables = list;
         spec->variable_count = environment->variable_count;
+}
+
+/* The image's variables, as its configuration has them: NAME=TEXT. */
+static void describe_image(const struct exec *exec, struct sandbox_spec *spec) {
+        const struct local_environment *environment = &exec->environment;
+        struct sandbox_variable *list =
+                arena_array(exec->arena, environment->image_variable_count + 1, sizeof(*list));
+
+        for (size_t i = 0; i < environment->image_variable_count; i++) {
+                const char *text = environment->image_variables[i], *equals = strchr(text, '=');
+
+                list[i] =
+                        (struct sandbox_variable){ arena_strndup(exec->arena, text, (size_t)(equals - text)),
+                                                   equals + 1 };
+        }
+        spec->image_variables = list;
+        spec->image_variable_count = environment->image_variable_count;
+}
+
+static const char *variable(const struct sandbox_variable *list, size_t count, const char *name,
+                            const char *otherwise) {
+        for (size_t i = count; i-- > 0;) {
+                if (strcmp(list[i].name, name) == 0)
+                        return list[i].text;
+        }
+        return otherwise;
+}
+
+/* What runs the code must be there; otherwise bubblewrap alone would say so, in its own words. */
+static int check_program(const struct exec *exec, const struct sandbox_spec *spec, struct error *err) {
+        const char *path = variable(spec->image_variables, spec->image_variable_count, "PATH", SANDBOX_PATH);
+        const char *program = spec->argv[0];
+
+        path = variable(spec->variables, spec->variable_count, "PATH", path);
+        if (!spec->image_root || image_program_exists(spec->image_root, path, program))
+                return 0;
+        return error_set(err, "Environment/%s: the image %s has no %s in its PATH (%s)%s",
+                         exec->environment.name, exec->environment.image, program, path,
+                         strcmp(program, "python3") == 0
+                                 ? ": use an image with Python, or --lang sh where it has a shell"
+                                 : "");
 }
 
 static void describe_program(const struct exec *exec, struct sandbox_spec *spec) {
@@ -160,11 +207,12 @@ static void describe(struct exec *exec, struct sandbox_spec *spec) {
                             .deadline_ms = deadline_ms },
                 .accept_degraded = request->accept_degraded,
                 .input = request->input,
-                .fill = fill,
+                .fill = request->file_count > 0 ? fill : NULL,
                 .collect = collect,
                 .context = exec,
         };
         describe_variables(exec, spec);
+        describe_image(exec, spec);
         describe_program(exec, spec);
         exec->result->limits = (struct exec_limits){
                 .memory_mb = exec->memory_mb,
@@ -184,6 +232,8 @@ static int run(struct exec *exec, struct error *err) {
         struct sandbox_spec spec;
 
         describe(exec, &spec);
+        if (check_program(exec, &spec, err) < 0)
+                return -1;
         if (request->capture) {
                 output_init(&output, true);
                 output_init(&errors, true);

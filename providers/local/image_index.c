@@ -39,6 +39,40 @@ json_t *image_index_manifest(const char *folder, const char *digest) {
         return json_loadb(strbuf_text(&text), text.length, 0, NULL);
 }
 
+#define VARIABLES_MAX 1000
+
+static int take_variables(const json_t *list, struct arena *arena, const char *const **ret, size_t *ret_count,
+                          struct error *err) {
+        const char **texts = arena_array(arena, json_array_size(list) + 1, sizeof(*texts));
+        const json_t *item;
+        size_t count = 0, i;
+
+        if (json_array_size(list) > VARIABLES_MAX)
+                return error_set(err, "its configuration sets more than %d variables", VARIABLES_MAX);
+        json_array_foreach (list, i, item) {
+                if (json_is_string(item) && strchr(json_string_value(item), '='))
+                        texts[count++] = arena_strdup(arena, json_string_value(item));
+        }
+        *ret = texts;
+        *ret_count = count;
+        return 0;
+}
+
+int image_index_variables(const char *folder, const char *digest, struct arena *arena,
+                          const char *const **ret, size_t *ret_count, struct error *err) {
+        json_t *manifest JSON_CLEANUP = image_index_manifest(folder, digest), *config JSON_CLEANUP = NULL;
+        const char *config_digest = json_text(json_object_get(manifest, "config"), "digest");
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (manifest) {
+                if (!config_digest || image_index_blob(folder, config_digest, &text, err) < 0)
+                        return error_set(err, "its configuration cannot be read: import it again");
+                config = json_loadb(strbuf_text(&text), text.length, 0, NULL);
+        }
+        return take_variables(json_object_get(json_object_get(config, "config"), "Env"), arena, ret,
+                              ret_count, err);
+}
+
 /* --- which images are there --- */
 
 static int by_text(const void *a, const void *b) {

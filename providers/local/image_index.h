@@ -11,12 +11,19 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 
-#include <stdint.h>
+#include <stddef.h>
 
 /* The bytes of a blob that is JSON; ERROR_NOT_FOUND where the store has it not. */
 int image_index_blob(const char *folder, const char *digest, struct strbuf *ret, struct error *err) MUST_USE;
 /* An image's manifest: a new reference, NULL where the store has none that could be read. */
 json_t *image_index_manifest(const char *folder, const char *digest);
+
+/*
+ * The variables that an image sets for its programs, "NAME=TEXT". None where the store has no manifest of it, which an
+ * image that was brought by other ways may lack.
+ */
+int image_index_variables(const char *folder, const char *digest, struct arena *arena,
+                          const char *const **ret, size_t *ret_count, struct error *err) MUST_USE;
 
 /* Lets `name` lead to `digest`, and drops names of images that are not there. */
 int image_index_set(const char *folder, const char *name, const char *digest, struct arena *arena,

@@ -41,6 +41,12 @@ struct sandbox_variable {
         const char *name, *text;
 };
 
+/* False for names that would tell of the host's accounts or of Berth (AWS_*, BERTH_*), and for what is no name. */
+bool sandbox_takes_variable(const char *name);
+
+/* Where programs are looked for, unless variables say otherwise. */
+#define SANDBOX_PATH "/usr/local/bin:/usr/bin:/bin"
+
 /* A read-only file below /run/berth. */
 struct sandbox_file {
         const char *name;
@@ -58,9 +64,12 @@ struct sandbox_workspace {
 #define SANDBOX_ARGUMENTS_MAX 1024
 
 struct sandbox_spec {
-        const char *image_root;                   /* the image's root folder; NULL: the machine's own /usr */
-        const char *const *argv;                  /* at most SANDBOX_ARGUMENTS_MAX, ended by NULL */
-        const struct sandbox_variable *variables; /* those whose names are Berth's or AWS's are left out */
+        const char *image_root;  /* the image's root folder; NULL: the machine's own /usr */
+        const char *const *argv; /* at most SANDBOX_ARGUMENTS_MAX, ended by NULL */
+        /* Names that sandbox_takes_variable() does not take are left out of both; the latter win. */
+        const struct sandbox_variable *image_variables;
+        size_t image_variable_count;
+        const struct sandbox_variable *variables;
         size_t variable_count;
         const struct sandbox_file *files;
         size_t file_count;

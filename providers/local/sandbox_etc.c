@@ -29,6 +29,14 @@ static const struct {
         { "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
 };
 
+const char *sandbox_etc_text(const char *name) {
+        for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
+                if (strcmp(written[i].name, name) == 0)
+                        return written[i].text;
+        }
+        return "";
+}
+
 static int write_file(int folder, const char *name, const char *text) {
         int file DESCRIPTOR_CLEANUP = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
         size_t length = strlen(text);

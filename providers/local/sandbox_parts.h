@@ -41,6 +41,8 @@ int sandbox_root_prepare(const struct sandbox_spec *spec, const char *stage, int
 
 /* Makes and fills the folder "etc" in the working directory; -1 with errno. */
 int sandbox_etc_make(void) MUST_USE;
+/* What stands in passwd, group or hosts there. */
+const char *sandbox_etc_text(const char *name);
 
 /* --- sandbox_child.c: between fork and exec --- */
 

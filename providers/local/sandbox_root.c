@@ -5,11 +5,13 @@
  */
 #include "base/files.h"
 #include "base/strbuf.h"
+#include "providers/local/beneath.h"
 #include "providers/local/sandbox_parts.h"
 #include "providers/local/seccomp_filter.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,9 +75,7 @@ static int add_file(struct sandbox_root *root, struct strbuf *words, const char 
 
 /* Folders that the sandbox makes itself, whatever the image has there. */
 static bool is_ours(const char *name) {
-        static const char *const names[] = {
-                ".", "..", "proc", "sys", "dev", "tmp", "run", "workspace", "var"
-        };
+        static const char *const names[] = { ".", "..", "proc", "sys", "dev", "tmp", "run", "workspace" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 if (strcmp(name, names[i]) == 0)
@@ -104,19 +104,61 @@ static void add_entry(struct strbuf *words, const char *seen, const char *mounte
         }
 }
 
-static int add_image(struct strbuf *words, const char *image, const char *stage, struct error *err) {
-        char *mounted TEXT_CLEANUP = path_join(stage, "image");
-        DIR *folder = opendir(image);
-        struct dirent *entry;
+/* Whether a mount may go over it: bubblewrap would follow a link, wherever that leads. */
+static bool image_has(int image, const char *path, int type) {
+        int found DESCRIPTOR_CLEANUP = beneath_open(image, path, O_PATH | O_NOFOLLOW | type);
+        struct stat status;
 
-        if (!folder)
+        return found >= 0 && fstat(found, &status) == 0 &&
+               (type == O_DIRECTORY ? S_ISDIR(status.st_mode) : S_ISREG(status.st_mode));
+}
+
+/* An image knows neither the user that its programs run as, nor the name of their machine. */
+static int add_names(struct sandbox_root *root, struct strbuf *words, int image, struct error *err) {
+        static const char *const names[] = { "passwd", "group", "hosts" };
+        char path[32], number[16];
+        int file;
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                const char *text = sandbox_etc_text(names[i]);
+
+                snprintf(path, sizeof(path), "/etc/%s", names[i]);
+                if (!image_has(image, path + 1, 0))
+                        continue;
+                if (write_memory(path, text, strlen(text), &file, err) < 0)
+                        return -1;
+                pass(&root->passed, file);
+                snprintf(number, sizeof(number), "%d", file);
+                WORDS(words, "--perms", "0444", "--ro-bind-data", number, path);
+        }
+        return 0;
+}
+
+/*
+ * All that is in the image's root folder, each entry by itself: the root itself is ours, so that nothing that the image
+ * has under a name that we mount over can be in the way.
+ */
+static int add_image(struct sandbox_root *root, struct strbuf *words, const char *image, const char *stage,
+                     struct error *err) {
+        char *mounted TEXT_CLEANUP = path_join(stage, "image"),
+                      *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp");
+        int handle DESCRIPTOR_CLEANUP = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        DIR *folder = opendir(image);
+        const struct dirent *entry;
+
+        if (!folder || handle < 0) {
+                if (folder)
+                        closedir(folder);
                 return error_set(err, "cannot read the image's folder %s: %s", image, strerror(errno));
+        }
         while ((entry = readdir(folder))) {
                 if (!is_ours(entry->d_name))
                         add_entry(words, image, mounted, entry->d_name);
         }
         closedir(folder);
-        return 0;
+        if (image_has(handle, "var/tmp", O_DIRECTORY))
+                WORDS(words, "--bind", tmp, "/var/tmp");
+        return add_names(root, words, handle, err);
 }
 
 /* The machine's own programs, and the /etc that sandbox_etc.c puts together. */
@@ -127,6 +169,7 @@ static void add_host(struct strbuf *words, const char *stage) {
         for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
                 add_entry(words, "/", "/", entries[i]);
         WORDS(words, "--ro-bind", etc, "/etc");
+        WORDS(words, "--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp");
 }
 
 static void add_namespaces(struct strbuf *words) {
@@ -166,18 +209,42 @@ static void add_writable(struct strbuf *words, const char *stage) {
 
         WORDS(words, "--bind", shm, "/dev/shm", "--remount-ro", "/dev");
         WORDS(words, "--bind", tmp, "/tmp", "--bind", workspace, "/workspace", "--chdir", "/workspace");
-        WORDS(words, "--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp");
 }
 
-/* A variable of these names would tell the program of the host's accounts, or Berth of itself. */
-static bool is_forbidden(const char *name) {
-        return strncmp(name, "AWS_", 4) == 0 || strncmp(name, "BERTH_", 6) == 0 || !name[0] ||
-               strchr(name, '=');
+bool sandbox_takes_variable(const char *name) {
+        return strncmp(name, "AWS_", 4) != 0 && strncmp(name, "BERTH_", 6) != 0 && name[0] &&
+               !strchr(name, '=');
+}
+
+/* What an image says of a user and places that are not those of a sandbox. */
+static bool is_of_the_sandbox(const char *name) {
+        static const char *const names[] = { "HOME", "USER", "LOGNAME", "TMPDIR" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                if (strcmp(name, names[i]) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* The image's own, above ours. */
+static void add_image_variables(struct strbuf *words, const struct sandbox_spec *spec) {
+        for (size_t i = 0; i < spec->image_variable_count; i++) {
+                const struct sandbox_variable *variable = &spec->image_variables[i];
+                struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
+
+                if (!sandbox_takes_variable(variable->name) || is_of_the_sandbox(variable->name))
+                        continue;
+                if (strcmp(variable->name, "PYTHONPATH") == 0)
+                        strbuf_append(&path, "/workspace:");
+                strbuf_append(&path, variable->text);
+                WORDS(words, "--setenv", variable->name, strbuf_text(&path));
+        }
 }
 
 static void add_variables(struct strbuf *words, const struct sandbox_spec *spec) {
         static const char *const defaults[][2] = {
-                { "PATH", "/usr/local/bin:/usr/bin:/bin" },
+                { "PATH", SANDBOX_PATH },
                 { "HOME", "/workspace" },
                 { "USER", "agent" },
                 { "LOGNAME", "agent" },
@@ -194,8 +261,9 @@ static void add_variables(struct strbuf *words, const struct sandbox_spec *spec)
         WORDS(words, "--clearenv");
         for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
                 WORDS(words, "--setenv", defaults[i][0], defaults[i][1]);
+        add_image_variables(words, spec);
         for (size_t i = 0; i < spec->variable_count; i++) {
-                if (!is_forbidden(spec->variables[i].name))
+                if (sandbox_takes_variable(spec->variables[i].name))
                         WORDS(words, "--setenv", spec->variables[i].name, spec->variables[i].text);
         }
 }
@@ -226,7 +294,7 @@ int sandbox_root_prepare(const struct sandbox_spec *spec, const char *stage, int
         add_namespaces(&words);
         if (!spec->image_root)
                 add_host(&words, stage);
-        else if (add_image(&words, spec->image_root, stage, err) < 0)
+        else if (add_image(root, &words, spec->image_root, stage, err) < 0)
                 return -1;
         add_system(&words);
         add_writable(&words, stage);
