@@ -174,14 +174,24 @@ static int check_document(const char *path, const json_t *document, struct state
         return 0;
 }
 
-static const char **texts_from_json(struct arena *arena, const json_t *list, size_t *ret_count) {
+/* What a valid hash vouches for was written by a Berth, but maybe by another one than this. */
+static int unknown_form(struct error *err) {
+        return error_set(err, "the saved plan holds what this version does not know: plan again");
+}
+
+static int texts_from_json(struct arena *arena, const json_t *list, const char ***ret, size_t *ret_count,
+                           struct error *err) {
         size_t count = json_array_size(list);
         const char **texts = arena_array(arena, count + 1, sizeof(*texts));
 
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
                 texts[i] = arena_strdup(arena, json_string_value(json_array_get(list, i)));
+                if (!texts[i])
+                        return unknown_form(err);
+        }
+        *ret = texts;
         *ret_count = count;
-        return texts;
+        return 0;
 }
 
 static const struct value *value_in(struct arena *arena, const json_t *object, const char *name) {
@@ -201,8 +211,7 @@ static int resource_from_json(struct arena *arena, const json_t *json, struct re
         const struct kind *kind = kind_name ? kind_find(kind_name) : NULL;
 
         if (!kind || !name || !json_is_object(json_object_get(json, "spec")))
-                return error_set(err,
-                                 "the saved plan has a resource that this version does not know: plan again");
+                return unknown_form(err);
         *ret = (struct resource){
                 .kind = kind,
                 .name = arena_strdup(arena, name),
@@ -214,7 +223,7 @@ static int resource_from_json(struct arena *arena, const json_t *json, struct re
         return 0;
 }
 
-static void read_missing(const json_t *list, struct arena *arena, struct manifests *ret) {
+static int read_missing(const json_t *list, struct arena *arena, struct manifests *ret, struct error *err) {
         ret->missing_count = json_array_size(list);
         ret->missing = arena_array(arena, ret->missing_count + 1, sizeof(*ret->missing));
         for (size_t i = 0; i < ret->missing_count; i++) {
@@ -222,6 +231,8 @@ static void read_missing(const json_t *list, struct arena *arena, struct manifes
                 const char *dependent = arena_strdup(arena, json_text(reference, "dependent"));
                 const char *environment = arena_strdup(arena, json_text(reference, "environment"));
 
+                if (!dependent || !environment)
+                        return unknown_form(err);
                 ret->missing[i] = (struct missing_reference){
                         .dependent = dependent,
                         .environment = environment,
@@ -233,6 +244,14 @@ static void read_missing(const json_t *list, struct arena *arena, struct manifes
                                         .address = dependent },
                 };
         }
+        return 0;
+}
+
+/* Whether `next` may stand behind `before`: they are searched by kind and name. */
+static bool in_order(const struct resource *before, const struct resource *next) {
+        if (before->kind->id != next->kind->id)
+                return before->kind->id < next->kind->id;
+        return strcmp(before->name, next->name) < 0;
 }
 
 static int read_manifests(const json_t *desired, struct arena *arena, struct manifests *ret,
@@ -242,13 +261,18 @@ static int read_manifests(const json_t *desired, struct arena *arena, struct man
         struct resource *stack = arena_alloc(arena, sizeof(*stack));
 
         *ret = (struct manifests){ .arena = arena, .stack = stack, .count = count };
-        read_missing(json_object_get(desired, "missing"), arena, ret);
+        if (read_missing(json_object_get(desired, "missing"), arena, ret, err) < 0)
+                return -1;
         ret->resources = arena_array(arena, count + 1, sizeof(*ret->resources));
         for (size_t i = 0; i < count; i++) {
                 if (resource_from_json(arena, json_array_get(list, i), &ret->resources[i], err) < 0)
                         return -1;
+                if (i > 0 && !in_order(&ret->resources[i - 1], &ret->resources[i]))
+                        return unknown_form(err);
         }
-        return resource_from_json(arena, json_object_get(desired, "stack"), stack, err);
+        if (resource_from_json(arena, json_object_get(desired, "stack"), stack, err) < 0)
+                return -1;
+        return stack->kind->id == KIND_STACK ? 0 : unknown_form(err);
 }
 
 static bool has_secret(const struct value *value) {
@@ -267,7 +291,8 @@ static bool has_secret(const struct value *value) {
         return false;
 }
 
-static void read_allowances(const json_t *list, struct arena *arena, struct saved_plan *ret) {
+static int read_allowances(const json_t *list, struct arena *arena, struct saved_plan *ret,
+                           struct error *err) {
         ret->allowance_count = json_array_size(list);
         ret->allowances = arena_array(arena, ret->allowance_count + 1, sizeof(*ret->allowances));
         for (size_t i = 0; i < ret->allowance_count; i++) {
@@ -277,7 +302,10 @@ static void read_allowances(const json_t *list, struct arena *arena, struct save
                         .id = arena_strdup(arena, json_text(allowance, "id")),
                         .address = arena_strdup(arena, json_text(allowance, "address")),
                 };
+                if (!ret->allowances[i].id)
+                        return unknown_form(err);
         }
+        return 0;
 }
 
 int saved_plan_read(const char *path, struct state *state, struct arena *arena, struct saved_plan *ret,
@@ -291,9 +319,12 @@ int saved_plan_read(const char *path, struct state *state, struct arena *arena, 
         for (size_t i = 0; i < saved.manifests.count; i++)
                 saved.needs_secrets |= has_secret(saved.manifests.resources[i].spec);
         saved.destroy = json_is_true(json_object_get(document, "destroy"));
-        saved.targets = texts_from_json(arena, json_object_get(document, "targets"), &saved.target_count);
-        saved.excludes = texts_from_json(arena, json_object_get(document, "excludes"), &saved.exclude_count);
-        read_allowances(json_object_get(document, "allowances"), arena, &saved);
+        if (texts_from_json(arena, json_object_get(document, "targets"), &saved.targets, &saved.target_count,
+                            err) < 0 ||
+            texts_from_json(arena, json_object_get(document, "excludes"), &saved.excludes,
+                            &saved.exclude_count, err) < 0 ||
+            read_allowances(json_object_get(document, "allowances"), arena, &saved, err) < 0)
+                return -1;
         saved.document = json_incref(document);
         *ret = saved;
         return 0;

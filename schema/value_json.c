@@ -122,9 +122,14 @@ static struct value map_from_json(struct arena *arena, const json_t *json) {
                 return text_from_json(arena, secret, VALUE_SECRET);
         map.members = arena_array(arena, value_capacity(json_object_size(json)), sizeof(*map.members));
         json_object_foreach ((json_t *)json, name, member_json) {
-                struct member *member = &map.members[map.count++];
+                bool escaped = name[0] == '$' && name[1] == '$';
+                struct member *member;
 
-                member->name = arena_strdup(arena, name[0] == '$' && name[1] == '$' ? name + 1 : name);
+                /* A map has each name once: of what Berth did not write, "$x" stands and "$$x" beside it is left out. */
+                if (escaped && json_object_get(json, name + 1))
+                        continue;
+                member = &map.members[map.count++];
+                member->name = arena_strdup(arena, escaped ? name + 1 : name);
                 member->value = value_from_json(arena, member_json);
         }
         return map;

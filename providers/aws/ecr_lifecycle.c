@@ -93,6 +93,15 @@ static void keep_last(struct ecr_image *images, size_t count, int64_t last, stru
         }
 }
 
+/* A policy may say any number of days; ECR takes fewer. */
+static int64_t days_after(int64_t since_ms, int64_t days) {
+        int64_t span, sum;
+
+        return __builtin_mul_overflow(days, DAY_MS, &span) || __builtin_add_overflow(since_ms, span, &sum)
+                       ? ECR_NEVER
+                       : sum;
+}
+
 void ecr_lifecycle_evaluate(const struct value *retain, struct ecr_image *images, size_t count,
                             struct arena *arena) {
         int64_t days = value_get_integer(retain, "untaggedDays", 0),
@@ -101,7 +110,7 @@ void ecr_lifecycle_evaluate(const struct value *retain, struct ecr_image *images
         for (size_t i = 0; i < count; i++) {
                 images[i].expires_ms = ECR_NEVER;
                 if (days > 0 && images[i].tag_count == 0)
-                        images[i].expires_ms = images[i].pushed_ms + days * DAY_MS;
+                        images[i].expires_ms = days_after(images[i].pushed_ms, days);
         }
         if (last > 0)
                 keep_last(images, count, last, arena);

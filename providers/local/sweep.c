@@ -45,7 +45,12 @@ const struct sweep_policy *sweep_policy_for(const struct sweep_policy *policies,
 }
 
 int64_t sweep_cutoff_ms(int64_t now_ms, int64_t days) {
-        return now_ms - days * DAY_MS;
+        int64_t span, cutoff;
+
+        /* So many days that nothing is as old: a record is a file, and may say anything. */
+        if (__builtin_mul_overflow(days, DAY_MS, &span) || __builtin_sub_overflow(now_ms, span, &cutoff))
+                return INT64_MIN;
+        return cutoff;
 }
 
 /* ---- reading the policies that were applied ---- */

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Arbitrary bytes as a manifest. Seeds: tests/unit/schema/corpus. With libFuzzer, from the root:
- *
- *     clang -g -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -I. tests/fuzz/manifest_fuzz.c schema/[a-z]*.c base/[a-z]*.c \
- *           -lyaml -ljansson -lcrypto -lutf8proc -o manifest_fuzz
- *     ./manifest_fuzz -max_len=65536 NEW_FOLDER tests/unit/schema/corpus
- */
+/* Arbitrary bytes as a manifest. Seeds: tests/unit/schema/corpus, which corpus_test.c knows more about. */
 #include "base/json.h"
+#include "parts.h"
 #include "schema/manifest.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Whatever loads must survive being stored. */
 static void check_resource(struct arena *arena, const struct resource *resource) {
@@ -56,12 +47,9 @@ static void load(const char *path) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        int descriptor = memfd_create("manifest", MFD_CLOEXEC);
-        char path[64];
+        char path[MEMORY_PATH_SIZE];
+        int descriptor = memory_file(data, size, path);
 
-        if (descriptor < 0 || write(descriptor, data, size) != (ssize_t)size)
-                abort();
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
         load(path);
         close(descriptor);
         return 0;

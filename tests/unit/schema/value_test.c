@@ -145,6 +145,7 @@ static void json_round_trip(void **state) {
                 "{\"a\": {\"b\": [true, {\"c\": \"d\"}]}}",
                 "{\"$secret\": 1}",
                 "{\"$\": \"dollar\", \"$$secret\": \"x\", \"a\": 1}",
+                "{\"$x\": 1, \"$$x\": 2, \"$$$x\": 3}",
         };
 
         (void)state;

@@ -42,6 +42,7 @@ static const struct {
           0,
           2,
           { { 5, 1, NEVER }, { 5, 1, NEVER }, { 4, 1, 0 }, { -1, 0, 0 } } },
+        { "more days than there are", INT64_MAX, 0, { { 1, 0, NEVER }, { 40000, 0, NEVER }, { -1, 0, 0 } } },
         { "nothing there", 1, 1, { { -1, 0, 0 } } },
 };
 

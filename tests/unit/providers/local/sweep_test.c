@@ -263,13 +263,31 @@ static void test_nothing(void **state) {
         assert_non_null(strstr(err.message, "torn.json is damaged"));
 }
 
+/* A record is a file: any number may stand there, and none may let go of what is new. */
+static void days_without_end(void **state) {
+        const int64_t now_ms = INT64_C(1769860800000);
+
+        (void)state;
+        assert_int_equal(sweep_cutoff_ms(now_ms, 1), now_ms - DAY_MS);
+        assert_int_equal(sweep_cutoff_ms(now_ms, INT64_MAX), INT64_MIN);
+        assert_int_equal(sweep_cutoff_ms(now_ms, INT64_MAX / DAY_MS + 1), INT64_MIN);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_which_policy),   TEST(test_ages),    TEST(test_forged_dates),   TEST(test_links),
-                TEST(test_swapped),        TEST(test_whose),   TEST(test_closed_folders), TEST(test_many),
-                TEST(test_remove_session), TEST(test_nothing),
+                TEST(test_which_policy),
+                TEST(test_ages),
+                TEST(test_forged_dates),
+                TEST(test_links),
+                TEST(test_swapped),
+                TEST(test_whose),
+                TEST(test_closed_folders),
+                TEST(test_many),
+                TEST(test_remove_session),
+                TEST(test_nothing),
+                cmocka_unit_test(days_without_end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
