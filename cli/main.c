@@ -4,6 +4,7 @@
 #include "base/terminal.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
+#include "gitops/git/git.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -27,7 +28,7 @@ const struct verb verbs[] = {
         { "reassociate", "ENV", 1, 1, "put them all back", verb_reassociate },
         { "images", "[REPOSITORY]", 0, 1, "what the registry holds, each image with its verdict",
           verb_images },
-        { "image", "check|instructions|import [REF] [PATH]", 1, 3,
+        { "image", "check|instructions|import|build [REF] [PATH]", 1, 3,
           "one image's verdict; commands that build and push; take one in, on this machine", verb_image },
         { "exec", "[FILE|-] [ARG]...", 0, 1024, "run code in a fresh sandbox of an environment", verb_exec },
         { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
@@ -109,12 +110,16 @@ static int run_verb(int argc, char **argv, struct arena *arena) {
 }
 
 int main(int argc, char **argv) {
-        struct arena *arena = arena_new();
+        struct arena *arena;
         int code;
 
         setlocale(LC_CTYPE, "");
         forbid_core_files();
         signal(SIGPIPE, SIG_IGN);
+        /* What git_check() starts; no verb, since nobody else is to. */
+        if (argc == 2 && strcmp(argv[1], "git-worker") == 0)
+                return git_worker_main();
+        arena = arena_new();
         code = run_verb(argc, argv, arena);
         arena_free(arena);
         /* What could not be written was not said: a full disk behind a pipe must not look like success. */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* git_check(): the worker started, listened to, and ended. */
+#include "base/clock.h"
+#include "base/files.h"
+#include "gitops/git/child.h"
+#include "gitops/git/wire.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a poll may still take once the user has asked to stop: nothing is lost with it. */
+#define GRACE_MS 10000
+/* Beside the files: the header, and what the phases take. */
+#define HEADER_MAX ((size_t)64 * 1024 * 1024)
+
+/* Nothing of the controller's own: no credentials of a cloud, no proxies, no locale. */
+static const char *const *worker_environment(struct arena *arena) {
+        static const char *const passed_on[] = { "PATH",         "ASAN_OPTIONS",     "UBSAN_OPTIONS",
+                                                 "LSAN_OPTIONS", "TSAN_OPTIONS",     "LLVM_PROFILE_FILE",
+                                                 "GCOV_PREFIX",  "GCOV_PREFIX_STRIP" };
+        size_t count = sizeof(passed_on) / sizeof(passed_on[0]), filled = 0;
+        const char **environment = arena_array(arena, count + 2, sizeof(*environment));
+
+        environment[filled++] = "LC_ALL=C.UTF-8";
+        for (size_t i = 0; i < count; i++) {
+                const char *value = getenv(passed_on[i]);
+
+                if (value)
+                        environment[filled++] = arena_printf(arena, "%s=%s", passed_on[i], value);
+        }
+        return environment;
+}
+
+/* The worker died: what it left may be what killed it, and the next one shall not find it. */
+static int fail_dead(const struct git_request *request, const struct child_result *result,
+                     enum git_failure *ret_failure, struct error *err) {
+        char *repository TEXT_CLEANUP = path_join(request->folder, "repository.git");
+        struct error ignored = { 0 };
+
+        if (result->code == SIGXCPU)
+                return FAIL(GIT_OVER_LIMIT, "the repository takes too much processor time");
+        if ((result->code == SIGSEGV || result->code == SIGBUS || result->code == SIGABRT) &&
+            git_remove_folder(repository, &ignored) < 0)
+                return FAIL(GIT_LOCAL, "git-worker was ended by signal %d (%s); %s", result->code,
+                            strsignal(result->code), ignored.message);
+        return FAIL(GIT_LOCAL, "git-worker was ended by signal %d (%s)", result->code,
+                    strsignal(result->code));
+}
+
+/* Where there is no answer: why. */
+static int fail_without(const struct git_request *request, const struct child_result *result,
+                        enum git_phase phase, enum git_failure *ret_failure, struct error *err) {
+        struct git_limits limits = wire_limits(&request->limits);
+
+        switch (result->end) {
+        case CHILD_LATE:
+                return FAIL(phase <= PHASE_FETCHING ? GIT_UNREACHABLE : GIT_OVER_LIMIT,
+                            "no answer within %lld s, while %s",
+                            (long long)((limits.timeout_ms + 999) / 1000), git_phase_names[phase]);
+        case CHILD_TALKATIVE:
+                return FAIL(GIT_OVER_LIMIT, "git-worker said more than the manifests may have");
+        case CHILD_INTERRUPTED:
+                *ret_failure = GIT_UNREACHABLE;
+                return error_set_kind(err, ERROR_INTERRUPTED, "interrupted while %s", git_phase_names[phase]);
+        case CHILD_KILLED:
+                return fail_dead(request, result, ret_failure, err);
+        case CHILD_ABSENT:
+                return FAIL(GIT_LOCAL, "this program's own file cannot be started any more");
+        case CHILD_EXITED:
+        default:
+                return FAIL(GIT_LOCAL, "git-worker gave no answer (exit code %d)", result->code);
+        }
+}
+
+static int conclude(const struct git_request *request, const struct child_result *result, struct arena *arena,
+                    struct git_answer *ret, enum git_failure *ret_failure, struct error *err) {
+        enum git_phase phase = PHASE_STARTING;
+        struct error unread = { 0 };
+        struct wire_answer answer;
+
+        if (wire_read_answer(strbuf_text(&result->output), result->output.length, request, arena, &answer,
+                             &phase, &unread) < 0 ||
+            result->end != CHILD_EXITED)
+                return fail_without(request, result, phase, ret_failure, err);
+        *ret = answer.answer;
+        if (answer.failed)
+                return FAIL(answer.failure, "%s", answer.message);
+        return 0;
+}
+
+int git_check(const struct git_request *request, struct arena *arena, struct git_answer *ret,
+              enum git_failure *ret_failure, struct error *err) {
+        static const char *const arguments[] = { "/proc/self/exe", "git-worker", NULL };
+        struct git_limits limits = wire_limits(&request->limits);
+        struct strbuf input STRBUF_CLEANUP = STRBUF_INIT;
+        struct child_result result = { 0 };
+        struct child_args args = {
+                .arguments = arguments,
+                .environment = worker_environment(arena),
+                .output_max = limits.total_bytes + HEADER_MAX,
+                .own_group = true,
+                .deadline_ms = clock_system.monotonic_ms(&clock_system) + limits.timeout_ms,
+                .interruptible = true,
+                .grace_ms = GRACE_MS,
+        };
+        int outcome;
+
+        *ret = (struct git_answer){ 0 };
+        *ret_failure = GIT_LOCAL;
+        wire_write_request(request, &input);
+        args.input = strbuf_text(&input);
+        args.input_length = input.length;
+        outcome = child_run(&args, &result, err);
+        if (outcome == 0)
+                outcome = conclude(request, &result, arena, ret, ret_failure, err);
+        strbuf_release(&result.output);
+        if (outcome == 0)
+                return 0;
+        return error_context(err, "%s", git_display_name(request->url, arena));
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A source's folder: FOLDER/repository.git, FOLDER/next.git while that is made anew, FOLDER/tmp for one run, FOLDER/lock. */
+#ifndef BERTH_GITOPS_GIT_FOLDER_H
+#define BERTH_GITOPS_GIT_FOLDER_H
+
+#include "gitops/git/internal.h"
+
+/* Removes what an interrupted fetch left in a repository, and counts what there is. */
+void folder_tidy_packs(const char *repository, size_t *ret_packs, uint64_t *ret_bytes);
+
+#endif

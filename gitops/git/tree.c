@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gitops/git/tree.h"
+
+#include "base/terminal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LFS_POINTER "version https://git-lfs.github.com/spec/"
+
+/* A folder that is still to be read. */
+struct pending {
+        char id[ID_SIZE];
+        const char *path; /* "" for the root */
+        size_t depth;
+};
+
+struct walk {
+        struct repository *repository;
+        const struct git_limits *limits;
+        struct arena *arena, *scratch; /* of the result; of one folder */
+        struct pending *stack;         /* malloc */
+        size_t stack_count, stack_capacity;
+        struct tree_file *files; /* malloc */
+        size_t file_count, file_capacity;
+        size_t entries, bytes;
+        enum git_failure *ret_failure;
+};
+
+static void *grow(void *items, size_t count, size_t *capacity, size_t size) {
+        if (count < *capacity)
+                return items;
+        *capacity = *capacity ? *capacity * 2 : 64;
+        items = reallocarray(items, *capacity, size);
+        if (!items)
+                abort();
+        return items;
+}
+
+/* For messages: whatever bytes the tree has. */
+static const char *shown(struct arena *arena, const char *folder, const char *name) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+        char *copy = arena_printf(arena, "%s%s%.300s", folder, *folder ? "/" : "", name);
+
+        for (char *at = copy; *at; at++) {
+                if ((unsigned char)*at < 0x20 || *at == 0x7F)
+                        *at = '?';
+        }
+        text_append_utf8(&safe, copy);
+        return arena_strdup(arena, strbuf_text(&safe));
+}
+
+static const char *mode_objection(unsigned mode) {
+        switch (mode & S_IFMT) {
+        case S_IFDIR:
+        case S_IFREG:
+                return NULL;
+        case S_IFLNK:
+                return "is a link: links are not followed, and not let in";
+        case 0160000:
+                return "is a submodule: submodules are not fetched, and not let in";
+        default:
+                return "is neither a file nor a folder";
+        }
+}
+
+static int check_entry(const struct walk *walk, const char *folder, const struct tree_entry *entry,
+                       struct error *err) {
+        enum git_failure *ret_failure = walk->ret_failure;
+        const char *objection = git_name_objection(entry->name, entry->name_length);
+
+        if (!objection)
+                objection = mode_objection(entry->mode);
+        if (!objection)
+                return 0;
+        return FAIL(GIT_UNSAFE_TREE, "%s %s", shown(walk->scratch, folder, entry->name), objection);
+}
+
+struct folded {
+        const char *key, *name;
+};
+
+static int compare_folded(const void *a, const void *b) {
+        return strcmp(((const struct folded *)a)->key, ((const struct folded *)b)->key);
+}
+
+/* Two names that some file system takes for one: which of them a reader means is then anybody's guess. */
+static int check_twins(const struct walk *walk, const char *folder, const struct tree_entry *entries,
+                       size_t count, struct error *err) {
+        struct folded *names = arena_array(walk->scratch, count, sizeof(*names));
+        enum git_failure *ret_failure = walk->ret_failure;
+
+        for (size_t i = 0; i < count; i++) {
+                char *key = text_fold(entries[i].name, entries[i].name_length);
+
+                names[i] = (struct folded){ arena_strdup(walk->scratch, key ? key : entries[i].name),
+                                            entries[i].name };
+                free(key);
+        }
+        qsort(names, count, sizeof(*names), compare_folded);
+        for (size_t i = 1; i < count; i++) {
+                if (strcmp(names[i - 1].key, names[i].key) == 0)
+                        return FAIL(GIT_UNSAFE_TREE, "%s and %s are one name to some file systems",
+                                    shown(walk->scratch, folder, names[i - 1].name),
+                                    shown(walk->scratch, folder, names[i].name));
+        }
+        return 0;
+}
+
+static int push_folder(struct walk *walk, const char *id, const char *path, size_t depth, struct error *err) {
+        enum git_failure *ret_failure = walk->ret_failure;
+
+        if (depth > walk->limits->depth)
+                return FAIL(GIT_OVER_LIMIT, "%s lies deeper than %zu folders", shown(walk->scratch, "", path),
+                            walk->limits->depth);
+        walk->stack = grow(walk->stack, walk->stack_count, &walk->stack_capacity, sizeof(*walk->stack));
+        walk->stack[walk->stack_count] = (struct pending){ .path = path, .depth = depth };
+        memcpy(walk->stack[walk->stack_count++].id, id, ID_SIZE);
+        return 0;
+}
+
+static int read_file(struct walk *walk, const struct tree_entry *entry, const char *path, struct error *err) {
+        enum git_failure *ret_failure = walk->ret_failure;
+        struct tree_file file = { .path = path };
+
+        if (repository_blob(walk->repository, entry->id, path, walk->limits->blob_bytes, walk->arena,
+                            &file.bytes, &file.length, ret_failure, err) < 0)
+                return -1;
+        walk->bytes += file.length;
+        if (walk->bytes > walk->limits->total_bytes)
+                return FAIL(GIT_OVER_LIMIT, "the manifests have more than %zu bytes together",
+                            walk->limits->total_bytes);
+        if (file.length < 1024 && strncmp(file.bytes, LFS_POINTER, strlen(LFS_POINTER)) == 0)
+                return FAIL(GIT_NOT_FOUND, "%s is kept in Git LFS, and only its pointer is in the repository",
+                            path);
+        walk->files = grow(walk->files, walk->file_count, &walk->file_capacity, sizeof(*walk->files));
+        walk->files[walk->file_count++] = file;
+        return 0;
+}
+
+static int take_entry(struct walk *walk, const struct pending *folder, const struct tree_entry *entry,
+                      struct error *err) {
+        enum git_failure *ret_failure = walk->ret_failure;
+        bool is_folder = (entry->mode & S_IFMT) == S_IFDIR;
+        const char *path;
+
+        if (++walk->entries > walk->limits->entries)
+                return FAIL(GIT_OVER_LIMIT, "the tree has more than %zu entries", walk->limits->entries);
+        if (check_entry(walk, folder->path, entry, err) < 0)
+                return -1;
+        if (entry->name[0] == '.' || (!is_folder && !git_is_manifest_name(entry->name)))
+                return 0;
+        path = arena_printf(walk->arena, "%s%s%s", folder->path, *folder->path ? "/" : "", entry->name);
+        if (is_folder)
+                return push_folder(walk, entry->id, path, folder->depth + 1, err);
+        return read_file(walk, entry, path, err);
+}
+
+static int read_folder(struct walk *walk, struct error *err) {
+        struct pending folder = walk->stack[--walk->stack_count];
+        struct tree_entry *entries;
+        size_t count;
+
+        arena_clear(walk->scratch);
+        if (repository_tree(walk->repository, folder.id, walk->scratch, &entries, &count, walk->ret_failure,
+                            err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                if (take_entry(walk, &folder, &entries[i], err) < 0)
+                        return -1;
+        }
+        return check_twins(walk, folder.path, entries, count, err);
+}
+
+/* Follows `path` from the root, component by component. */
+static int find_folder(struct walk *walk, const char *tree, const char *path, char ret_id[ID_SIZE],
+                       struct error *err) {
+        enum git_failure *ret_failure = walk->ret_failure;
+
+        memcpy(ret_id, tree, ID_SIZE);
+        for (const char *at = path; at && *at;) {
+                size_t length = strcspn(at, "/"), count, i;
+                struct tree_entry *entries;
+
+                if (repository_tree(walk->repository, ret_id, walk->scratch, &entries, &count, ret_failure,
+                                    err) < 0)
+                        return -1;
+                for (i = 0; i < count; i++) {
+                        if (entries[i].name_length == length && memcmp(entries[i].name, at, length) == 0)
+                                break;
+                }
+                at += length;
+                if (i == count)
+                        return FAIL(GIT_NOT_FOUND, "the commit has no folder %.*s", (int)(at - path), path);
+                if (mode_objection(entries[i].mode))
+                        return FAIL(GIT_UNSAFE_TREE, "%.*s %s", (int)(at - path), path,
+                                    mode_objection(entries[i].mode));
+                if ((entries[i].mode & S_IFMT) != S_IFDIR)
+                        return FAIL(GIT_NOT_FOUND, "%.*s is a file, and a folder of manifests is wanted",
+                                    (int)(at - path), path);
+                memcpy(ret_id, entries[i].id, ID_SIZE);
+                at += *at == '/';
+        }
+        return 0;
+}
+
+static int compare_files(const void *a, const void *b) {
+        return strcmp(((const struct tree_file *)a)->path, ((const struct tree_file *)b)->path);
+}
+
+int tree_read(struct repository *repository, const char *tree, const char *path,
+              const struct git_limits *limits, struct arena *arena, struct tree_file **ret, size_t *ret_count,
+              enum git_failure *ret_failure, struct error *err) {
+        struct walk walk = {
+                .repository = repository,
+                .limits = limits,
+                .arena = arena,
+                .scratch = arena_new(),
+                .ret_failure = ret_failure,
+        };
+        char id[ID_SIZE];
+        int result = find_folder(&walk, tree, path, id, err);
+
+        if (result == 0)
+                result = push_folder(&walk, id, path ? path : "", 0, err);
+        while (result == 0 && walk.stack_count > 0)
+                result = read_folder(&walk, err);
+        if (result == 0) {
+                *ret = arena_array(arena, walk.file_count, sizeof(**ret));
+                if (walk.file_count > 0)
+                        memcpy(*ret, walk.files, walk.file_count * sizeof(**ret));
+                qsort(*ret, walk.file_count, sizeof(**ret), compare_files);
+                *ret_count = walk.file_count;
+        }
+        free(walk.files);
+        free(walk.stack);
+        arena_free(walk.scratch);
+        return result;
+}
+
+int tree_path_normalise(const char *path, struct arena *arena, const char **ret, struct error *err) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (path && path[0] == '/')
+                return error_set(err, "path %s is absolute: it is a folder within the repository", path);
+        for (const char *at = path; at && *at;) {
+                size_t length = strcspn(at, "/");
+                const char *objection;
+
+                if (length > 0 && !(length == 1 && *at == '.')) {
+                        objection = git_name_objection(at, length);
+                        if (objection)
+                                return error_set(err, "path \"%s\": a part of it %s", path, objection);
+                        if (text.length > 0)
+                                strbuf_append_char(&text, '/');
+                        strbuf_append_bytes(&text, at, length);
+                }
+                at += length;
+                at += *at == '/';
+        }
+        *ret = text.length > 0 ? arena_strdup(arena, strbuf_text(&text)) : NULL;
+        return 0;
+}

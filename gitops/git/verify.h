@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who signed a commit: gpgv and ssh-keygen are the judges, each by its exit code and by what it says for programs. A
+ * signature that has expired, or is by a key that has expired or was revoked, counts for nothing.
+ *
+ * Of a tag source the annotated tag's own signature counts as well as the commit's: either will do.
+ */
+#ifndef BERTH_GITOPS_GIT_VERIFY_H
+#define BERTH_GITOPS_GIT_VERIFY_H
+
+#include "gitops/git/repository.h"
+
+struct verify_args {
+        const char *const *gpg_keys;
+        size_t gpg_key_count;
+        const char *ssh_allowed_signers;
+        const char *folder;  /* private and empty: keyring and signature are put there */
+        int64_t deadline_ms; /* monotonic */
+};
+
+/* Lives in the arena: "Name <address> (OpenPGP FINGERPRINT)", "principal (ssh SHA256:...)". */
+int verify_commit(const struct verify_args *args, struct repository *repository, const struct remote_ref *ref,
+                  struct arena *arena, const char **ret_signer, enum git_failure *ret_failure,
+                  struct error *err) MUST_USE;
+
+/* OpenPGP keys as gpgv wants them: armor taken off. Appends to `keyring`; binary input stays as it is. */
+int keyring_add(const char *data, size_t length, struct strbuf *keyring, struct error *err) MUST_USE;
+
+/* What gpgv's --status-fd says. 1 where exactly one good and valid signature is there, with the signer. Else 0 and why. */
+int verify_read_status(const char *text, struct arena *arena, const char **ret_signer, const char **ret_why);
+
+#endif

@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker: one request, step by step, in a process of its own. */
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/suggest.h"
+#include "gitops/git/folder.h"
+#include "gitops/git/known_hosts.h"
+#include "gitops/git/repository.h"
+#include "gitops/git/tree.h"
+#include "gitops/git/verify.h"
+#include "gitops/git/version.h"
+#include "gitops/git/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REQUEST_MAX ((size_t)4 * 1024 * 1024)
+#define SECRET_MAX ((size_t)64 * 1024)
+#define KNOWN_HOSTS_MAX ((size_t)4 * 1024 * 1024)
+/* With this many packs, or where they have grown beyond the limit, all is fetched anew: what nobody refers to goes. */
+#define PACKS_MAX 50U
+#define MEMORY ((rlim_t)1024 * 1024 * 1024)
+#define FILES_OPEN 512
+#define SUGGESTIONS_MAX 1000U
+
+struct work {
+        const struct git_request *request;
+        struct arena *arena;
+        struct url url;
+        const char *tmp, *ours, *next; /* folders below request->folder */
+        struct strbuf user, password;
+        struct repository_args args;
+        const struct version_pattern *pattern;
+        int64_t deadline_ms;
+        struct repository *repository;
+        struct remote_ref ref; /* chosen */
+        struct wire_answer *found;
+        enum git_failure *ret_failure;
+};
+
+static void begin_phase(enum git_phase phase) {
+        char text[3] = { '+', (char)('0' + phase), '\n' };
+
+        if (write(STDOUT_FILENO, text, sizeof(text)) < 0)
+                _exit(1); /* nobody listens any more */
+}
+
+static void set_limit(__rlimit_resource_t resource, rlim_t value) {
+        struct rlimit limit = { value, value };
+
+        setrlimit(resource, &limit);
+}
+
+/* For the judges as well. Data beyond the files' own counts what libgit2 allocates, not what it maps. */
+static void set_limits(const struct git_limits *limits) {
+        set_limit(RLIMIT_CORE, 0);
+        set_limit(RLIMIT_NOFILE, FILES_OPEN);
+        set_limit(RLIMIT_CPU, (rlim_t)(limits->timeout_ms / 1000) + 5);
+        set_limit(RLIMIT_FSIZE, (rlim_t)limits->pack_bytes + MEMORY);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+        set_limit(RLIMIT_DATA, MEMORY + 2 * (rlim_t)limits->total_bytes);
+#endif
+        signal(SIGXFSZ, SIG_IGN);
+        alarm((unsigned)(limits->timeout_ms / 1000) + 5);
+}
+
+static int read_line_file(const char *path, struct strbuf *ret, struct error *err) {
+        if (file_read(path, SECRET_MAX, ret, err) < 0)
+                return -1;
+        if (ret->length > 0 && ret->data[ret->length - 1] == '\n')
+                ret->data[--ret->length] = '\0';
+        if (ret->length > 0 && ret->data[ret->length - 1] == '\r')
+                ret->data[--ret->length] = '\0';
+        return strlen(strbuf_text(ret)) == ret->length ? 0 : error_set(err, "%s holds a NUL byte", path);
+}
+
+static int read_credentials(struct work *work, struct error *err) {
+        const struct git_credentials *given = &work->request->credentials;
+
+        *work->ret_failure = GIT_LOCAL;
+        if (given->username_file && read_line_file(given->username_file, &work->user, err) < 0)
+                return error_context(err, "credentials.usernameFile");
+        if (given->password_file && read_line_file(given->password_file, &work->password, err) < 0)
+                return error_context(err, "credentials.passwordFile");
+        if (given->ssh_key_file && access(given->ssh_key_file, R_OK) < 0)
+                return error_set(err, "credentials.sshKeyFile: cannot open %s: %s", given->ssh_key_file,
+                                 strerror(errno));
+        if (given->ca_file && access(given->ca_file, R_OK) < 0)
+                return error_set(err, "credentials.caFile: cannot open %s: %s", given->ca_file,
+                                 strerror(errno));
+        work->args.user = work->url.user          ? work->url.user
+                          : work->user.length > 0 ? strbuf_text(&work->user)
+                                                  : "git";
+        work->args.password = given->password_file ? strbuf_text(&work->password) : NULL;
+        work->args.ssh_key_file = given->ssh_key_file;
+        return 0;
+}
+
+/* libssh2 looks for known hosts below $HOME: there it finds those of this source. */
+static int prepare_known_hosts(const struct work *work, struct error *err) {
+        const char *file = work->request->credentials.known_hosts_file;
+        const char *place = arena_printf(work->arena, "%s/.ssh", work->tmp);
+        struct strbuf given STRBUF_CLEANUP = STRBUF_INIT, chosen STRBUF_CLEANUP = STRBUF_INIT;
+        enum git_failure *ret_failure = work->ret_failure;
+
+        *ret_failure = GIT_LOCAL;
+        if (work->url.scheme != URL_SSH)
+                return 0;
+        if (!file)
+                return FAIL(GIT_HOST_UNTRUSTED,
+                            "ssh needs credentials.knownHostsFile, which says what key %s has",
+                            work->url.host);
+        if (file_read(file, KNOWN_HOSTS_MAX, &given, err) < 0)
+                return error_context(err, "credentials.knownHostsFile");
+        if (known_hosts_select(strbuf_text(&given), work->url.host, work->url.port, &chosen) == 0)
+                return FAIL(GIT_HOST_UNTRUSTED,
+                            "%s has no line in %s: a host that is not known is not trusted", work->url.host,
+                            file);
+        if (folder_make(place, err) < 0)
+                return -1;
+        place = arena_printf(work->arena, "%s/known_hosts", place);
+        return file_write_atomic(place, strbuf_text(&chosen), chosen.length, 0600, err);
+}
+
+/* Kept to the process's end. */
+static int lock_folder(const struct work *work, struct error *err) {
+        const char *path = arena_printf(work->arena, "%s/lock", work->request->folder);
+        int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+        if (descriptor < 0)
+                return error_set(err, "cannot open %s: %s", path, strerror(errno));
+        if (flock(descriptor, LOCK_EX | LOCK_NB) < 0)
+                return error_set(err, "%s is in use by another process", work->request->folder);
+        return 0;
+}
+
+static int prepare_folders(struct work *work, struct error *err) {
+        const char *folder = work->request->folder;
+
+        *work->ret_failure = GIT_LOCAL;
+        work->tmp = arena_printf(work->arena, "%s/tmp", folder);
+        work->ours = arena_printf(work->arena, "%s/repository.git", folder);
+        work->next = arena_printf(work->arena, "%s/next.git", folder);
+        if (folder_make(folder, err) < 0 || lock_folder(work, err) < 0 ||
+            git_remove_folder(work->tmp, err) < 0 || git_remove_folder(work->next, err) < 0 ||
+            folder_make(work->tmp, err) < 0)
+                return -1;
+        return setenv("HOME", work->tmp, 1) == 0 ? 0 : error_set(err, "cannot set HOME");
+}
+
+/* As git check-ref-format has it, as far as it could be misread. */
+static bool is_branch_name(const char *name) {
+        size_t length = strlen(name);
+
+        for (const char *at = name; *at; at++) {
+                if ((unsigned char)*at <= 0x20 || *at == 0x7F || strchr("~^:?*[\\", *at))
+                        return false;
+        }
+        return length > 0 && length < 256 && name[0] != '-' && name[0] != '/' && name[length - 1] != '/' &&
+               !strstr(name, "..") && !strstr(name, "@{") && !strstr(name, "//");
+}
+
+static int check_request(struct work *work, struct error *err) {
+        const struct git_request *request = work->request;
+        const char *path;
+
+        *work->ret_failure = GIT_LOCAL;
+        if (url_parse(request->url, work->arena, &work->url, err) < 0)
+                return -1;
+        if (!request->branch == !request->tag)
+                return error_set(err, "a source follows a branch or tags: name one of the two");
+        if (request->branch && !is_branch_name(request->branch))
+                return error_set(err, "\"%s\" is no name of a branch", request->branch);
+        if (request->tag && version_pattern_parse(request->tag, work->arena, &work->pattern, err) < 0)
+                return -1;
+        if (request->have && !wire_is_id(request->have))
+                return error_set(err, "\"%s\" is no commit", request->have);
+        return tree_path_normalise(request->path, work->arena, &path, err);
+}
+
+static int choose_branch(struct work *work, const struct remote_ref *refs, size_t count, struct error *err) {
+        const char *wanted = arena_printf(work->arena, "refs/heads/%s", work->request->branch), *near;
+        const char **names = arena_array(work->arena, count, sizeof(*names));
+        enum git_failure *ret_failure = work->ret_failure;
+        size_t branches = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(refs[i].name, wanted) == 0) {
+                        work->ref = refs[i];
+                        return 0;
+                }
+                if (strncmp(refs[i].name, "refs/heads/", 11) == 0 && branches < SUGGESTIONS_MAX)
+                        names[branches++] = refs[i].name + 11;
+        }
+        near = suggest_nearest(work->request->branch, names, branches);
+        return FAIL(GIT_NOT_FOUND, "there is no branch %s%s%s%s", work->request->branch,
+                    near         ? "; did you mean "
+                    : count == 0 ? "; the repository is empty"
+                                 : "",
+                    near ? near : "", near ? "?" : "");
+}
+
+static int choose_tag(struct work *work, const struct remote_ref *refs, size_t count, struct error *err) {
+        enum git_failure *ret_failure = work->ret_failure;
+        const struct remote_ref *best = NULL;
+        struct version highest = { 0 };
+        size_t tags = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                struct version version;
+
+                if (strncmp(refs[i].name, "refs/tags/", 10) != 0)
+                        continue;
+                tags++;
+                if (!version_parse(refs[i].name + 10, &version) ||
+                    !version_pattern_matches(work->pattern, &version))
+                        continue;
+                if (!best || version_compare(&version, &highest) >= 0) {
+                        best = &refs[i];
+                        highest = version;
+                }
+        }
+        if (!best)
+                return FAIL(GIT_NOT_FOUND, "none of %zu tags matches \"%s\"", tags, work->request->tag);
+        work->ref = *best;
+        return 0;
+}
+
+static int open_repository(struct work *work, const char *folder, uint64_t bytes, struct error *err) {
+        size_t limit = work->request->limits.pack_bytes;
+
+        repository_closep(&work->repository);
+        work->args.url = &work->url;
+        work->args.folder = folder;
+        work->args.pack_bytes = bytes < limit ? limit - (size_t)bytes : 0;
+        return repository_open(&work->args, &work->repository, work->ret_failure, err);
+}
+
+static int ask(struct work *work, struct error *err) {
+        struct git_answer *answer = &work->found->answer;
+        struct remote_ref *refs;
+        size_t count;
+
+        begin_phase(PHASE_ASKING);
+        if (repository_list(work->repository, work->arena, &refs, &count, work->ret_failure, err) < 0)
+                return -1;
+        if ((work->request->branch ? choose_branch : choose_tag)(work, refs, count, err) < 0)
+                return -1;
+        answer->commit = work->ref.commit;
+        answer->ref = work->ref.name;
+        answer->moved = !work->request->have || strcmp(work->request->have, work->ref.commit) != 0;
+        return 0;
+}
+
+static bool is_here(const struct work *work) {
+        return repository_has(work->repository, work->ref.id) &&
+               repository_has(work->repository, work->ref.commit);
+}
+
+static int fetch(struct work *work, struct error *err) {
+        struct git_answer *answer = &work->found->answer;
+        int result;
+
+        if (is_here(work)) {
+                answer->fetched |= work->url.scheme == URL_FILE && answer->moved;
+                return 0;
+        }
+        begin_phase(PHASE_FETCHING);
+        answer->fetched = true;
+        result = repository_fetch(work->repository, &work->ref, work->ret_failure, err);
+        answer->bytes_received += repository_received(work->repository);
+        return result;
+}
+
+/* All of it once more, beside what is there, and in its place once it is whole. */
+static int fetch_anew(struct work *work, struct error *err) {
+        enum git_failure *ret_failure = work->ret_failure;
+
+        if (open_repository(work, work->next, 0, err) < 0 || ask(work, err) < 0 || fetch(work, err) < 0)
+                return -1;
+        repository_closep(&work->repository);
+        *ret_failure = GIT_LOCAL;
+        if (git_remove_folder(work->ours, err) < 0)
+                return -1;
+        if (rename(work->next, work->ours) < 0)
+                return error_set(err, "cannot rename %s: %s", work->next, strerror(errno));
+        return open_repository(work, work->ours, 0, err);
+}
+
+/* The chosen commit's objects, from the server where they are not here. */
+static int bring(struct work *work, struct error *err) {
+        size_t packs, limit = work->request->limits.pack_bytes;
+        uint64_t bytes;
+        int result;
+
+        folder_tidy_packs(work->ours, &packs, &bytes);
+        if (open_repository(work, work->ours, bytes, err) < 0 || ask(work, err) < 0)
+                return -1;
+        if (!work->found->answer.moved && !work->request->read_anyway)
+                return 0;
+        if (!is_here(work) && work->url.scheme != URL_FILE && (packs >= PACKS_MAX || bytes >= limit))
+                return fetch_anew(work, err);
+        result = fetch(work, err);
+        if (result < 0 && *work->ret_failure == GIT_OVER_LIMIT && bytes > 0) {
+                *err = (struct error){ 0 };
+                return fetch_anew(work, err);
+        }
+        return result;
+}
+
+static int check_history(struct work *work, struct error *err) {
+        const struct git_request *request = work->request;
+        const struct git_answer *answer = &work->found->answer;
+        enum git_failure *ret_failure = work->ret_failure;
+        int descends;
+
+        if (!request->fast_forward_only || !request->have || !answer->moved)
+                return 0;
+        if (request->tag) {
+                if (!request->have_ref || strcmp(request->have_ref, answer->ref) != 0)
+                        return 0;
+                return FAIL(GIT_REWRITTEN,
+                            "%s was moved from commit %s to %s: a tag that moves is not followed",
+                            answer->ref, request->have, answer->commit);
+        }
+        descends = repository_descends(work->repository, answer->commit, request->have, ret_failure, err);
+        if (descends != 0)
+                return descends < 0 ? -1 : 0;
+        return FAIL(GIT_REWRITTEN,
+                    "history of %s was rewritten: commit %s does not descend from %s, accepted before",
+                    answer->ref, answer->commit, request->have);
+}
+
+static int check_signature(struct work *work, struct error *err) {
+        const struct git_request *request = work->request;
+        const struct verify_args args = {
+                .gpg_keys = request->gpg_keys,
+                .gpg_key_count = request->gpg_key_count,
+                .ssh_allowed_signers = request->ssh_allowed_signers,
+                .folder = work->tmp,
+                .deadline_ms = work->deadline_ms,
+        };
+
+        if (args.gpg_key_count == 0 && !args.ssh_allowed_signers)
+                return 0;
+        begin_phase(PHASE_VERIFYING);
+        return verify_commit(&args, work->repository, &work->ref, work->arena, &work->found->answer.signer,
+                             work->ret_failure, err);
+}
+
+static int read_manifests(struct work *work, const char *tree, struct error *err) {
+        const char *path;
+
+        begin_phase(PHASE_READING);
+        if (tree_path_normalise(work->request->path, work->arena, &path, err) < 0)
+                return -1;
+        if (tree_read(work->repository, tree, path, &work->request->limits, work->arena, &work->found->files,
+                      &work->found->file_count, work->ret_failure, err) < 0)
+                return error_context(err, "commit %s", work->ref.commit);
+        return 0;
+}
+
+/* History and signature come before anything of the tree is looked at. */
+static int attempt(struct work *work, struct error *err) {
+        struct git_answer *answer = &work->found->answer;
+        struct commit_info info;
+
+        if (bring(work, err) < 0)
+                return -1;
+        if (!answer->moved && !work->request->read_anyway && !is_here(work))
+                return 0;
+        if (repository_commit(work->repository, work->ref.commit, work->arena, &info, work->ret_failure,
+                              err) < 0)
+                return -1;
+        answer->subject = info.subject;
+        answer->author = info.author;
+        answer->committed_ms = info.committed_ms;
+        if (!answer->moved && !work->request->read_anyway)
+                return 0;
+        if (check_history(work, err) < 0 || check_signature(work, err) < 0)
+                return -1;
+        return read_manifests(work, info.tree, err);
+}
+
+/* A repository of ours that is damaged, by whatever, is thrown away once. */
+static int check(struct work *work, struct error *err) {
+        int result = attempt(work, err);
+        bool broken = work->repository && repository_is_broken(work->repository);
+
+        if (result < 0 && broken) {
+                repository_closep(&work->repository);
+                *work->ret_failure = GIT_LOCAL;
+                *err = (struct error){ 0 };
+                if (git_remove_folder(work->ours, err) < 0)
+                        return -1;
+                work->found->answer.fetched = false;
+                result = attempt(work, err);
+        }
+        return result;
+}
+
+static void add_warnings(struct work *work) {
+        struct git_answer *answer = &work->found->answer;
+        const char **warnings = arena_array(work->arena, 1, sizeof(*warnings));
+
+        answer->warnings = warnings;
+        if (work->url.scheme == URL_GIT)
+                warnings[answer->warning_count++] =
+                        work->request->gpg_key_count > 0 || work->request->ssh_allowed_signers
+                                ? "git:// is not encrypted, and only the commit's signature is checked: who "
+                                  "answers could be anybody, and could hold back newer commits"
+                                : "git:// is not encrypted and nobody vouches for it: whoever is on the way can "
+                                  "put in commits; use https or ssh, or verify signatures";
+}
+
+static int work_on(struct work *work, struct error *err) {
+        const struct git_credentials *credentials = &work->request->credentials;
+
+        if (check_request(work, err) < 0)
+                return -1;
+        add_warnings(work);
+        set_limits(&work->request->limits);
+        if (prepare_folders(work, err) < 0 || read_credentials(work, err) < 0 ||
+            prepare_known_hosts(work, err) < 0)
+                return -1;
+        if (repository_begin(work->url.scheme == URL_HTTPS ? credentials->ca_file : NULL, work->ret_failure,
+                             err) < 0)
+                return -1;
+        return check(work, err);
+}
+
+static void run(const struct git_request *request, struct arena *arena, struct strbuf *output) {
+        struct wire_answer found = { .failure = GIT_LOCAL };
+        struct error err = { 0 }, ignored = { 0 };
+        struct work work = {
+                .request = request,
+                .arena = arena,
+                .found = &found,
+                .ret_failure = &found.failure,
+                .deadline_ms = clock_system.monotonic_ms(&clock_system) + request->limits.timeout_ms,
+        };
+
+        if (work_on(&work, &err) < 0) {
+                found.failed = true;
+                found.message = err.message;
+                found.files = NULL;
+                found.file_count = 0;
+        }
+        repository_closep(&work.repository);
+        if (work.tmp && git_remove_folder(work.tmp, &ignored) == 0 &&
+            git_remove_folder(work.next, &ignored) < 0)
+                found.answer.fetched |= false; /* the next run tries again */
+        strbuf_wipe(&work.password);
+        strbuf_release(&work.user);
+        wire_write_answer(&found, output);
+}
+
+static int write_all(const struct strbuf *output) {
+        for (size_t done = 0; done < output->length;) {
+                ssize_t put = write(STDOUT_FILENO, output->data + done, output->length - done);
+
+                if (put < 0 && errno == EINTR)
+                        continue;
+                if (put < 0)
+                        return -1;
+                done += (size_t)put;
+        }
+        return 0;
+}
+
+static int answer_request(struct arena *arena, struct strbuf *output, struct error *err) {
+        struct strbuf input STRBUF_CLEANUP = STRBUF_INIT;
+        struct git_request request;
+
+        if (file_read("/dev/stdin", REQUEST_MAX, &input, err) < 0 ||
+            wire_read_request(strbuf_text(&input), input.length, arena, &request, err) < 0)
+                return -1;
+        run(&request, arena, output);
+        return 0;
+}
+
+int git_worker_main(void) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct strbuf output STRBUF_CLEANUP = STRBUF_INIT;
+        struct error err = { 0 };
+        pid_t parent = getppid();
+
+        /* Nothing of ours outlives whom it works for. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (getppid() != parent)
+                return 1;
+        signal(SIGPIPE, SIG_IGN);
+        umask(0077);
+        begin_phase(PHASE_STARTING);
+        if (answer_request(arena, &output, &err) < 0) {
+                const struct wire_answer failed = { .failed = true,
+                                                    .failure = GIT_LOCAL,
+                                                    .message = err.message };
+
+                wire_write_answer(&failed, &output);
+        }
+        return write_all(&output) < 0;
+}
