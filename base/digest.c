@@ -16,14 +16,29 @@
         X(EVP_EncodeBlock)    \
         X(EVP_MD_CTX_free)    \
         X(EVP_MD_CTX_new)     \
+        X(EVP_MD_fetch)       \
         X(EVP_md5)            \
         X(EVP_sha1)           \
-        X(EVP_sha256)         \
         X(HMAC)
 
 CRYPTO_SYMBOLS(LIBRARY_POINTER)
 static const struct library_symbol crypto_symbols[] = { CRYPTO_SYMBOLS(LIBRARY_SYMBOL) };
 static struct library crypto = LIBRARY(CRYPTO_SONAME, "libssl3", "hashes", crypto_symbols);
+
+/* Asked for once: OpenSSL 3 looks a digest up anew at each use of EVP_sha256(), which takes as long as a small one. */
+static EVP_MD *sha256_fetched;
+static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
+
+static void fetch_sha256(void) {
+        sha256_fetched = sym_EVP_MD_fetch(NULL, "SHA256", NULL);
+        if (!sha256_fetched)
+                abort();
+}
+
+static const EVP_MD *sha256(void) {
+        pthread_once(&sha256_once, fetch_sha256);
+        return sha256_fetched;
+}
 
 static void compute(const EVP_MD *type, const void *data, size_t length, uint8_t *result) {
         if (sym_EVP_Digest(data, length, result, NULL, type, NULL) != 1)
@@ -32,7 +47,7 @@ static void compute(const EVP_MD *type, const void *data, size_t length, uint8_t
 
 void digest_sha256(const void *data, size_t length, uint8_t digest[SHA256_SIZE]) {
         library_need(&crypto);
-        compute(sym_EVP_sha256(), data, length, digest);
+        compute(sha256(), data, length, digest);
 }
 
 void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE]) {
@@ -57,8 +72,7 @@ void digest_hmac_sha256(const void *key, size_t key_length, const void *data, si
         unsigned int size = SHA256_SIZE;
 
         library_need(&crypto);
-        if (!sym_HMAC(sym_EVP_sha256(), key, (int)key_length, data, length, mac, &size) ||
-            size != SHA256_SIZE)
+        if (!sym_HMAC(sha256(), key, (int)key_length, data, length, mac, &size) || size != SHA256_SIZE)
                 abort();
 }
 
@@ -68,7 +82,7 @@ struct digest_stream *digest_stream_new(void) {
 
         library_need(&crypto);
         context = sym_EVP_MD_CTX_new();
-        if (!context || sym_EVP_DigestInit_ex(context, sym_EVP_sha256(), NULL) != 1)
+        if (!context || sym_EVP_DigestInit_ex(context, sha256(), NULL) != 1)
                 abort();
         return (struct digest_stream *)context;
 }
