@@ -22,6 +22,46 @@
 
 enum method { METHOD_NONE, METHOD_V1, METHOD_V2, METHOD_SCOPE };
 
+static const char *const no_launcher[] = { NULL };
+
+/* --- mount points --- */
+
+enum hierarchy { UNIFIED, MEMORY, CPU, PIDS, ACCOUNT, HIERARCHIES };
+
+/* Where cgroup2 and the v1 hierarchies are mounted; NULL where they are not. */
+struct mounts {
+        const char *at[HIERARCHIES];
+};
+
+static void note_mount(const struct mntent *entry, struct mounts *ret, struct arena *arena) {
+        static const char *const controllers[] = {
+                [MEMORY] = "memory", [CPU] = "cpu", [PIDS] = "pids", [ACCOUNT] = "cpuacct"
+        };
+
+        if (!ret->at[UNIFIED] && strcmp(entry->mnt_type, "cgroup2") == 0)
+                ret->at[UNIFIED] = arena_strdup(arena, entry->mnt_dir);
+        if (strcmp(entry->mnt_type, "cgroup") != 0)
+                return;
+        for (size_t i = MEMORY; i < HIERARCHIES; i++) {
+                if (!ret->at[i] && hasmntopt(entry, controllers[i]))
+                        ret->at[i] = arena_strdup(arena, entry->mnt_dir);
+        }
+}
+
+/* One pass: on a busy machine the kernel takes long to list its mounts. */
+static struct mounts find_mounts(struct arena *arena) {
+        FILE *file = setmntent("/proc/self/mounts", "re");
+        struct mounts found = { 0 };
+        struct mntent entry;
+        char buffer[8192];
+
+        while (file && getmntent_r(file, &entry, buffer, sizeof(buffer)))
+                note_mount(&entry, &found, arena);
+        if (file)
+                endmntent(file);
+        return found;
+}
+
 struct cgroup {
         enum method method;
         unsigned enforced;
@@ -30,29 +70,11 @@ struct cgroup {
         size_t count;
         const char *memory, *cpu; /* the folders that tell usage; NULL: nobody does */
         const char *const *launcher;
+        struct mounts mounts;
+        char *bases[FOLDERS_MAX]; /* where runs' folders are, ours among them */
+        size_t base_count;
         struct arena *arena;
 };
-
-static const char *const no_launcher[] = { NULL };
-
-/* --- mount points --- */
-
-/* Where cgroup2, or the v1 hierarchy with `controller`, is mounted; NULL where it is not. */
-static const char *mount_of(const char *controller, struct arena *arena) {
-        FILE *mounts = setmntent("/proc/self/mounts", "re");
-        const char *found = NULL;
-        struct mntent entry;
-        char buffer[8192];
-
-        while (mounts && !found && getmntent_r(mounts, &entry, buffer, sizeof(buffer))) {
-                if (controller ? strcmp(entry.mnt_type, "cgroup") == 0 && hasmntopt(&entry, controller)
-                               : strcmp(entry.mnt_type, "cgroup2") == 0)
-                        found = arena_strdup(arena, entry.mnt_dir);
-        }
-        if (mounts)
-                endmntent(mounts);
-        return found;
-}
 
 static bool lists(const char *list, const char *word) {
         size_t length = strlen(word);
@@ -104,7 +126,6 @@ static bool make_v2_in(struct cgroup *group, const char *base, const struct cgro
 
         if (!enable(base))
                 return false;
-        cgroup_folder_sweep(base);
         cgroup_folder_name(name, sizeof(name));
         folder = arena_printf(group->arena, "%s/%s", base, name);
         if (mkdir(folder, 0755) < 0 && errno != EEXIST)
@@ -116,6 +137,7 @@ static bool make_v2_in(struct cgroup *group, const char *base, const struct cgro
         group->method = METHOD_V2;
         group->enforced = CGROUP_EVERYTHING;
         group->folders[group->count++] = folder;
+        group->bases[group->base_count++] = arena_strdup(group->arena, base);
         group->memory = group->cpu = folder;
         return true;
 }
@@ -146,7 +168,7 @@ static bool make_room(const char *own) {
 }
 
 static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits) {
-        const char *mount = mount_of(NULL, group->arena), *path;
+        const char *mount = group->mounts.at[UNIFIED], *path;
         char *own, *base, *slash;
 
         if (!mount)
@@ -174,25 +196,31 @@ static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits) {
 
 /* --- version 1 --- */
 
-static const char *make_v1_folder(struct cgroup *group, const char *controller) {
-        const char *mount = mount_of(controller, group->arena);
+/* The run's folder below `base`, which is made with it where it is the first. */
+static bool make_folder(const char *base, const char *folder) {
+        if (mkdir(folder, 0755) == 0 || errno == EEXIST)
+                return true;
+        return errno == ENOENT && (mkdir(base, 0755) == 0 || errno == EEXIST) &&
+               (mkdir(folder, 0755) == 0 || errno == EEXIST);
+}
+
+static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy) {
+        const char *mount = group->mounts.at[hierarchy];
         char *base, *folder, name[64];
 
         if (!mount)
                 return NULL;
         base = arena_printf(group->arena, "%s/berth", mount);
-        if (mkdir(base, 0755) < 0 && errno != EEXIST)
-                return NULL;
-        cgroup_folder_sweep(base);
         cgroup_folder_name(name, sizeof(name));
         folder = arena_printf(group->arena, "%s/%s", base, name);
-        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
-                return NULL;
         for (size_t i = 0; i < group->count; i++) {
                 if (strcmp(group->folders[i], folder) == 0)
                         return group->folders[i];
         }
+        if (!make_folder(base, folder))
+                return NULL;
         group->folders[group->count++] = folder;
+        group->bases[group->base_count++] = base;
         return folder;
 }
 
@@ -203,8 +231,8 @@ static bool set_v1_memory(const char *folder, uint64_t bytes) {
 }
 
 static bool make_v1(struct cgroup *group, const struct cgroup_limits *limits) {
-        const char *memory = make_v1_folder(group, "memory"), *cpu = make_v1_folder(group, "cpu"),
-                   *pids = make_v1_folder(group, "pids"), *account = make_v1_folder(group, "cpuacct");
+        const char *memory = make_v1_folder(group, MEMORY), *cpu = make_v1_folder(group, CPU),
+                   *pids = make_v1_folder(group, PIDS), *account = make_v1_folder(group, ACCOUNT);
 
         if (memory && set_v1_memory(memory, limits->memory_bytes))
                 group->enforced |= CGROUP_MEMORY;
@@ -226,7 +254,7 @@ static bool make_v1(struct cgroup *group, const struct cgroup_limits *limits) {
 
 /* systemd-run takes limits that its manager cannot enforce without a word: what was delegated to it is looked at. */
 static bool make_scope(struct cgroup *group, const struct cgroup_limits *limits) {
-        const char *runtime = getenv("XDG_RUNTIME_DIR"), *mount = mount_of(NULL, group->arena);
+        const char *runtime = getenv("XDG_RUNTIME_DIR"), *mount = group->mounts.at[UNIFIED];
         const char **words;
         size_t count = 0;
         char *manager;
@@ -273,7 +301,7 @@ static const char *problem_of(const struct cgroup *group) {
 struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena) {
         struct cgroup *group = arena_alloc(arena, sizeof(*group));
 
-        *group = (struct cgroup){ .arena = arena, .launcher = no_launcher };
+        *group = (struct cgroup){ .arena = arena, .launcher = no_launcher, .mounts = find_mounts(arena) };
         if (!make_v2(group, limits) && (geteuid() != 0 || !make_v1(group, limits)))
                 make_scope(group, limits);
         group->problem = problem_of(group);
@@ -333,15 +361,16 @@ pid_t cgroup_fork(struct cgroup *group, bool *ret_entered) {
         return pid;
 }
 
+/* A process is in all folders or in none: one tells of all. */
 void cgroup_kill(struct cgroup *group) {
-        for (size_t i = 0; i < group->count; i++)
-                cgroup_folder_kill(group->folders[i]);
+        if (group->count > 0)
+                cgroup_folder_kill(group->folders[0]);
 }
 
 /* The scope's folder, while `pid` is in it. */
 static void find_scope(struct cgroup *group, pid_t pid) {
         char folder[64], text[4096];
-        const char *mount = mount_of(NULL, group->arena);
+        const char *mount = group->mounts.at[UNIFIED];
 
         snprintf(folder, sizeof(folder), "/proc/%ld", (long)pid);
         if (mount && cgroup_file_read(folder, "cgroup", text, sizeof(text)) &&
@@ -370,8 +399,14 @@ void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
 void cgroup_close(struct cgroup *group) {
         if (!group)
                 return;
-        cgroup_kill(group);
-        for (size_t i = 0; i < group->count; i++)
+        /* Backwards: the first is looked at where the rest of dead runs is swept. */
+        for (size_t i = group->count; i-- > 0;) {
+                if (rmdir(group->folders[i]) == 0 || errno == ENOENT)
+                        continue;
+                cgroup_folder_kill(group->folders[i]);
                 cgroup_folder_remove(group->folders[i]);
-        group->count = 0;
+        }
+        /* Others' leavings, after our own work: nobody waits for it. */
+        cgroup_folder_sweep(group->bases, group->base_count);
+        group->count = group->base_count = 0;
 }

@@ -5,7 +5,7 @@
  *
  *     cgroup_make -> cgroup_fork -> cgroup_measure -> cgroup_close
  *
- * Groups are named after the process that makes them; those that a dead one left are removed by the next cgroup_make().
+ * Groups are named after the process that makes them; those that a dead one left are removed by the next cgroup_close().
  */
 #ifndef BERTH_PROVIDERS_LOCAL_CGROUP_H
 #define BERTH_PROVIDERS_LOCAL_CGROUP_H

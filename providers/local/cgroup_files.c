@@ -113,26 +113,42 @@ static uint64_t start_of(pid_t pid) {
 }
 
 void cgroup_folder_name(char *buffer, size_t size) {
-        snprintf(buffer, size, "run-%ld-%" PRIu64, (long)getpid(), start_of(getpid()));
+        /* Looked up once: a process starts once, and this one runs a single thread where it makes groups. */
+        static pid_t pid;
+        static uint64_t start;
+
+        if (pid != getpid()) {
+                pid = getpid();
+                start = start_of(pid);
+        }
+        snprintf(buffer, size, "run-%ld-%" PRIu64, (long)pid, start);
 }
 
-void cgroup_folder_sweep(const char *base) {
-        DIR *folder = opendir(base);
+static bool is_of_the_dead(const char *name) {
+        uint64_t start;
+        long pid;
+
+        return sscanf(name, "run-%ld-%" SCNu64, &pid, &start) == 2 && pid > 1 &&
+               start_of((pid_t)pid) != start;
+}
+
+void cgroup_folder_sweep(char *const *bases, size_t count) {
+        DIR *folder = count > 0 ? opendir(bases[0]) : NULL;
         struct dirent *entry;
 
         while (folder && (entry = readdir(folder))) {
                 char path[4096];
-                long pid;
-                uint64_t start;
 
-                if (sscanf(entry->d_name, "run-%ld-%" SCNu64, &pid, &start) != 2 || pid <= 1 ||
-                    start_of((pid_t)pid) == start)
+                if (!is_of_the_dead(entry->d_name))
                         continue;
-                if (snprintf(path, sizeof(path), "%s/%s", base, entry->d_name) >= (int)sizeof(path))
-                        continue;
-                /* One that still has processes is of a run that is being ended: it goes next time. */
-                cgroup_folder_kill(path);
-                rmdir(path);
+                for (size_t i = count; i-- > 0;) {
+                        if (snprintf(path, sizeof(path), "%s/%s", bases[i], entry->d_name) >=
+                            (int)sizeof(path))
+                                continue;
+                        /* One that still has processes is of a run that is being ended: it goes next time. */
+                        cgroup_folder_kill(path);
+                        rmdir(path);
+                }
         }
         if (folder)
                 closedir(folder);

@@ -20,8 +20,8 @@ int cgroup_file_write_number(const char *folder, const char *name, uint64_t numb
 void cgroup_folder_kill(const char *folder);
 /* Removes it once it is empty. */
 void cgroup_folder_remove(const char *folder);
-/* Removes "run-PID-START" below `base` whose process is dead. */
-void cgroup_folder_sweep(const char *base);
+/* Removes "run-PID-START" below all bases where its process is dead: those that are still below the first. */
+void cgroup_folder_sweep(char *const *bases, size_t count);
 /* "run-PID-START" of this process. */
 void cgroup_folder_name(char *buffer, size_t size);
 

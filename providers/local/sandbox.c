@@ -142,13 +142,16 @@ static int fork_child(struct run *run, struct error *err) {
         return 0;
 }
 
-/* The child waits with its mounts made; its workspace is filled before it goes on. */
+/* The child waits with its mounts made while its workspace is filled, and goes on by itself where nothing is put in. */
 static int prepare_child(struct run *run, struct error *err) {
         const struct sandbox_spec *spec = run->spec;
 
         if (sandbox_child_workspace(run->channel[0], &run->workspace.folder, err) < 0)
                 return -1;
-        return spec->fill ? spec->fill(spec->context, &run->workspace, err) : 0;
+        if (!spec->fill)
+                return 0;
+        return spec->fill(spec->context, &run->workspace, err) < 0 ? -1
+                                                                   : sandbox_child_go(run->channel[0], err);
 }
 
 static int start(struct run *run, struct error *err) {
@@ -160,8 +163,7 @@ static int start(struct run *run, struct error *err) {
         run->root.passed.descriptors[run->root.passed.count++] = run->status[1];
         run->status[1] = -1;
         sandbox_choose_user(&run->workspace.uid, &run->workspace.gid);
-        if (fork_child(run, err) < 0 || prepare_child(run, err) < 0 ||
-            sandbox_child_go(run->channel[0], err) < 0)
+        if (fork_child(run, err) < 0 || prepare_child(run, err) < 0)
                 return -1;
         sandbox_passed_close(&run->root.passed);
         return 0;

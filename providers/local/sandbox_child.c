@@ -136,6 +136,14 @@ static void mount_memory(const struct sandbox_child *child, const char *path, co
 }
 
 /*
+ * Bubblewrap reads the list of all mounts for each of its own, some twenty times; no sandbox sees /sys and the dozen
+ * file systems below it. An ordinary user may not take them away, and does without.
+ */
+static void shed_mounts(void) {
+        (void)umount2("/sys", MNT_DETACH);
+}
+
+/*
  * A small file system over the stage folder, and on it the mounts that bubblewrap binds: the workspace, /tmp with
  * /dev/shm, the image's root (which the sandbox's user could not reach through folders that are root's alone).
  */
@@ -151,7 +159,8 @@ static int make_mounts(const struct sandbox_child *child) {
                 give_up(child, "cannot open %s: %s", image, strerror(errno));
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                 give_up(child, "cannot make the mounts private: %s", strerror(errno));
-        mount_memory(child, child->stage, "size=128k,nr_inodes=64,mode=0755");
+        shed_mounts();
+        mount_memory(child, child->stage, "size=2m,nr_inodes=64,mode=0755");
         if (chdir(child->stage) < 0)
                 give_up(child, "cannot enter %s: %s", child->stage, strerror(errno));
         make_folder(child, "workspace", 0700, false);
@@ -252,7 +261,8 @@ void sandbox_child_main(const struct sandbox_child *child) {
         enter_namespaces(child);
         workspace = make_mounts(child);
         tell(child->channel, "", workspace);
-        wait_for_go(child);
+        if (child->spec->fill)
+                wait_for_go(child);
         set_limits(child);
         drop_privileges(child);
         arrange_descriptors(child);

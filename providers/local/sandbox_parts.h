@@ -54,8 +54,8 @@ struct sandbox_child {
         const char *bubblewrap, *stage;
         uid_t uid;
         gid_t gid;
-        int standard[3];          /* what become descriptors 0 to 2 */
-        int channel;              /* to the parent: the workspace goes up, one byte "go" comes down */
+        int standard[3]; /* what become descriptors 0 to 2 */
+        int channel; /* to the parent: the workspace goes up; one byte "go" comes down where it is filled */
         const sigset_t *unmasked; /* the signal mask to run with */
         pid_t parent;
 };

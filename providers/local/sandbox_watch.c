@@ -26,6 +26,8 @@
 #define BUFFER_SIZE 65536
 /* After the end, how long output that is on its way may take to a reader that takes it, and processes to vanish. */
 #define DRAIN_MS 10000
+/* How long processes that were killed may take before they are killed once more, by way of their cgroup. */
+#define DYING_MS 100
 #define STATUS_MAX 4096
 
 /* One direction: bytes wait in `buffer` until the other side takes them. */
@@ -164,6 +166,14 @@ static void kill_all(struct loop *loop) {
         cgroup_kill(loop->watch->group);
 }
 
+/* Bubblewrap is dead and the kernel kills the rest of its namespace: most often there is nothing left to kill. */
+static void kill_rest(struct loop *loop) {
+        struct pollfd polled = { .fd = loop->first, .events = POLLIN };
+
+        if (loop->first < 0 || poll(&polled, 1, DYING_MS) != 1)
+                cgroup_kill(loop->watch->group);
+}
+
 static void note_end(struct loop *loop) {
         struct rusage usage;
         int status;
@@ -224,7 +234,7 @@ static int one_turn(struct loop *loop, struct error *err) {
                 cgroup_measure(watch->group, watch->pid, &loop->ending.usage);
                 note_end(loop);
                 relay_end(&loop->input);
-                cgroup_kill(watch->group);
+                kill_rest(loop);
         }
         if (!loop->ended)
                 relay_move(&loop->input, &polled[4]);
