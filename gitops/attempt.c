@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gitops/attempt.h"
+
+#include "base/json.h"
+#include "base/log.h"
+#include "controller/apply.h"
+#include "controller/record.h"
+#include "controller/report.h"
+#include "controller/saved_plan.h"
+#include "gitops/approval.h"
+#include "gitops/attempt_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMAND "controller"
+
+struct work {
+        struct attempt *attempt;
+        struct source *source;
+        struct following *following;
+        const struct source_config *config;
+        struct arena *arena;
+        struct manifests manifests;
+        struct diagnostics diagnostics;
+        const struct provider_ops *ops;
+        struct provider *provider;
+        struct saved_plan saved;
+        bool apply_saved; /* the plan that waits was approved */
+        bool approved;    /* and still fits: it is the plan now */
+        struct plan_args planning;
+        struct plan plan;
+};
+
+void attempt_fail(struct attempt *attempt, const char *reason, const char *message) {
+        attempt->result = RECONCILE_FAILED;
+        attempt->verdict.ready = false;
+        snprintf(attempt->verdict.reason, sizeof(attempt->verdict.reason), "%s", reason);
+        snprintf(attempt->verdict.message, sizeof(attempt->verdict.message), "%.1023s", message);
+}
+
+static void settle(struct attempt *attempt, enum reconcile_result result, bool ready, const char *reason,
+                   const char *message) {
+        attempt_fail(attempt, reason, message);
+        attempt->result = result;
+        attempt->verdict.ready = ready;
+}
+
+/* Where the program is told to end, calls fail because of that: it says nothing about the commit. */
+static int give_up(struct work *work, const char *reason, const struct error *err) {
+        if (interrupt_count() > 0) {
+                work->attempt->interrupted = true;
+                return -1;
+        }
+        work->attempt->transient = true;
+        attempt_fail(work->attempt, reason, err->message);
+        return -1;
+}
+
+static int condemn(struct work *work) {
+        diagnostics_sort(&work->diagnostics);
+        attempt_text_log(&work->diagnostics);
+        work->attempt->bad = true;
+        work->attempt->verdict.stalled = true;
+        attempt_fail(work->attempt, "InvalidManifests",
+                     attempt_text_diagnostics(&work->diagnostics, work->arena));
+        return -1;
+}
+
+static int load(struct work *work) {
+        const struct git_answer *answer = work->attempt->files;
+        struct load_options options = { .provider = work->following->args->provider,
+                                        .missing_environments = true };
+        struct manifest_file *files = arena_array(work->arena, answer->file_count + 1, sizeof(*files));
+        const char *folder = arena_printf(work->arena, "%s@%.12s", work->source->url, work->attempt->commit);
+        struct error err = { 0 };
+
+        for (size_t i = 0; i < answer->file_count; i++)
+                files[i] = (struct manifest_file){
+                        .name = answer->files[i].name,
+                        .bytes = answer->files[i].bytes,
+                        .length = answer->files[i].length,
+                };
+        diagnostics_init(&work->diagnostics, work->arena);
+        if (manifests_load_files(folder, files, answer->file_count, &options, work->arena, &work->manifests,
+                                 &work->diagnostics, &err) == 0)
+                return 0;
+        return err.kind == ERROR_DIAGNOSED ? condemn(work) : give_up(work, "InvalidManifests", &err);
+}
+
+static int open_provider(struct work *work) {
+        const struct follow_args *args = work->following->args;
+        const struct resource *stack = work->manifests.stack;
+        const char *declared = value_get_text(stack->spec, "provider");
+        const char *name = args->provider ? args->provider : declared ? declared : "local";
+        struct provider_config config = {
+                .stack_name = stack->name,
+                .stack = stack->spec,
+                .clock = work->following->clock,
+                .folder = work->source->folder,
+                .watch = metrics_provider_watch(work->following->metrics),
+        };
+        struct error err = { 0 };
+
+        work->ops = args->find_provider(name);
+        if (!work->ops)
+                (void)error_set(&err, "there is no provider \"%s\"", name);
+        else if (work->ops->open(&config, &work->provider, &err) == 0)
+                return 0;
+        work->ops = NULL;
+        return give_up(work, "ProviderFailed", &err);
+}
+
+static int take_lease(struct work *work) {
+        struct error err = { 0 };
+
+        if (state_lease_acquire(work->source->state, COMMAND, &err) == 0)
+                return 0;
+        work->attempt->locked = err.kind == ERROR_LOCKED;
+        return give_up(work, work->attempt->locked ? "Locked" : "StateFailed", &err);
+}
+
+static struct plan_args planning_of(struct work *work, const struct manifests *manifests) {
+        const struct source_config *config = work->config;
+        struct plan_args planning = {
+                .manifests = manifests,
+                .state = work->source->state,
+                .provider_ops = work->ops,
+                .provider = work->provider,
+                .clock = work->following->clock,
+                .refresh = work->attempt->full ? PLAN_REFRESH_FULL : PLAN_REFRESH_SWEEP,
+                .leave_drift = !config->correct_drift,
+        };
+        json_t *allowed;
+
+        /* What a person let through was the newest commit's, not that of an older one. */
+        pthread_mutex_lock(&work->source->lock);
+        allowed = work->attempt->fallback ? NULL : json_incref(work->source->status.allowed);
+        pthread_mutex_unlock(&work->source->lock);
+        planning.allowances = approval_join(config->allowances, config->allowance_count, allowed, work->arena,
+                                            &planning.allowance_count);
+        json_decref(allowed);
+        return planning;
+}
+
+static int make_plan(struct work *work, const struct manifests *manifests) {
+        struct error err = { 0 };
+
+        work->planning = planning_of(work, manifests);
+        if (plan_make(&work->planning, work->arena, &work->plan, &err) == 0)
+                return 0;
+        if (err.kind != ERROR_DIAGNOSED)
+                return give_up(work, "PlanFailed", &err);
+        for (size_t i = 0; i < work->manifests.missing_count; i++)
+                diagnostics_add(&work->diagnostics, work->manifests.missing[i].diagnostic);
+        return condemn(work);
+}
+
+/* Approval */
+
+static bool is_approved(const struct work *work) {
+        const struct source_status *status = &work->source->status;
+        const char *id = json_text(status->plan, "id"), *commit = json_text(status->plan, "commit");
+        bool approved;
+
+        pthread_mutex_lock(&work->source->lock);
+        approved = status->approved[0] && id && commit && strcmp(id, status->approved) == 0 &&
+                   strcmp(commit, work->attempt->commit) == 0;
+        pthread_mutex_unlock(&work->source->lock);
+        return work->config->mode == SOURCE_APPROVE && approved;
+}
+
+static void forget_approval(struct work *work, const char *why) {
+        pthread_mutex_lock(&work->source->lock);
+        work->source->status.approved[0] = '\0';
+        json_decref(work->source->status.plan);
+        work->source->status.plan = NULL;
+        pthread_mutex_unlock(&work->source->lock);
+        if (why)
+                log_warning("the approved plan does not fit any more (plan-stale: %s): planning anew", why);
+        (void)unlink(work->source->plan_path);
+}
+
+static int open_saved(struct work *work, struct error *err) {
+        struct state *state = work->source->state;
+
+        if (saved_plan_read(work->source->plan_path, state, work->arena, &work->saved, err) < 0)
+                return -1;
+        return work->saved.needs_secrets
+                       ? saved_plan_restore_secrets(&work->saved, &work->manifests, state, work->arena, err)
+                       : 0;
+}
+
+/* The very plan that was approved, or none: -1 is for what has nothing to do with it. */
+static int plan_approved(struct work *work) {
+        struct error err = { 0 };
+
+        if (open_saved(work, &err) < 0) {
+                forget_approval(work, err.message);
+                return 0;
+        }
+        if (make_plan(work, &work->saved.manifests) < 0)
+                return -1;
+        if (saved_plan_compare(&work->saved, &work->plan, work->arena, &err) < 0)
+                return give_up(work, "PlanFailed", &err);
+        for (size_t i = 0; i < work->plan.refusal_count; i++) {
+                if (strcmp(work->plan.refusals[i].id, "plan-stale") == 0) {
+                        forget_approval(work, work->plan.refusals[i].message);
+                        return 0;
+                }
+        }
+        work->approved = true;
+        return 0;
+}
+
+static int make_any_plan(struct work *work) {
+        if (work->apply_saved && plan_approved(work) < 0)
+                return -1;
+        return work->approved ? 0 : make_plan(work, &work->manifests);
+}
+
+/* What the plan found */
+
+static bool names_drift(const json_t *list, const char *address) {
+        json_t *entry;
+        size_t i;
+
+        json_array_foreach (list, i, entry) {
+                const char *other = json_text(entry, "address");
+
+                if (other && strcmp(other, address) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static json_t *drift_list(const struct plan *plan) {
+        json_t *document JSON_CLEANUP = report_drift_json(plan), *list = json_object_get(document, "drift");
+
+        while (json_array_size(list) > APPROVAL_LIST_MAX)
+                json_array_remove(list, json_array_size(list) - 1);
+        return json_incref(list);
+}
+
+static void note_drift(struct work *work) {
+        struct source *source = work->source;
+        const struct plan *plan = &work->plan;
+        json_t *before JSON_CLEANUP = NULL, *now = drift_list(plan);
+        size_t news = 0;
+
+        pthread_mutex_lock(&source->lock);
+        before = source->status.drift;
+        source->status.drift = json_incref(now);
+        pthread_mutex_unlock(&source->lock);
+        for (size_t i = 0; i < plan->drift_count; i++) {
+                const char *address = plan->drifts[i].address, *slash = strchr(address, '/');
+
+                if (names_drift(before, address))
+                        continue;
+                news++;
+                metrics_add(work->following->metrics, METRIC_DRIFT, 1,
+                            (const char *const[]){
+                                    source->config->name,
+                                    arena_strndup(work->arena, address, (size_t)(slash - address)) });
+        }
+        if (news)
+                source_tell(source, NOTIFY_DRIFT, work->attempt->commit, "Drift",
+                            attempt_text_drift(plan, work->config->correct_drift, work->arena),
+                            json_pack("{s:O}", "drift", now));
+        json_decref(now);
+}
+
+static bool same_refusals(const json_t *before, const json_t *now) {
+        return before ? json_equal(before, now) : json_array_size(now) == 0;
+}
+
+/* Told once, and again when it is another commit or something else that is refused. */
+static void note_refusals(struct work *work) {
+        struct source *source = work->source;
+        struct source_status *status = &source->status;
+        json_t *before JSON_CLEANUP = NULL, *now = approval_refusals_json(&work->plan), *refusal;
+        bool news;
+        size_t i;
+
+        pthread_mutex_lock(&source->lock);
+        before = status->refusals;
+        status->refusals = now;
+        news = !same_refusals(before, now) ||
+               strcmp(status->conditions[CONDITION_READY].commit, work->attempt->commit) != 0;
+        pthread_mutex_unlock(&source->lock);
+        work->attempt->refused = json_array_size(now) > 0;
+        if (!news || json_array_size(now) == 0)
+                return;
+        json_array_foreach (now, i, refusal)
+                metrics_add(work->following->metrics, METRIC_REFUSALS, 1,
+                            (const char *const[]){ source->config->name, json_text(refusal, "id") });
+        source_tell(source, NOTIFY_REFUSED, work->attempt->commit, "Refused",
+                    approval_refusals_text(now, work->arena), json_pack("{s:O}", "refusals", now));
+}
+
+static void note_plan(struct work *work) {
+        for (size_t i = 0; i < work->plan.warning_count; i++)
+                log_warning("%s", work->plan.warnings[i]);
+        note_drift(work);
+        if (!work->attempt->fallback)
+                note_refusals(work);
+}
+
+static void note_resources(struct work *work) {
+        size_t counts[KIND_COUNT] = { 0 }, count;
+        json_t *resources = json_object();
+        struct record *records;
+        struct error err;
+
+        if (state_load_records(work->source->state, work->arena, &records, &count, &err) < 0)
+                count = 0;
+        for (size_t i = 0; i < count; i++) {
+                const struct kind *kind;
+                const char *name;
+
+                if (address_parse(records[i].address, &kind, &name, &err) == 0)
+                        counts[kind->id]++;
+        }
+        for (size_t kind = 0; kind < KIND_COUNT; kind++) {
+                if (!kinds[kind].managed)
+                        continue;
+                if (counts[kind])
+                        json_object_set_new(resources, kinds[kind].name,
+                                            json_integer((json_int_t)counts[kind]));
+                metrics_set(work->following->metrics, METRIC_RESOURCES, (double)counts[kind],
+                            (const char *const[]){ work->config->name, kinds[kind].name });
+        }
+        pthread_mutex_lock(&work->source->lock);
+        json_decref(work->source->status.resources);
+        work->source->status.resources = resources;
+        pthread_mutex_unlock(&work->source->lock);
+}
+
+/* Carrying it out */
+
+/* On any thread of the executor: its context is made for the line and taken away again. */
+static void on_ended(void *context, const struct change *change, const struct change_result *result) {
+        struct work *work = context;
+
+        log_context_set("source", work->config->name);
+        log_context_set("commit", work->attempt->commit);
+        log_context_set("change", change->address);
+        if (result->outcome == JOB_FAILED)
+                log_error("%s %s failed: %s", action_name(change->action), change->address,
+                          result->error.message);
+        else if (result->outcome == JOB_DONE)
+                log_info("%s %s done", action_name(change->action), change->address);
+        log_context_set("change", NULL);
+}
+
+static void on_progress(void *context, const struct executor_stats *stats, int64_t elapsed_ms) {
+        struct work *work = context;
+
+        (void)stats;
+        (void)elapsed_ms;
+        source_hear(work->source);
+}
+
+static bool has_news_for_state(const struct plan *plan) {
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                if (record_is_stale(&plan->subjects[i]))
+                        return true;
+        }
+        return false;
+}
+
+/* What was let through was let through for one apply. A plan that was applied waits no more. */
+static void consume_decisions(struct work *work) {
+        struct source_status *status = &work->source->status;
+
+        pthread_mutex_lock(&work->source->lock);
+        if (!work->attempt->fallback) {
+                json_decref(status->allowed);
+                status->allowed = NULL;
+        }
+        status->approved[0] = '\0';
+        json_decref(status->plan);
+        status->plan = NULL;
+        pthread_mutex_unlock(&work->source->lock);
+        (void)unlink(work->source->plan_path);
+}
+
+static void note_applied(struct work *work, const struct apply_result *result) {
+        const char *text = attempt_text_applied(&work->plan, result, work->arena);
+
+        if (!result->interrupted || !result->skipped)
+                consume_decisions(work);
+        pthread_mutex_lock(&work->source->lock);
+        if (result->done)
+                work->source->status.applied_ms = work->following->clock->wall_ms(work->following->clock);
+        if (!result->failed && !result->skipped && work->config->correct_drift) {
+                json_decref(work->source->status.drift);
+                work->source->status.drift = NULL;
+        }
+        pthread_mutex_unlock(&work->source->lock);
+        if (result->done)
+                source_tell(work->source, NOTIFY_APPLIED, work->attempt->commit, "Applied", text,
+                            json_pack("{s:o}", "result", report_result_json(&work->plan, result)));
+        if (result->failed) {
+                work->attempt->transient = true;
+                attempt_fail(work->attempt, "ApplyFailed",
+                             attempt_text_failed(&work->plan, result, work->arena));
+                return;
+        }
+        if (result->interrupted && result->skipped) {
+                work->attempt->interrupted = true;
+                return;
+        }
+        settle(work->attempt, result->done ? RECONCILE_APPLIED : RECONCILE_UNCHANGED, true, "Applied",
+               result->done ? text : attempt_text_unchanged(&work->plan, work->arena));
+}
+
+/*
+ * From here on it is this commit that drift is measured against, however far its changes come: an older one would undo
+ * them.
+ */
+static void put_in_force(struct work *work) {
+        struct source_status *status = &work->source->status;
+
+        work->attempt->in_force = true;
+        if (work->attempt->fallback)
+                return;
+        pthread_mutex_lock(&work->source->lock);
+        json_decref(status->good);
+        status->good = json_incref(status->seen);
+        pthread_mutex_unlock(&work->source->lock);
+}
+
+static void carry_out(struct work *work) {
+        struct apply_watcher watcher = { .context = work, .ended = on_ended, .progress = on_progress };
+        struct apply_args args = {
+                .planning = &work->planning,
+                .plan = &work->plan,
+                .command = COMMAND,
+                .commit = work->attempt->commit,
+                .parallel = work->following->args->parallel,
+                .watcher = &watcher,
+        };
+        struct apply_result result = { 0 };
+        struct error err = { 0 };
+
+        put_in_force(work);
+        if (!plan_has_changes(&work->plan) && !has_news_for_state(&work->plan))
+                note_applied(work, &result);
+        else if (apply_plan(&args, work->arena, &result, &err) < 0)
+                (void)give_up(work, "StateFailed", &err);
+        else
+                note_applied(work, &result);
+}
+
+/* Drift that shall stay is no failure, and nothing that goes by itself. */
+static void mention_left_drift(struct work *work) {
+        struct attempt *attempt = work->attempt;
+        char message[sizeof(attempt->verdict.message)];
+
+        if (work->config->correct_drift || work->plan.drift_count == 0 || !attempt->verdict.ready)
+                return;
+        snprintf(message, sizeof(message), "%.800s; %zu drifted, left as found", attempt->verdict.message,
+                 work->plan.drift_count);
+        settle(attempt, attempt->result == RECONCILE_UNCHANGED ? RECONCILE_REPORTED : attempt->result, true,
+               "Applied", message);
+}
+
+static void wait_for_allowance(struct work *work) {
+        json_t *refusals JSON_CLEANUP = approval_refusals_json(&work->plan);
+
+        settle(work->attempt, RECONCILE_REFUSED, false, "Refused",
+               approval_refusals_text(refusals, work->arena));
+        work->attempt->verdict.stalled = true;
+}
+
+static void set_plan(struct work *work, json_t *plan) {
+        pthread_mutex_lock(&work->source->lock);
+        json_decref(work->source->status.plan);
+        work->source->status.plan = plan;
+        pthread_mutex_unlock(&work->source->lock);
+}
+
+static void wait_for_approval(struct work *work) {
+        const char *before = json_text(work->source->status.plan, "id"), *text;
+        char id[PLAN_ID_SIZE];
+        struct error err = { 0 };
+        bool known;
+        json_t *plan;
+
+        approval_plan_id(&work->plan, work->attempt->commit, id);
+        known = before && strcmp(before, id) == 0 && access(work->source->plan_path, F_OK) == 0;
+        text = arena_printf(work->arena, "plan %s: %s", id, attempt_text_planned(&work->plan, work->arena));
+        if (!known) {
+                (void)unlink(work->source->plan_path);
+                if (saved_plan_write(work->source->plan_path, &work->planning, &work->plan, &err) < 0) {
+                        (void)give_up(work, "StateFailed", &err);
+                        return;
+                }
+                plan = approval_plan_json(&work->plan, work->attempt->commit, id);
+                source_tell(work->source, NOTIFY_APPROVAL, work->attempt->commit, "WaitingForApproval", text,
+                            json_pack("{s:O}", "plan", plan));
+                set_plan(work, plan);
+        }
+        settle(work->attempt, RECONCILE_WAITING, false, "WaitingForApproval", text);
+}
+
+static void report(struct work *work) {
+        char id[PLAN_ID_SIZE];
+
+        approval_plan_id(&work->plan, work->attempt->commit, id);
+        set_plan(work, plan_has_changes(&work->plan) || plan_has_refusals(&work->plan)
+                               ? approval_plan_json(&work->plan, work->attempt->commit, id)
+                               : NULL);
+        put_in_force(work);
+        settle(work->attempt, plan_has_changes(&work->plan) ? RECONCILE_REPORTED : RECONCILE_UNCHANGED, true,
+               "Planned",
+               plan_has_changes(&work->plan) ? attempt_text_planned(&work->plan, work->arena)
+                                             : attempt_text_unchanged(&work->plan, work->arena));
+}
+
+static void decide(struct work *work) {
+        bool waits = work->config->mode == SOURCE_APPROVE && !work->approved &&
+                     (plan_has_changes(&work->plan) || plan_has_refusals(&work->plan));
+
+        if (work->config->mode == SOURCE_PLAN)
+                report(work);
+        else if (waits)
+                wait_for_approval(work);
+        else if (plan_has_refusals(&work->plan))
+                wait_for_allowance(work);
+        else
+                carry_out(work);
+        mention_left_drift(work);
+}
+
+static void run(struct work *work) {
+        bool may_apply;
+
+        /* As the command line does: who may change something holds the lease from before he looks. */
+        work->apply_saved = is_approved(work);
+        may_apply = work->config->mode == SOURCE_APPLY || work->apply_saved;
+        if (open_provider(work) < 0 || (may_apply && take_lease(work) < 0))
+                return;
+        if (make_any_plan(work) == 0) {
+                note_plan(work);
+                decide(work);
+                note_resources(work);
+        }
+        if (may_apply)
+                state_lease_release(work->source->state);
+}
+
+void attempt_run(struct attempt *attempt) {
+        struct work work = {
+                .attempt = attempt,
+                .source = attempt->source,
+                .following = attempt->source->following,
+                .config = attempt->source->config,
+                .arena = attempt->arena,
+        };
+
+        snprintf(attempt->verdict.commit, sizeof(attempt->verdict.commit), "%s", attempt->commit);
+        if (load(&work) == 0)
+                run(&work);
+        saved_plan_release(&work.saved);
+        if (work.ops)
+                work.ops->close(work.provider);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What people tell the running controller. A request is what anybody who may open the socket has written: nothing of it is taken for granted. */
+#include "base/json.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "gitops/approval.h"
+#include "gitops/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static json_t *refuse(const char *message) {
+        return json_pack("{s:b, s:s}", "ok", 0, "error", message);
+}
+
+static json_t *refuse_by(const struct error *err) {
+        return refuse(err->message);
+}
+
+static json_t *agree(const char *message) {
+        return json_pack("{s:b, s:s}", "ok", 1, "message", message);
+}
+
+static int find_source(struct following *following, const char *name, struct source **ret,
+                       struct error *err) {
+        const char *names[512], *near;
+        size_t count = 0;
+
+        for (size_t i = 0; i < following->count; i++) {
+                if (strcmp(following->sources[i].config->name, name) == 0) {
+                        *ret = &following->sources[i];
+                        return 0;
+                }
+                if (count < sizeof(names) / sizeof(names[0]))
+                        names[count++] = following->sources[i].config->name;
+        }
+        near = suggest_nearest(name, names, count);
+        return error_set(err, "there is no source \"%.100s\"%s%s%s", name, near ? "; did you mean " : "",
+                         near ? near : "", near ? "?" : "");
+}
+
+struct request {
+        struct following *following;
+        const json_t *json;
+        struct source *source; /* NULL: all of them */
+};
+
+static json_t *answer_status(const struct request *request) {
+        struct following *following = request->following;
+        json_t *list = json_array();
+        char started[32];
+
+        for (size_t i = 0; i < following->count; i++) {
+                if (request->source && request->source != &following->sources[i])
+                        continue;
+                if (json_array_append_new(list, source_json(&following->sources[i])) < 0)
+                        abort();
+        }
+        clock_format(following->started_ms, started, sizeof(started));
+        return json_pack("{s:b, s:{s:s, s:b, s:i, s:s, s:s}, s:o}", "ok", 1, "controller", "name",
+                         following->config->name, "running", 1, "pid", (int)getpid(), "startedAt", started,
+                         "version", BERTH_VERSION, "sources", list);
+}
+
+static bool is_suspended(struct source *source) {
+        bool suspended;
+
+        pthread_mutex_lock(&source->lock);
+        suspended = status_suspended(&source->status, source->config);
+        pthread_mutex_unlock(&source->lock);
+        return suspended;
+}
+
+/* The number of rounds after which the source will have done what it was just woken for. */
+static json_t *wake(struct source *source, unsigned why) {
+        uint64_t round;
+
+        pthread_mutex_lock(&source->lock);
+        source->woken |= why;
+        round = source->rounds_begun + 1;
+        pthread_cond_signal(&source->wake);
+        pthread_mutex_unlock(&source->lock);
+        return json_integer((json_int_t)round);
+}
+
+static json_t *answer_sync(const struct request *request) {
+        struct following *following = request->following;
+        json_t *rounds, *answer;
+        size_t woken = 0;
+
+        if (request->source && is_suspended(request->source)) {
+                struct error err;
+
+                (void)error_set(&err, "%s is suspended: berth controller resume %s",
+                                request->source->config->name, request->source->config->name);
+                return refuse_by(&err);
+        }
+        rounds = json_object();
+        for (size_t i = 0; i < following->count; i++) {
+                struct source *source = &following->sources[i];
+
+                if ((request->source && request->source != source) || is_suspended(source))
+                        continue;
+                json_object_set_new(rounds, source->config->name, wake(source, WAKE_SYNC));
+                woken++;
+        }
+        answer = woken == 1 ? agree("one source looks anew") : agree("sources look anew");
+        json_object_set_new(answer, "rounds", rounds);
+        return answer;
+}
+
+static int suspend_one(struct source *source, bool suspend, struct error *err) {
+        int before;
+
+        if (source_open_state(source, err) < 0)
+                return -1;
+        pthread_mutex_lock(&source->lock);
+        before = source->status.suspended;
+        source->status.suspended = suspend ? 1 : 0;
+        pthread_mutex_unlock(&source->lock);
+        if (source_save(source, err) == 0) {
+                log_info("%s by hand", suspend ? "suspended" : "resumed");
+                source_wake(source, suspend ? 0 : WAKE_POLL);
+                return 0;
+        }
+        pthread_mutex_lock(&source->lock);
+        source->status.suspended = before;
+        pthread_mutex_unlock(&source->lock);
+        return -1;
+}
+
+static json_t *answer_suspension(const struct request *request, bool suspend) {
+        struct following *following = request->following;
+        struct error err;
+
+        for (size_t i = 0; i < following->count; i++) {
+                struct source *source = &following->sources[i];
+                int result;
+
+                if (request->source && request->source != source)
+                        continue;
+                log_context_set("source", source->config->name);
+                result = suspend_one(source, suspend, &err);
+                log_context_clear();
+                if (result < 0)
+                        return refuse_by(&err);
+        }
+        return agree(suspend ? "suspended: what is under way is finished" : "resumed");
+}
+
+static json_t *answer_suspend(const struct request *request) {
+        return answer_suspension(request, true);
+}
+
+static json_t *answer_resume(const struct request *request) {
+        return answer_suspension(request, false);
+}
+
+/* Every text of `allow` must let something through that is refused now: what does not is a slip of the hand. */
+static int check_allowances(const json_t *allow, const json_t *refusals, struct arena *arena,
+                            struct error *err) {
+        json_t *text;
+        size_t i;
+
+        json_array_foreach (allow, i, text) {
+                struct allowance allowance;
+
+                if (!json_is_string(text))
+                        return error_set(err, "\"allow\" must be a list of texts");
+                if (approval_parse(json_string_value(text), arena, &allowance, err) < 0)
+                        return -1;
+                if (!approval_matches(&allowance, refusals))
+                        return error_set(err, "--allow %s: nothing is refused for that: %s",
+                                         json_string_value(text),
+                                         json_array_size(refusals) ? approval_refusals_text(refusals, arena)
+                                                                   : "nothing is refused at all");
+        }
+        return 0;
+}
+
+static bool all_are_allowed(const json_t *allow, const json_t *refusals, struct arena *arena) {
+        size_t count;
+        struct allowance *allowances = approval_join(NULL, 0, allow, arena, &count);
+        json_t *refusal;
+        size_t i;
+
+        json_array_foreach (refusals, i, refusal) {
+                json_t *one JSON_CLEANUP = json_pack("[O]", refusal);
+                bool allowed = false;
+
+                for (size_t k = 0; k < count && !allowed; k++)
+                        allowed = approval_matches(&allowances[k], one);
+                if (!allowed)
+                        return false;
+        }
+        return true;
+}
+
+/* In mode approve. Under the lock. */
+static int check_plan(const struct source *source, const char *wanted, const json_t *allow,
+                      struct arena *arena, struct error *err) {
+        const struct source_status *status = &source->status;
+        const char *name = source->config->name, *id = json_text(status->plan, "id");
+
+        if (!id)
+                return error_set(err, "no plan of %s waits for approval", name);
+        if (wanted && strcmp(wanted, id) != 0)
+                return error_set_kind(
+                        err, ERROR_REFUSED,
+                        "plan-stale: the plan of %s that waits is %s, not %.40s: look at it again", name, id,
+                        wanted);
+        if (!all_are_allowed(allow, status->refusals, arena))
+                return error_set(
+                        err,
+                        "%s: this is refused besides, and has to be let through by --allow ID[:ADDR]: %s",
+                        name, approval_refusals_text(status->refusals, arena));
+        return 0;
+}
+
+static int check_refusals(const struct source *source, const char *wanted, const json_t *allow,
+                          struct arena *arena, struct error *err) {
+        const struct source_status *status = &source->status;
+        const char *name = source->config->name;
+
+        if (wanted)
+                return error_set(err, "%s applies by itself: no plan of it waits for approval", name);
+        if (json_array_size(status->refusals) == 0)
+                return error_set(err, "nothing is refused in %s", name);
+        if (json_array_size(allow) == 0)
+                return error_set(err, "%s: name what shall be let through, by --allow ID[:ADDR]: %s", name,
+                                 approval_refusals_text(status->refusals, arena));
+        return 0;
+}
+
+static int check_approval(const struct source *source, const char *wanted, const json_t *allow,
+                          struct arena *arena, struct error *err) {
+        if (source->config->mode == SOURCE_PLAN)
+                return error_set(err, "%s only reports (mode: plan): there is nothing to approve",
+                                 source->config->name);
+        if (status_suspended(&source->status, source->config))
+                return error_set(err, "%s is suspended: berth controller resume %s", source->config->name,
+                                 source->config->name);
+        if (check_allowances(allow, source->status.refusals, arena, err) < 0)
+                return -1;
+        return source->config->mode == SOURCE_APPROVE ? check_plan(source, wanted, allow, arena, err)
+                                                      : check_refusals(source, wanted, allow, arena, err);
+}
+
+static int decide(struct source *source, const char *wanted, json_t *allow, struct arena *arena,
+                  struct error *err) {
+        struct source_status *status = &source->status;
+        int result;
+
+        pthread_mutex_lock(&source->lock);
+        result = check_approval(source, wanted, allow, arena, err);
+        if (result == 0) {
+                json_decref(status->allowed);
+                status->allowed = json_deep_copy(allow);
+                if (source->config->mode == SOURCE_APPROVE)
+                        snprintf(status->approved, sizeof(status->approved), "%s",
+                                 json_text(status->plan, "id"));
+        }
+        pthread_mutex_unlock(&source->lock);
+        return result == 0 ? source_save(source, err) : -1;
+}
+
+static json_t *answer_approve(const struct request *request) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        json_t *allow = json_object_get(request->json, "allow"), *empty JSON_CLEANUP = json_array(), *answer,
+               *rounds;
+        struct error err = { 0 };
+
+        if (!request->source)
+                return refuse("approve needs the name of a source");
+        if (allow && !json_is_array(allow))
+                return refuse("\"allow\" must be a list of texts");
+        if (decide(request->source, json_text(request->json, "plan"), allow ? allow : empty, arena, &err) < 0)
+                return refuse_by(&err);
+        rounds = json_object();
+        json_object_set_new(rounds, request->source->config->name, wake(request->source, WAKE_DECISION));
+        answer = agree(request->source->config->mode == SOURCE_APPROVE
+                               ? "approved: the plan is being applied"
+                               : "let through once: it is being applied");
+        json_object_set_new(answer, "rounds", rounds);
+        return answer;
+}
+
+json_t *commands_answer(void *context, json_t *json) {
+        static const struct {
+                const char *name;
+                json_t *(*answer)(const struct request *request);
+        } commands[] = {
+                { "status", answer_status }, { "sync", answer_sync },       { "suspend", answer_suspend },
+                { "resume", answer_resume }, { "approve", answer_approve },
+        };
+        struct request request = { .following = context, .json = json };
+        const char *command = json_text(json, "command"), *name = json_text(json, "source");
+        struct error err = { 0 };
+
+        if (!command)
+                return refuse("the request names no command");
+        if (!name && json_object_get(json, "source"))
+                return refuse("\"source\" must be a text");
+        if (name && find_source(context, name, &request.source, &err) < 0)
+                return refuse_by(&err);
+        for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+                if (strcmp(commands[i].name, command) == 0)
+                        return commands[i].answer(&request);
+        }
+        return refuse("there is no such command");
+}

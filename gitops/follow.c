@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program around the sources: what is started, in which order it is ended, and what is seen from outside. */
+#include "gitops/follow.h"
+
+#include "base/files.h"
+#include "base/log.h"
+#include "gitops/control.h"
+#include "gitops/daemon.h"
+#include "gitops/server.h"
+#include "gitops/source.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define SECRET_MAX 4096
+#define TICK_MS 200
+#define GRACE_MS (5 * 1000)
+#define GRACE_ONCE_MS (20 * 1000)
+#define IDLE_SILENCE_MS (3 * 60 * 1000)
+#define BUSY_SILENCE_MS (30 * 60 * 1000)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define THREAD_STACK ((size_t)8 * 1024 * 1024)
+#else
+#define THREAD_STACK ((size_t)512 * 1024)
+#endif
+
+struct running {
+        struct following following;
+        struct control *control;
+        struct server *server;
+        char *secret; /* of webhooks; NULL: none */
+};
+
+/* What the server asks. On its threads. */
+
+static bool is_healthy(void *context, char *reason, size_t size) {
+        struct following *following = context;
+        int64_t now_ms = following->clock->monotonic_ms(following->clock);
+        bool healthy = true;
+
+        for (size_t i = 0; i < following->count && healthy; i++) {
+                struct source *source = &following->sources[i];
+
+                pthread_mutex_lock(&source->lock);
+                healthy = source->ended ||
+                          now_ms - source->heard_ms <= (source->busy ? BUSY_SILENCE_MS : IDLE_SILENCE_MS);
+                pthread_mutex_unlock(&source->lock);
+                if (!healthy)
+                        snprintf(reason, size, "source %s has not been heard of for too long",
+                                 source->config->name);
+        }
+        return healthy;
+}
+
+static bool is_ready(void *context, char *reason, size_t size) {
+        struct following *following = context;
+        bool ready = true;
+
+        for (size_t i = 0; i < following->count && ready; i++) {
+                struct source *source = &following->sources[i];
+
+                pthread_mutex_lock(&source->lock);
+                ready = source->reached_end || source->status.conditions[CONDITION_READY].status ||
+                        status_suspended(&source->status, source->config);
+                pthread_mutex_unlock(&source->lock);
+                if (!ready)
+                        snprintf(reason, size, "source %s has not been reconciled yet", source->config->name);
+        }
+        return ready;
+}
+
+static bool wake_by_name(void *context, const char *name) {
+        struct following *following = context;
+
+        for (size_t i = 0; i < following->count; i++) {
+                if (strcmp(following->sources[i].config->name, name) == 0) {
+                        source_wake(&following->sources[i], WAKE_POLL);
+                        return true;
+                }
+        }
+        return false;
+}
+
+static void refresh_gauges(void *context) {
+        struct following *following = context;
+
+        for (size_t i = 0; i < following->count; i++) {
+                struct source *source = &following->sources[i];
+                const char *name = source->config->name;
+                bool suspended, conditions[CONDITION_COUNT];
+
+                pthread_mutex_lock(&source->lock);
+                suspended = status_suspended(&source->status, source->config);
+                for (size_t type = 0; type < CONDITION_COUNT; type++)
+                        conditions[type] = source->status.conditions[type].status;
+                pthread_mutex_unlock(&source->lock);
+                metrics_set(following->metrics, METRIC_SUSPENDED, suspended, (const char *const[]){ name });
+                for (int type = 0; type < CONDITION_COUNT; type++)
+                        metrics_set(following->metrics, METRIC_CONDITION, conditions[type],
+                                    (const char *const[]){ name,
+                                                           condition_type_name((enum condition_type)type) });
+        }
+}
+
+/* Starting */
+
+static int read_secret(const char *path, char **ret, struct error *err) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (!path)
+                return 0;
+        if (file_read(path, SECRET_MAX, &text, err) < 0)
+                return error_context(err, "webhookSecretFile");
+        if (text.length && text.data[text.length - 1] == '\n')
+                text.data[--text.length] = '\0';
+        if (text.length == 0 || strlen(text.data) != text.length)
+                return error_set(err, "webhookSecretFile: %s holds no secret", path);
+        *ret = strbuf_take(&text);
+        return 0;
+}
+
+static int start_server(struct running *running, struct error *err) {
+        struct following *following = &running->following;
+        struct server_config config = {
+                .listen = following->config->listen,
+                .webhook_secret = running->secret,
+                .metrics = following->metrics,
+                .ops = {
+                        .context = following,
+                        .healthy = is_healthy,
+                        .ready = is_ready,
+                        .wake = wake_by_name,
+                        .refresh = refresh_gauges,
+                },
+        };
+
+        if (following->args->once || !*config.listen)
+                return 0;
+        if (server_start(&config, &running->server, err) < 0)
+                return -1;
+        log_info("listening on port %u (%s)", server_port(running->server), config.listen);
+        return 0;
+}
+
+/* A source that was taken out of the manifest leaves its stack as it is: said, since nobody looks after it any more. */
+static void mention_orphans(const struct following *following) {
+        char *folder TEXT_CLEANUP = path_join(following->args->folder, "sources");
+        DIR *directory = opendir(folder);
+        struct dirent *entry;
+
+        while (directory && (entry = readdir(directory))) {
+                bool known = entry->d_name[0] == '.';
+
+                for (size_t i = 0; i < following->count && !known; i++)
+                        known = strcmp(following->sources[i].config->name, entry->d_name) == 0;
+                if (!known)
+                        log_warning(
+                                "%s/%s is the state of a source that the Controller names no more: its stack stays as it "
+                                "is",
+                                folder, entry->d_name);
+        }
+        if (directory)
+                closedir(directory);
+}
+
+static void make_sources(struct following *following) {
+        const struct controller_config *config = following->config;
+
+        following->sources = calloc(config->source_count, sizeof(*following->sources));
+        if (!following->sources)
+                abort();
+        for (size_t i = 0; i < config->source_count; i++)
+                source_init(&following->sources[i], following, &config->sources[i]);
+        following->count = config->source_count;
+}
+
+/* Persisted conditions are there from the start on; a state that cannot be opened is that source's own trouble. */
+static void open_states(struct following *following) {
+        struct error err;
+
+        for (size_t i = 0; i < following->count; i++) {
+                if (source_open_state(&following->sources[i], &err) < 0)
+                        log_error("%s: %s", following->sources[i].config->name, err.message);
+        }
+        mention_orphans(following);
+}
+
+static int start_threads(struct following *following, struct error *err) {
+        pthread_attr_t attributes;
+        int code = 0;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, THREAD_STACK);
+        for (size_t i = 0; i < following->count && code == 0; i++) {
+                code = pthread_create(&following->sources[i].thread, &attributes, source_run,
+                                      &following->sources[i]);
+                following->sources[i].started = code == 0;
+        }
+        pthread_attr_destroy(&attributes);
+        return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
+}
+
+static int start(struct running *running, struct error *err) {
+        struct following *following = &running->following;
+        const struct controller_config *config = following->config;
+
+        make_sources(following);
+        if (read_secret(config->webhook_secret_file, &running->secret, err) < 0 ||
+            folder_make(following->args->folder, err) < 0 ||
+            control_listen(following->args->folder, commands_answer, following, &running->control, err) < 0)
+                return -1;
+        open_states(following);
+        if (config->target_count && notifier_start(config->targets, config->target_count, following->metrics,
+                                                   &following->notifier, err) < 0)
+                return -1;
+        if (start_server(running, err) < 0)
+                return -1;
+        return start_threads(following, err);
+}
+
+/* Running */
+
+static bool all_ended(struct following *following) {
+        bool ended = true;
+
+        for (size_t i = 0; i < following->count && ended; i++) {
+                pthread_mutex_lock(&following->sources[i].lock);
+                ended = following->sources[i].ended;
+                pthread_mutex_unlock(&following->sources[i].lock);
+        }
+        return ended;
+}
+
+static void tell_state(struct following *following) {
+        size_t ready = 0, suspended = 0;
+        char text[128];
+
+        for (size_t i = 0; i < following->count; i++) {
+                struct source *source = &following->sources[i];
+
+                pthread_mutex_lock(&source->lock);
+                suspended += status_suspended(&source->status, source->config);
+                ready += source->status.conditions[CONDITION_READY].status;
+                pthread_mutex_unlock(&source->lock);
+        }
+        snprintf(text, sizeof(text), "STATUS=%zu sources, %zu ready, %zu suspended", following->count, ready,
+                 suspended);
+        daemon_tell(text);
+}
+
+/* The only thread that watches for signals; the others are woken by it. */
+static void wait_for_end(struct following *following) {
+        int64_t watchdog_ms = daemon_watchdog_ms(), last_ms = 0, told_ms = 0;
+
+        while (interrupt_count() == 0 && !(following->args->once && all_ended(following))) {
+                struct timespec tick = { .tv_nsec = TICK_MS * 1000000 };
+                int64_t now_ms = following->clock->monotonic_ms(following->clock);
+                char reason[256];
+
+                if (watchdog_ms && now_ms - last_ms >= watchdog_ms &&
+                    is_healthy(following, reason, sizeof(reason))) {
+                        daemon_tell("WATCHDOG=1");
+                        last_ms = now_ms;
+                }
+                if (now_ms - told_ms >= 10 * 1000) {
+                        tell_state(following);
+                        told_ms = now_ms;
+                }
+                nanosleep(&tick, NULL);
+        }
+}
+
+static void end(struct running *running) {
+        struct following *following = &running->following;
+
+        atomic_store(&following->stopping, true);
+        pthread_mutex_lock(&following->slot_lock);
+        pthread_cond_broadcast(&following->slot_free);
+        pthread_mutex_unlock(&following->slot_lock);
+        for (size_t i = 0; i < following->count; i++)
+                source_wake(&following->sources[i], 0);
+        for (size_t i = 0; i < following->count; i++) {
+                if (following->sources[i].started)
+                        pthread_join(following->sources[i].thread, NULL);
+        }
+        server_stop(running->server);
+        control_close(running->control);
+        notifier_stop(following->notifier, following->args->once ? GRACE_ONCE_MS : GRACE_MS);
+        for (size_t i = 0; i < following->count; i++)
+                source_release(&following->sources[i]);
+        free(following->sources);
+        metrics_free(following->metrics);
+        pthread_mutex_destroy(&following->slot_lock);
+        pthread_cond_destroy(&following->slot_free);
+        if (running->secret)
+                explicit_bzero(running->secret, strlen(running->secret));
+        free(running->secret);
+}
+
+/* What failed says more than what is locked, and that more than what waits. */
+static int worst_exit(const struct following *following) {
+        static const int order[] = { 1, 4, 3 };
+
+        for (size_t k = 0; k < sizeof(order) / sizeof(order[0]); k++) {
+                for (size_t i = 0; i < following->count; i++) {
+                        if (following->sources[i].exit_code == order[k])
+                                return order[k];
+                }
+        }
+        return 0;
+}
+
+static void prepare(struct running *running, const struct follow_args *args) {
+        struct following *following = &running->following;
+        pthread_condattr_t attributes;
+
+        /* Many threads that are hardly ever awake: an arena each would keep what a reconciliation took. */
+        mallopt(M_ARENA_MAX, 2);
+        mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+        *running = (struct running){ .following = {
+                                             .args = args, .config = args->config, .clock = args->clock } };
+        following->started_ms = args->clock->wall_ms(args->clock);
+        following->metrics = metrics_new();
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        if (pthread_mutex_init(&following->slot_lock, NULL) != 0 ||
+            pthread_cond_init(&following->slot_free, &attributes) != 0)
+                abort();
+        pthread_condattr_destroy(&attributes);
+}
+
+int follow_run(const struct follow_args *args, int *ret_exit, struct error *err) {
+        struct running running;
+        int result;
+
+        prepare(&running, args);
+        result = start(&running, err);
+        if (result == 0) {
+                log_info("controller %s follows %zu %s", args->config->name, args->config->source_count,
+                         args->config->source_count == 1 ? "source" : "sources");
+                daemon_tell("READY=1");
+                wait_for_end(&running.following);
+                daemon_tell("STOPPING=1");
+                if (interrupt_count() > 0)
+                        log_info("ending: what is in flight is finished first");
+                *ret_exit = 0;
+        }
+        if (result == 0 && args->once)
+                *ret_exit = interrupt_count() > 0 ? 1 : worst_exit(&running.following);
+        end(&running);
+        return result;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Is there a new commit? One look at the repository, and what it means to the source. */
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "gitops/backoff.h"
+#include "gitops/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct git_request request_of(const struct source *source) {
+        const struct source_config *config = source->config;
+
+        return (struct git_request){
+                .url = config->url,
+                .branch = config->branch,
+                .tag = config->tag,
+                .path = config->path,
+                .credentials = config->credentials,
+                .gpg_keys = config->gpg_keys,
+                .gpg_key_count = config->gpg_key_count,
+                .ssh_allowed_signers = config->ssh_allowed_signers,
+                .fast_forward_only = config->fast_forward_only,
+                .folder = source->git_folder,
+        };
+}
+
+json_t *commit_json(const struct git_answer *answer, const char *ref) {
+        json_t *object = json_object();
+        char time[32];
+
+        clock_format(answer->committed_ms, time, sizeof(time));
+        json_set_text(object, "id", answer->commit);
+        json_set_text(object, "ref", ref);
+        json_object_set_new(object, "subject", json_string(answer->subject ? answer->subject : ""));
+        json_object_set_new(object, "author", json_string(answer->author ? answer->author : ""));
+        json_object_set_new(object, "signer", answer->signer ? json_string(answer->signer) : json_null());
+        json_object_set_new(object, "committedAt", json_string(time));
+        return object;
+}
+
+/* A new commit: what was decided about the one before means nothing any more. */
+static void note_moved(struct source *source, const struct git_answer *answer) {
+        json_t *commit = commit_json(answer, answer->ref);
+
+        log_context_set("commit", answer->commit);
+        log_info("commit %.12s by %s: %s%s%s", answer->commit, answer->author ? answer->author : "nobody",
+                 answer->subject ? answer->subject : "", answer->signer ? ", signed by " : "",
+                 answer->signer ? answer->signer : "");
+        pthread_mutex_lock(&source->lock);
+        json_decref(source->status.seen);
+        source->status.seen = commit;
+        source->status.bad = false;
+        source->status.approved[0] = '\0';
+        json_decref(source->status.allowed);
+        source->status.allowed = NULL;
+        source->next_retry_ms = 0;
+        pthread_mutex_unlock(&source->lock);
+        source->failures = 0;
+}
+
+/* The same commit under another name: the next tag that was put to it. */
+static void note_ref(struct source *source, const char *ref) {
+        const char *before = json_text(source->status.seen, "ref");
+        json_t *commit;
+
+        if (!ref || (before && strcmp(before, ref) == 0))
+                return;
+        commit = json_copy(source->status.seen);
+        json_set_text(commit, "ref", ref);
+        pthread_mutex_lock(&source->lock);
+        json_decref(source->status.seen);
+        source->status.seen = commit;
+        pthread_mutex_unlock(&source->lock);
+}
+
+static bool is_lasting(enum git_failure failure) {
+        return failure == GIT_REWRITTEN || failure == GIT_UNVERIFIED || failure == GIT_UNSAFE_TREE ||
+               failure == GIT_OVER_LIMIT;
+}
+
+static void note_failure(struct source *source, enum git_failure failure, const char *commit,
+                         const struct error *err) {
+        struct verdict *problem = &source->status.problem;
+
+        pthread_mutex_lock(&source->lock);
+        *problem = (struct verdict){ .stalled = is_lasting(failure) };
+        snprintf(problem->reason, sizeof(problem->reason), "%s", git_failure_reason(failure));
+        snprintf(problem->message, sizeof(problem->message), "%.1023s", err->message);
+        if (is_lasting(failure) && commit)
+                snprintf(problem->commit, sizeof(problem->commit), "%s", commit);
+        pthread_mutex_unlock(&source->lock);
+        source_conclude(source);
+}
+
+static void clear_failure(struct source *source) {
+        bool failed;
+
+        pthread_mutex_lock(&source->lock);
+        failed = source->status.problem.reason[0] != '\0';
+        source->status.problem = (struct verdict){ 0 };
+        pthread_mutex_unlock(&source->lock);
+        if (failed) {
+                log_info("the repository is well again");
+                source_conclude(source);
+        }
+}
+
+static void count_poll(struct source *source, const char *result, int64_t took_ms) {
+        struct metrics *metrics = source->following->metrics;
+
+        metrics_add(metrics, METRIC_POLLS, 1, (const char *const[]){ source->config->name, result });
+        metrics_observe(metrics, METRIC_POLL_SECONDS, (double)took_ms / 1000.0,
+                        (const char *const[]){ source->config->name });
+}
+
+/* When the next one is due: never later than the interval after this one's begin, so that a commit waits no longer. */
+static void plan_next(struct source *source, int64_t begin_ms) {
+        int64_t interval_ms = source->config->interval_ms, wait_ms;
+
+        if (source->poll_failures)
+                wait_ms = backoff_ms(source->poll_failures, interval_ms, random_unit());
+        else
+                wait_ms = interval_ms - (int64_t)((double)interval_ms * 0.1 * random_unit());
+        pthread_mutex_lock(&source->lock);
+        source->next_poll_ms = begin_ms + wait_ms;
+        source->status.polled_ms = source->following->clock->wall_ms(source->following->clock);
+        pthread_mutex_unlock(&source->lock);
+}
+
+static void say_warnings(const struct git_answer *answer) {
+        for (size_t i = 0; i < answer->warning_count; i++)
+                log_warning("%s", answer->warnings[i]);
+}
+
+enum poll_outcome source_poll(struct source *source, struct arena *arena, struct git_answer *ret) {
+        const struct clock *clock = source->following->clock;
+        int64_t begin_ms = clock->monotonic_ms(clock);
+        struct git_request request = request_of(source);
+        enum git_failure failure = GIT_LOCAL;
+        struct error err = { 0 };
+        int result;
+
+        /* The thread alone writes `seen`. */
+        if (source->status.seen) {
+                request.have = status_commit(source->status.seen);
+                request.have_ref = json_text(source->status.seen, "ref");
+        }
+        *ret = (struct git_answer){ 0 };
+        source_hear(source);
+        result = git_check(&request, arena, ret, &failure, &err);
+        source_hear(source);
+        if (result < 0 && interrupt_count() > 0)
+                return POLL_INTERRUPTED;
+        source->poll_failures = result < 0 ? source->poll_failures + 1 : 0;
+        plan_next(source, begin_ms);
+        if (result < 0) {
+                count_poll(source, "failed", clock->monotonic_ms(clock) - begin_ms);
+                note_failure(source, failure, ret->commit, &err);
+                return POLL_FAILED;
+        }
+        count_poll(source, ret->moved ? "fetched" : "unchanged", clock->monotonic_ms(clock) - begin_ms);
+        if (ret->moved) {
+                say_warnings(ret);
+                note_moved(source, ret);
+        } else {
+                note_ref(source, ret->ref);
+        }
+        clear_failure(source);
+        return ret->moved ? POLL_MOVED : POLL_UNCHANGED;
+}
+
+int source_read_commit(struct source *source, const char *commit, struct arena *arena, struct git_answer *ret,
+                       struct error *err) {
+        struct git_request request = request_of(source);
+        enum git_failure failure;
+
+        request.commit = commit;
+        request.read_anyway = true;
+        *ret = (struct git_answer){ 0 };
+        return git_check(&request, arena, ret, &failure, err);
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread of one source: when it looks, and what others see of it. */
+#include "gitops/source.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "gitops/git/git.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define META_STATUS "source"
+#define HEARTBEAT_MS (30 * 1000)
+#define STATE_RETRY_MS (10 * 1000)
+
+static int64_t monotonic_now(const struct source *source) {
+        const struct clock *clock = source->following->clock;
+
+        return clock->monotonic_ms(clock);
+}
+
+static int64_t wall_now(const struct source *source) {
+        const struct clock *clock = source->following->clock;
+
+        return clock->wall_ms(clock);
+}
+
+void source_init(struct source *source, struct following *following, const struct source_config *config) {
+        pthread_condattr_t attributes;
+
+        *source = (struct source){ .following = following, .config = config, .names = arena_new() };
+        source->folder = arena_printf(source->names, "%s/sources/%s", following->args->folder, config->name);
+        source->git_folder = arena_printf(source->names, "%s/git", source->folder);
+        source->plan_path = arena_printf(source->names, "%s/pending.plan", source->folder);
+        source->url = git_display_name(config->url, source->names);
+        status_init(&source->status);
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        if (pthread_mutex_init(&source->lock, NULL) != 0 || pthread_mutex_init(&source->saving, NULL) != 0 ||
+            pthread_cond_init(&source->wake, &attributes) != 0)
+                abort();
+        pthread_condattr_destroy(&attributes);
+        source->heard_ms = source->next_poll_ms = source->next_drift_ms = monotonic_now(source);
+}
+
+void source_release(struct source *source) {
+        state_close(source->state);
+        status_release(&source->status);
+        pthread_mutex_destroy(&source->lock);
+        pthread_mutex_destroy(&source->saving);
+        pthread_cond_destroy(&source->wake);
+        arena_free(source->names);
+}
+
+static bool member_is(const json_t *object, const char *name, const json_t *as) {
+        return json_equal(json_object_get(object, name), json_object_get(as, name));
+}
+
+/* Where a person pointed the source at something else, its history is no other one's: nothing was rewritten. */
+static void forget_if_moved(struct source *source, const json_t *stored) {
+        json_t *now JSON_CLEANUP = status_json(&source->status, source->config, source->url);
+
+        if (member_is(stored, "url", now) && member_is(stored, "ref", now) && member_is(stored, "path", now))
+                return;
+        json_decref(source->status.seen);
+        source->status.seen = NULL;
+        source->status.bad = false;
+        source->status.problem = (struct verdict){ 0 };
+        source->status.approved[0] = '\0';
+        json_decref(source->status.allowed);
+        source->status.allowed = NULL;
+}
+
+static int restore(struct source *source, struct state *state, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        json_t *stored JSON_CLEANUP = NULL;
+        const char *text;
+
+        if (state_load_meta(state, META_STATUS, arena, &text, err) < 0)
+                return -1;
+        stored = text ? json_loads(text, 0, NULL) : NULL;
+        if (!stored)
+                return 0;
+        pthread_mutex_lock(&source->lock);
+        status_restore(&source->status, stored);
+        forget_if_moved(source, stored);
+        pthread_mutex_unlock(&source->lock);
+        return 0;
+}
+
+int source_open_state(struct source *source, struct error *err) {
+        struct state *state = NULL;
+        int result = 0;
+
+        pthread_mutex_lock(&source->saving);
+        if (!source->state) {
+                result = folder_make(source->folder, err);
+                if (result == 0)
+                        result = state_open(source->folder, STATE_CREATE, &state, err);
+                if (result == 0 && restore(source, state, err) < 0) {
+                        state_close(state);
+                        result = -1;
+                }
+                if (result == 0)
+                        source->state = state;
+        }
+        pthread_mutex_unlock(&source->saving);
+        return result;
+}
+
+int source_save(struct source *source, struct error *err) {
+        struct state_op op = { .type = STATE_PUT_META };
+        json_t *document;
+        char *text;
+        int result;
+
+        pthread_mutex_lock(&source->saving);
+        if (!source->state) {
+                pthread_mutex_unlock(&source->saving);
+                return error_set(err, "the state in %s cannot be opened", source->folder);
+        }
+        pthread_mutex_lock(&source->lock);
+        document = status_store(&source->status, source->config, source->url);
+        pthread_mutex_unlock(&source->lock);
+        text = json_compact(document);
+        json_decref(document);
+        op.meta.name = META_STATUS;
+        op.meta.text = text;
+        result = state_commit(source->state, &op, 1, err);
+        free(text);
+        pthread_mutex_unlock(&source->saving);
+        return result;
+}
+
+void source_wake(struct source *source, unsigned why) {
+        pthread_mutex_lock(&source->lock);
+        source->woken |= why;
+        pthread_cond_signal(&source->wake);
+        pthread_mutex_unlock(&source->lock);
+}
+
+void source_hear(struct source *source) {
+        pthread_mutex_lock(&source->lock);
+        source->heard_ms = monotonic_now(source);
+        pthread_mutex_unlock(&source->lock);
+}
+
+/* For people and programs: what only a running controller knows. Under the lock. */
+static void add_running(const struct source *source, json_t *object) {
+        const struct {
+                const char *name;
+                int64_t due_ms;
+        } dues[] = {
+                { "nextPoll", source->next_poll_ms },
+                { "nextDriftCheck", source->next_drift_ms },
+                { "nextRetry", source->next_retry_ms },
+        };
+        int64_t now_ms = monotonic_now(source), wall_ms = wall_now(source);
+        bool suspended = status_suspended(&source->status, source->config);
+        char text[32];
+
+        for (size_t i = 0; i < sizeof(dues) / sizeof(dues[0]); i++) {
+                int64_t left_ms = dues[i].due_ms > now_ms ? dues[i].due_ms - now_ms : 0;
+
+                clock_format(wall_ms + left_ms, text, sizeof(text));
+                json_object_set_new(object, dues[i].name,
+                                    dues[i].due_ms && !suspended ? json_string(text) : json_null());
+        }
+        json_object_set_new(object, "rounds", json_integer((json_int_t)source->rounds_ended));
+        json_object_set_new(object, "busy", json_boolean(source->busy));
+}
+
+json_t *source_json(struct source *source) {
+        json_t *object;
+
+        pthread_mutex_lock(&source->lock);
+        object = status_json(&source->status, source->config, source->url);
+        add_running(source, object);
+        pthread_mutex_unlock(&source->lock);
+        return object;
+}
+
+void source_tell(struct source *source, enum notify_event event, const char *commit, const char *reason,
+                 const char *message, json_t *detail) {
+        struct following *following = source->following;
+        json_t *document;
+        char time[32];
+
+        if (event == NOTIFY_FAILED || event == NOTIFY_REFUSED || event == NOTIFY_DRIFT)
+                log_warning("%s: %s", reason, message);
+        else
+                log_info("%s: %s", reason, message);
+        if (!following->notifier) {
+                json_decref(detail);
+                return;
+        }
+        clock_format(wall_now(source), time, sizeof(time));
+        document = json_object();
+        json_set_text(document, "event", notify_event_name(event));
+        json_set_text(document, "controller", following->config->name);
+        json_set_text(document, "source", source->config->name);
+        json_set_text(document, "url", source->url);
+        json_set_text(document, "time", time);
+        json_set_text(document, "reason", reason);
+        json_object_set_new(document, "message", json_string(message));
+        json_object_set_new(document, "commit", commit && *commit ? json_string(commit) : json_null());
+        if (detail)
+                json_object_update_missing(document, detail);
+        json_decref(detail);
+        notifier_post(following->notifier, event, document);
+}
+
+void source_conclude(struct source *source) {
+        struct condition before, now;
+        bool changed;
+
+        pthread_mutex_lock(&source->lock);
+        before = source->status.conditions[CONDITION_READY];
+        changed = status_conclude(&source->status, wall_now(source));
+        now = source->status.conditions[CONDITION_READY];
+        pthread_mutex_unlock(&source->lock);
+        changed = changed || strcmp(before.commit, now.commit) != 0;
+        if (!changed)
+                return;
+        if (now.status && before.since_ms > 0 && !before.status)
+                source_tell(source, NOTIFY_RECOVERED, now.commit, now.reason, now.message, NULL);
+        /* Refusals and approvals are told with what a person has to decide, where they are found. */
+        else if (!now.status && strcmp(now.reason, "Refused") != 0 &&
+                 strcmp(now.reason, "WaitingForApproval") != 0)
+                source_tell(source, NOTIFY_FAILED, now.commit, now.reason, now.message, NULL);
+}
+
+/* One round */
+
+struct dues {
+        bool poll, reconcile, full, again;
+};
+
+/* What is due now, taken; false where nothing is. Under the lock. */
+static bool take_dues(struct source *source, struct dues *ret) {
+        int64_t now_ms = monotonic_now(source);
+        unsigned woken = source->woken;
+        bool drift = now_ms >= source->next_drift_ms;
+
+        *ret = (struct dues){
+                .poll = now_ms >= source->next_poll_ms || (woken & (WAKE_POLL | WAKE_SYNC)),
+                .reconcile = drift || woken & (WAKE_SYNC | WAKE_DECISION) ||
+                             (source->next_retry_ms && now_ms >= source->next_retry_ms),
+                .full = drift || woken & WAKE_SYNC,
+                .again = woken & (WAKE_SYNC | WAKE_DECISION),
+        };
+        if (!ret->poll && !ret->reconcile)
+                return false;
+        source->woken = 0;
+        if (ret->full)
+                source->next_drift_ms = now_ms + source->config->drift_interval_ms;
+        if (ret->reconcile)
+                source->next_retry_ms = 0;
+        if (ret->again || woken & WAKE_POLL)
+                source->poll_failures = source->failures = 0;
+        return true;
+}
+
+static void begin_round(struct source *source) {
+        pthread_mutex_lock(&source->lock);
+        source->rounds_begun++;
+        source->busy = true;
+        source->heard_ms = monotonic_now(source);
+        pthread_mutex_unlock(&source->lock);
+        log_context_set("source", source->config->name);
+        log_context_set("commit", source->status.seen ? status_commit(source->status.seen) : NULL);
+}
+
+static void end_round(struct source *source) {
+        pthread_mutex_lock(&source->lock);
+        source->rounds_ended++;
+        source->busy = false;
+        source->heard_ms = monotonic_now(source);
+        pthread_mutex_unlock(&source->lock);
+        malloc_trim(0);
+}
+
+/* Only a full disk or a damaged state keeps a source from its state: that is tried again for ever. */
+static bool has_state(struct source *source) {
+        struct error err;
+
+        if (source_open_state(source, &err) == 0)
+                return true;
+        pthread_mutex_lock(&source->lock);
+        source->status.verdict = (struct verdict){ .reason = "StateFailed" };
+        snprintf(source->status.verdict.message, sizeof(source->status.verdict.message), "%.1023s",
+                 err.message);
+        source->next_retry_ms = monotonic_now(source) + STATE_RETRY_MS;
+        source->next_drift_ms = source->next_retry_ms;
+        source->next_poll_ms = source->next_retry_ms;
+        source->exit_code = err.kind == ERROR_LOCKED ? 4 : 1;
+        pthread_mutex_unlock(&source->lock);
+        source_conclude(source);
+        return false;
+}
+
+static void look(struct source *source, const struct dues *dues) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct git_answer answer = { 0 };
+        enum poll_outcome outcome = POLL_UNCHANGED;
+        bool was_failing = source->status.problem.reason[0] != '\0';
+        struct error err;
+
+        if (!has_state(source))
+                return;
+        if (dues->poll)
+                outcome = source_poll(source, arena, &answer);
+        if (outcome == POLL_INTERRUPTED)
+                return;
+        if (outcome == POLL_FAILED && source->exit_code == 0)
+                source->exit_code = 1;
+        if ((outcome == POLL_MOVED || dues->reconcile) && source->status.seen)
+                source_reconcile(source,
+                                 &(struct reconcile_args){ .answer = outcome == POLL_MOVED ? &answer : NULL,
+                                                           .full = dues->full || !source->looked,
+                                                           .again = dues->again },
+                                 arena);
+        else if (outcome == POLL_UNCHANGED && !was_failing)
+                return; /* what a poll that finds nothing costs is the poll */
+        if (source_save(source, &err) < 0)
+                log_error("%s", err.message);
+}
+
+/* Waits until something is due. False where the loop stops. */
+static bool wait_for_dues(struct source *source, struct dues *ret) {
+        struct following *following = source->following;
+        bool due = false;
+
+        pthread_mutex_lock(&source->lock);
+        while (!atomic_load(&following->stopping)) {
+                int64_t now_ms = monotonic_now(source), until_ms = now_ms + HEARTBEAT_MS;
+                bool suspended = status_suspended(&source->status, source->config);
+                struct timespec until;
+
+                source->heard_ms = now_ms;
+                due = !suspended && take_dues(source, ret);
+                if (due)
+                        break;
+                if (!suspended && source->next_poll_ms < until_ms)
+                        until_ms = source->next_poll_ms;
+                if (!suspended && source->next_drift_ms < until_ms)
+                        until_ms = source->next_drift_ms;
+                if (!suspended && source->next_retry_ms && source->next_retry_ms < until_ms)
+                        until_ms = source->next_retry_ms;
+                until = (struct timespec){ .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
+                pthread_cond_timedwait(&source->wake, &source->lock, &until);
+        }
+        pthread_mutex_unlock(&source->lock);
+        return due;
+}
+
+static void one_round(struct source *source, const struct dues *dues) {
+        begin_round(source);
+        look(source, dues);
+        end_round(source);
+}
+
+void *source_run(void *argument) {
+        struct source *source = argument;
+        struct dues dues;
+
+        log_context_set("source", source->config->name);
+        if (!source->following->args->once) {
+                while (wait_for_dues(source, &dues))
+                        one_round(source, &dues);
+        } else if (!status_suspended(&source->status, source->config)) {
+                pthread_mutex_lock(&source->lock);
+                source->woken |= WAKE_SYNC;
+                take_dues(source, &dues);
+                pthread_mutex_unlock(&source->lock);
+                one_round(source, &dues);
+        }
+        pthread_mutex_lock(&source->lock);
+        source->ended = true;
+        pthread_mutex_unlock(&source->lock);
+        return NULL;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One source at work; of the loop alone: follow.c makes them, source.c is the thread, poll.c asks Git, reconcile.c brings a
+ * commit into force, commands.c answers people.
+ *
+ * `lock` guards what is marked with it, and is never held over a call that may wait; `saving` orders the writes of the
+ * state's meta, and is taken before `lock`.
+ */
+#ifndef BERTH_GITOPS_SOURCE_H
+#define BERTH_GITOPS_SOURCE_H
+
+#include "gitops/follow.h"
+#include "gitops/metrics.h"
+#include "gitops/notify.h"
+#include "gitops/status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum wake {
+        WAKE_POLL = 1 << 0,    /* a webhook, or resume: is there a new commit? */
+        WAKE_SYNC = 1 << 1,    /* look at everything, whatever was found before */
+        WAKE_DECISION = 1 << 2 /* a person approved or allowed something */
+};
+
+/* How many reconcile at once: memory is bounded by it. */
+#define SLOT_COUNT 4
+
+struct following {
+        const struct follow_args *args;
+        const struct controller_config *config;
+        const struct clock *clock;
+        struct metrics *metrics;
+        struct notifier *notifier; /* NULL where nobody is to be told */
+        struct source *sources;
+        size_t count;
+        int64_t started_ms; /* wall time */
+        atomic_bool stopping;
+        pthread_mutex_t slot_lock;
+        pthread_cond_t slot_free;
+        unsigned slots_taken;
+};
+
+struct source {
+        struct following *following;
+        const struct source_config *config;
+        char *folder, *git_folder, *plan_path;
+        const char *url; /* for people */
+        struct arena *names;
+        pthread_t thread;
+        bool started;
+        pthread_mutex_t saving;
+        struct state *state; /* `saving` to open it; NULL where it cannot be opened */
+
+        pthread_mutex_t lock;
+        pthread_cond_t wake;
+        /* All of these under the lock. Times are monotonic, 0: not at all. */
+        struct source_status status;
+        unsigned woken; /* of enum wake */
+        uint64_t rounds_begun, rounds_ended;
+        bool busy;
+        bool reached_end; /* was once reconciled to its end since the start */
+        bool ended;       /* the thread is done */
+        int64_t next_poll_ms, next_drift_ms, next_retry_ms;
+        int64_t heard_ms;
+        int exit_code; /* with --once */
+
+        /* The thread's own. */
+        unsigned poll_failures, failures;
+        bool looked; /* at everything that exists, since the start */
+};
+
+/* source.c */
+void source_init(struct source *source, struct following *following, const struct source_config *config);
+void source_release(struct source *source);
+int source_open_state(struct source *source, struct error *err) MUST_USE; /* fine where it is open */
+/* Runs until the loop stops; with --once one round. */
+void *source_run(void *source);
+void source_wake(struct source *source, unsigned why);
+/* Writes the status to the state. */
+int source_save(struct source *source, struct error *err) MUST_USE;
+/* The status of a running source: a new reference. */
+json_t *source_json(struct source *source);
+void source_hear(struct source *source); /* it lives */
+/* Tells log and notifications. `detail` is joined into the document, and given up; may be NULL. */
+void source_tell(struct source *source, enum notify_event event, const char *commit, const char *reason,
+                 const char *message, json_t *detail);
+/* After problem or verdict was changed (under no lock): conditions, log, notifications. */
+void source_conclude(struct source *source);
+
+/* poll.c */
+struct git_answer;
+enum poll_outcome { POLL_UNCHANGED, POLL_MOVED, POLL_FAILED, POLL_INTERRUPTED };
+enum poll_outcome source_poll(struct source *source, struct arena *arena, struct git_answer *ret);
+/* A commit accepted before, from the bare repository. */
+int source_read_commit(struct source *source, const char *commit, struct arena *arena, struct git_answer *ret,
+                       struct error *err) MUST_USE;
+/* {id, ref, subject, author, signer, committedAt}: a new reference. */
+json_t *commit_json(const struct git_answer *answer, const char *ref);
+
+/* reconcile.c */
+struct reconcile_args {
+        const struct git_answer *answer; /* with files where it moved; or NULL */
+        bool full;                       /* look at everything that exists: the drift timer, sync */
+        bool again;                      /* also what is known to be bad */
+};
+void source_reconcile(struct source *source, const struct reconcile_args *args, struct arena *arena);
+
+/* commands.c: what the control socket answers. */
+json_t *commands_answer(void *following, json_t *request);
+
+#endif
