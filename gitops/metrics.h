@@ -29,7 +29,7 @@ enum metric {
         METRIC_COUNT
 };
 
-#define METRICS_SOURCES 256
+#define METRICS_SOURCES 512
 #define METRICS_SERIES 4096
 
 struct metrics;

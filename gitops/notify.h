@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notifications: POSTs of JSON to the URLs that the Controller names, by a thread of their own. The loop never waits for
- * them: a queue of 256 a target; when it is full the oldest goes, and is counted as dropped. Retried with backoff and
- * jitter for up to an hour; 4xx other than 408 and 429 is final.
+ * Notifications: POSTs of JSON to the URLs that the Controller names, by a thread a target. The loop never waits for
+ * them: a queue of 256 a target; when it is full the oldest goes, and is counted as dropped. In order, each retried with
+ * backoff and jitter (Retry-After is heeded) until it is an hour old; answers 3xx, and 4xx other than 408 and 429, are
+ * final.
  *
- * Signed, where the target has a secret: `X-Berth-Timestamp: SECONDS`, `X-Berth-Signature: sha256=HEX`, an HMAC-SHA-256
- * of "SECONDS.BODY". Each has an `X-Berth-Delivery` id that stays the same over retries.
+ * Signed, where the target has a secret: `X-Berth-Timestamp: SECONDS`, of this try, and `X-Berth-Signature: sha256=HEX`,
+ * an HMAC-SHA-256 of "SECONDS.BODY". Each has `X-Berth-Event`, and an `X-Berth-Delivery` id that stays the same over
+ * retries. URLs may hold secrets (those of chat services do): only scheme and host are ever logged.
  */
 #ifndef BERTH_GITOPS_NOTIFY_H
 #define BERTH_GITOPS_NOTIFY_H
@@ -15,13 +17,33 @@
 
 #include <jansson.h>
 
+#define NOTIFY_QUEUE 256
+
+/* What only tests decide. */
+struct notify_pace {
+        int64_t first_wait_ms, longest_wait_ms; /* between tries */
+        int64_t give_up_ms;                     /* the age at which one is dropped */
+        int64_t timeout_ms;                     /* of one try */
+};
+
 struct notifier;
-/* -1 where a secret's file cannot be read, or a URL is none. Everything is borrowed for the notifier's life. */
+/*
+ * -1 where a secret's file cannot be read or is empty, or a URL is none. Targets and metrics are borrowed for the
+ * notifier's life; a secret's file is read here, once.
+ */
 int notifier_start(const struct notify_target *targets, size_t count, struct metrics *metrics,
                    struct notifier **ret, struct error *err) MUST_USE;
-/* Queues `document` for every target that asked for `event`; takes over the reference. Never blocks. */
+int notifier_start_with(const struct notify_target *targets, size_t count, struct metrics *metrics,
+                        const struct notify_pace *pace, struct notifier **ret, struct error *err) MUST_USE;
+/*
+ * Queues `document`, with `formatVersion` added, for every target that asked for `event`; takes over the reference. Never
+ * waits for anybody. What comes after notifier_stop() has begun is dropped.
+ */
 void notifier_post(struct notifier *notifier, enum notify_event event, json_t *document);
-/* Gives what is queued `grace_ms` to go out, then ends the thread. NULL is fine. */
+/*
+ * Gives what is queued `grace_ms` to go out, then ends the threads; a request that is under way then may take 10 s more.
+ * What is left is counted as dropped. NULL is fine.
+ */
 void notifier_stop(struct notifier *notifier, int64_t grace_ms);
 
 #endif
