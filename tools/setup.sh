@@ -9,9 +9,10 @@ BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl
     ca-certificates)
 # What berth exec needs on the machine that it runs on.
 RUN_PACKAGES=(bubblewrap python3)
-TEST_PACKAGES=(python3 python3-venv skopeo bubblewrap graphviz groff-base zsh fish)
+TEST_PACKAGES=(python3 python3-venv skopeo bubblewrap graphviz groff-base zsh fish
+    apache2-bin gnupg gpgv openssh-client libwrap0)
 # Their programs are used by tests, but installed they would start services on somebody's machine.
-UNPACKED_PACKAGES=(prometheus)
+UNPACKED_PACKAGES=(openssh-server prometheus)
 LINT_PACKAGES=(clang clang-format clang-tidy)
 
 VENV=build/venv
@@ -97,6 +98,7 @@ need_build() { need_packages "${BUILD_PACKAGES[@]}"; }
 
 need_tests() {
     need_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    need_unpacked "${UNPACKED_PACKAGES[@]}"
     need_python
 }
 

@@ -78,6 +78,19 @@ GIT_SYMBOLS(LIBRARY_POINTER)
 static const struct library_symbol git_symbols[] = { GIT_SYMBOLS(LIBRARY_SYMBOL) };
 static struct library git = LIBRARY(GIT2_SONAME, "libgit2-1.5", "reading Git repositories", git_symbols);
 
+/* What libgit2 and libssh2 leave behind at the end is theirs. */
+#ifdef __SANITIZE_ADDRESS__
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+        return "leak:libgit2.so\nleak:libssh2.so\nleak:libpcre2";
+}
+
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void) {
+        return "print_suppressions=0";
+}
+#endif
+
 #define FETCHED_REF "refs/berth/fetched"
 #define TEXT_MAX 1024U
 #define REFS_MAX ((size_t)1000 * 1000)
