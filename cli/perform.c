@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -86,6 +87,37 @@ int perform_confirm(const struct options *options, const struct plan *plan, bool
         return 0;
 }
 
+static bool is_commit(const char *text) {
+        size_t length = strspn(text, "0123456789abcdef");
+
+        return text[length] == '\0' && (length == 40 || length == 64);
+}
+
+/*
+ * The commit that the manifests are of, for the history: as whoever calls says, or as his pipeline says by itself. A work
+ * tree is not asked: it may hold what no commit does.
+ */
+static int find_commit(const char **ret, struct error *err) {
+        static const char *const variables[] = { "BERTH_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA" };
+
+        for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+                const char *value = getenv(variables[i]);
+
+                if (!value || !*value)
+                        continue;
+                if (is_commit(value)) {
+                        *ret = value;
+                        return 0;
+                }
+                if (i == 0)
+                        return error_set(err,
+                                         "BERTH_COMMIT is \"%.80s\": it must be a whole commit id, 40 or 64 "
+                                         "hexadecimal digits in lower case",
+                                         value);
+        }
+        return 0;
+}
+
 int perform(struct session *session, const struct options *options, const struct plan_args *planning,
             struct plan *plan, const char *command, struct error *err) {
         struct screen screen = { .options = options,
@@ -99,8 +131,11 @@ int perform(struct session *session, const struct options *options, const struct
                 .watcher = &watcher,
         };
         struct apply_result result;
-        int applied = apply_plan(&args, session->arena, &result, err);
+        int applied;
 
+        if (find_commit(&args.commit, err) < 0)
+                return -1;
+        applied = apply_plan(&args, session->arena, &result, err);
         wipe_bar(&screen);
         fflush(stderr);
         if (applied < 0)

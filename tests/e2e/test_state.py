@@ -129,6 +129,31 @@ def test_another_account(cloud, stack):
     assert cloud.changing_calls(mark) == []
 
 
+def test_history_tells_which_commit(stack):
+    """As the caller says, or else as his pipeline does; what is no whole commit id is none."""
+    whole, other, long = "3f2a" * 10, "77ab" * 10, "0123456789abcdef" * 4
+    cases = [
+        ({}, None),
+        ({"BERTH_COMMIT": whole}, whole),
+        ({"BERTH_COMMIT": long}, long),
+        ({"GITHUB_SHA": whole}, whole),
+        ({"CI_COMMIT_SHA": whole}, whole),
+        ({"BERTH_COMMIT": whole, "GITHUB_SHA": other, "CI_COMMIT_SHA": other}, whole),
+        ({"BERTH_COMMIT": "", "CI_COMMIT_SHA": other}, other),
+        ({"GITHUB_SHA": "3f2a"}, None),
+        ({"CI_COMMIT_SHA": whole.upper()}, None),
+    ]
+    for number, (environment, commit) in enumerate(cases):
+        stack.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x", description=f"case {number}")))
+        stack.apply(env=environment)
+        assert stack("state", "show", "--json").json()["history"][0]["commit"] == commit, environment
+    for wrong in "3f2a", "main", whole + "0", whole.upper(), whole[:-1] + "\n":
+        stack.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x", description="wrong " + str(len(wrong)))))
+        refused = stack("apply", "--yes", env={"BERTH_COMMIT": wrong}).expect(1)
+        assert "BERTH_COMMIT" in refused.err
+    assert len(stack("state", "show", "--json").json()["history"]) >= len(cases)
+
+
 def test_history_tells_who_and_when(stack):
     stack.apply()
     history = stack("state", "show", "--json").expect(0).json()["history"]
