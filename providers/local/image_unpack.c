@@ -43,7 +43,7 @@ static const char *reason(int error) {
 /* --- parents --- */
 
 static int open_folder(int parent, const char *path) {
-        return beneath_open(parent, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+        return beneath_open(parent, path, O_RDONLY | O_DIRECTORY);
 }
 
 /* A new one, which everybody may enter whatever the umask is: who runs in the image is neither root nor its owner. */
