@@ -85,6 +85,13 @@ static void give_up(struct applying *applying, struct work *work, struct error *
                 error_context(err, "%s; besides", second.message);
 }
 
+/* What cannot be written down is not done: the change ends here, and nobody may wait for it. */
+static int abandon(struct applying *applying, struct work *work) {
+        if (work->subject->ops->abandon)
+                work->subject->ops->abandon(applying->provider, work->change);
+        return -1;
+}
+
 static void begin(struct applying *applying, struct work *work) {
         if (work->started)
                 return;
@@ -100,7 +107,7 @@ static int take_step(struct applying *applying, struct work *work, struct turn *
 
         if (work->journaled_stage != stage) {
                 if (write_journal(applying, work, false, stage, err) < 0)
-                        return -1;
+                        return abandon(applying, work);
                 work->journaled_stage = stage;
         }
         work->progress.not_before_ms = 0;
@@ -116,8 +123,8 @@ static int take_step(struct applying *applying, struct work *work, struct turn *
         }
         turn->queued = work->progress.reserved && work->progress.attempts == 0;
         turn->not_before_ms = work->progress.not_before_ms;
-        if (work->progress.stage != stage)
-                return write_journal(applying, work, true, stage, err);
+        if (work->progress.stage != stage && write_journal(applying, work, true, stage, err) < 0)
+                return abandon(applying, work);
         return 0;
 }
 

@@ -234,6 +234,11 @@ struct kind_ops {
          */
         int (*step)(struct provider *provider, const struct change *change, struct progress *progress,
                     struct observation *ret_observed, struct error *err);
+        /*
+         * There will be no further step() of this change, though its last one wanted another turn: what it was about to do
+         * could not be written down. What it holds within this process, and others wait for, is let go. No call. May be NULL.
+         */
+        void (*abandon)(struct provider *provider, const struct change *change);
 };
 
 /* An image that the registry holds, or that somebody asks about, and the verdict on it. */

@@ -103,4 +103,5 @@ const struct kind_ops aws_workspace_policy_ops = {
         .observe = observe,
         .ask = workspace_policy_ask,
         .step = workspace_policy_step,
+        .abandon = workspace_policy_abandon,
 };

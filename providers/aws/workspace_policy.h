@@ -19,5 +19,7 @@ int workspace_policy_ask(struct provider *provider, struct change *change, struc
 void workspace_policy_cost(const struct provider *provider, const struct change *change, struct cost *ret);
 int workspace_policy_step(struct provider *provider, const struct change *change, struct progress *progress,
                           struct observation *ret_observed, struct error *err);
+/* Lets the next change of this process have its turn at the lifecycle. */
+void workspace_policy_abandon(struct provider *provider, const struct change *change);
 
 #endif

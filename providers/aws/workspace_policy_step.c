@@ -58,11 +58,10 @@ static bool enter(struct stage_turn *turn) {
         return entered;
 }
 
-static void leave(struct stage_turn *turn) {
-        struct provider *provider = turn->provider;
-
+/* The lock object, where this one has taken it, goes stale with the process. */
+void workspace_policy_abandon(struct provider *provider, const struct change *change) {
         pthread_mutex_lock(&provider->lifecycle_lock);
-        if (provider->lifecycle_holder == turn->change)
+        if (provider->lifecycle_holder == change)
                 provider->lifecycle_holder = NULL;
         pthread_mutex_unlock(&provider->lifecycle_lock);
 }
@@ -265,7 +264,7 @@ void workspace_policy_cost(const struct provider *provider, const struct change 
 /* A failure while the lock is held is kept until it is released. */
 static int fail(struct stage_turn *turn) {
         if (!value_get_text(turn->progress->data, "lockEtag") || turn->progress->stage == STAGE_RELEASE) {
-                leave(turn);
+                workspace_policy_abandon(turn->provider, turn->change);
                 return -1;
         }
         value_set_text(turn->progress->arena, data_of(turn), "failure", turn->err->message);
@@ -287,7 +286,7 @@ int workspace_policy_step(struct provider *provider, const struct change *change
         }
         if (result != STEP_DONE)
                 return result;
-        leave(&turn);
+        workspace_policy_abandon(provider, change);
         if (change->action == ACTION_DELETE)
                 *ret_observed = (struct observation){ .name = change->name };
         else

@@ -14,12 +14,19 @@ the rest) and times (the first so many). `action` is one of
     {"kind": "wrong_length"}                   Content-Length is more than the bytes that come, then silence
     {"kind": "redirect", "location": URL, "status": 307}
     {"kind": "answer", "status": 200, "headers": {}, "body": "text"}   instead of AWS's answer
+    {"kind": "signal", "when": "before", "signal": "KILL", "times": 1, "pidfile": PATH}
+
+`signal` ends or interrupts the client itself: before AWS sees the call, `after` AWS has done it and before the client can
+know, or `answered`: when the answer is on its way. `pidfile` says who the client is.
 """
 
 import json
+import os
+import signal
 import time
+from pathlib import Path
 
-KINDS = {"error", "delay", "reset", "lost", "reset_mid_body", "truncate", "wrong_length", "redirect", "answer"}
+KINDS = {"error", "delay", "reset", "lost", "reset_mid_body", "truncate", "wrong_length", "redirect", "answer", "signal"}
 MATCHES = {"service", "operation", "resource", "method", "nth", "times"}
 AFTER = {"lost", "reset_mid_body", "truncate", "wrong_length"}
 
@@ -68,6 +75,17 @@ class Faults:
 
     def report(self):
         return [{"match": r.match, "action": r.action, "seen": r.seen, "hits": r.hits} for r in self.rules]
+
+
+def send_signal(action):
+    """To the client that the pidfile names; True where it does not live on. One that has ended already needs none."""
+    pid, number = int(Path(action["pidfile"]).read_text()), signal.Signals[f"SIG{action.get('signal', 'KILL')}"]
+    try:
+        for _ in range(action.get("times", 1)):
+            os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+    return number == signal.SIGKILL
 
 
 class _Bucket:

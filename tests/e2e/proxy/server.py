@@ -11,7 +11,7 @@ from aiohttp import web
 
 from . import admin, decode, demands, functions, listing, registry, shapes, signature, storage
 from .errors import AwsError, render
-from .faults import AFTER, Faults, Throttle
+from .faults import AFTER, Faults, Throttle, send_signal
 from .identify import Target, credential_scope, identify, is_mutating
 from .record import Record
 from .settings import TEST_ACCESS_KEY, TEST_SECRET, Settings
@@ -125,12 +125,19 @@ class Proxy:
             elif action["kind"] == "reset":
                 self.record.end(entry, started, None, "reset")
                 return _reset(request)
+            elif _signals(action, "before") and send_signal(action):
+                self.record.end(entry, started, None, "killed")
+                return _reset(request)
         answer = _instead(actions, call) or await self._answer(call, entry)
         answer.headers["Date"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.now()))
         self.record.end(entry, started, answer.status, entry["error"])
         for action in actions:
             if action["kind"] in AFTER:
                 return await _spoil(request, action["kind"], answer)
+            if _signals(action, "after") and send_signal(action):
+                return _reset(request)
+            if _signals(action, "answered"):
+                return await _answer_and_signal(request, action, _response(answer, call.method))
         return _response(answer, call.method)
 
     async def _answer(self, call, entry):
@@ -190,6 +197,17 @@ class Proxy:
             found = [re.search(rf"<{name}>([^<]+)</{name}>", text) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
             if all(found):
                 self.credentials.add(*(item.group(1) for item in found))
+
+
+def _signals(action, when):
+    return action["kind"] == "signal" and action["when"] == when
+
+
+async def _answer_and_signal(request, action, response):
+    await response.prepare(request)
+    await response.write_eof()
+    send_signal(action)
+    return response
 
 
 def _instead(actions, call):
