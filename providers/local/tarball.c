@@ -6,6 +6,7 @@
 #include "providers/local/tarball.h"
 
 #include "base/clock.h"
+#include "base/library.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -16,6 +17,33 @@
 #include <unistd.h>
 
 #define PIECE 65536
+
+#define ARCHIVE_SYMBOLS(X)                   \
+        X(archive_entry_filetype)            \
+        X(archive_entry_hardlink)            \
+        X(archive_entry_mode)                \
+        X(archive_entry_mtime)               \
+        X(archive_entry_mtime_nsec)          \
+        X(archive_entry_pathname)            \
+        X(archive_entry_size)                \
+        X(archive_entry_symlink)             \
+        X(archive_entry_xattr_next)          \
+        X(archive_entry_xattr_reset)         \
+        X(archive_error_string)              \
+        X(archive_read_append_filter)        \
+        X(archive_read_data_block)           \
+        X(archive_read_free)                 \
+        X(archive_read_new)                  \
+        X(archive_read_next_header)          \
+        X(archive_read_open)                 \
+        X(archive_read_set_format)           \
+        X(archive_read_support_format_empty) \
+        X(archive_read_support_format_tar)   \
+        X(archive_set_error)
+
+ARCHIVE_SYMBOLS(LIBRARY_POINTER)
+static const struct library_symbol archive_symbols[] = { ARCHIVE_SYMBOLS(LIBRARY_SYMBOL) };
+static struct library archive_library = LIBRARY(ARCHIVE_SONAME, "libarchive13", "images", archive_symbols);
 
 struct tarball {
         struct archive *plain; /* the bytes, uncompressed */
@@ -28,7 +56,7 @@ struct tarball {
 };
 
 static int fail(struct archive *archive, struct error *err) {
-        const char *message = archive_error_string(archive);
+        const char *message = sym_archive_error_string(archive);
 
         if (interrupt_count() > 0)
                 return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
@@ -41,13 +69,13 @@ static la_ssize_t read_source(struct archive *archive, void *context, const void
 
         do {
                 if (interrupt_count() > 0) {
-                        archive_set_error(archive, EINTR, "interrupted");
+                        sym_archive_set_error(archive, EINTR, "interrupted");
                         return -1;
                 }
                 count = read(tarball->descriptor, tarball->piece, PIECE);
         } while (count < 0 && errno == EINTR);
         if (count < 0)
-                archive_set_error(archive, errno, "it cannot be read: %s", strerror(errno));
+                sym_archive_set_error(archive, errno, "it cannot be read: %s", strerror(errno));
         *ret = tarball->piece;
         return count;
 }
@@ -59,17 +87,17 @@ static la_ssize_t read_plain(struct archive *archive, void *context, const void 
         int result;
 
         do {
-                result = archive_read_data_block(tarball->plain, ret, &length, &offset);
+                result = sym_archive_read_data_block(tarball->plain, ret, &length, &offset);
         } while (result == ARCHIVE_OK && length == 0);
         if (result == ARCHIVE_EOF)
                 return 0;
         if (result != ARCHIVE_OK) {
-                archive_set_error(archive, EIO, "%s", archive_error_string(tarball->plain));
+                sym_archive_set_error(archive, EIO, "%s", sym_archive_error_string(tarball->plain));
                 return -1;
         }
         if (length > tarball->bytes_max - tarball->bytes) {
-                archive_set_error(archive, EFBIG, "more than %llu bytes, uncompressed",
-                                  (unsigned long long)tarball->bytes_max);
+                sym_archive_set_error(archive, EFBIG, "more than %llu bytes, uncompressed",
+                                      (unsigned long long)tarball->bytes_max);
                 return -1;
         }
         tarball->bytes += length;
@@ -90,7 +118,8 @@ static int append_filter(const struct tarball *tarball, struct error *err) {
                 filter = ARCHIVE_FILTER_GZIP;
         else if (memcmp(first, zstd, sizeof(zstd)) == 0)
                 filter = ARCHIVE_FILTER_ZSTD;
-        if (filter != ARCHIVE_FILTER_NONE && archive_read_append_filter(tarball->plain, filter) != ARCHIVE_OK)
+        if (filter != ARCHIVE_FILTER_NONE &&
+            sym_archive_read_append_filter(tarball->plain, filter) != ARCHIVE_OK)
                 return fail(tarball->plain, err);
         return 0;
 }
@@ -100,27 +129,30 @@ static int start(struct tarball *tarball, struct error *err) {
 
         if (append_filter(tarball, err) < 0)
                 return -1;
-        if (archive_read_set_format(tarball->plain, ARCHIVE_FORMAT_RAW) != ARCHIVE_OK ||
-            archive_read_open(tarball->plain, tarball, NULL, read_source, NULL) != ARCHIVE_OK ||
-            archive_read_next_header(tarball->plain, &whole) != ARCHIVE_OK)
+        if (sym_archive_read_set_format(tarball->plain, ARCHIVE_FORMAT_RAW) != ARCHIVE_OK ||
+            sym_archive_read_open(tarball->plain, tarball, NULL, read_source, NULL) != ARCHIVE_OK ||
+            sym_archive_read_next_header(tarball->plain, &whole) != ARCHIVE_OK)
                 return fail(tarball->plain, err);
-        if (archive_read_support_format_tar(tarball->tar) != ARCHIVE_OK ||
-            archive_read_support_format_empty(tarball->tar) != ARCHIVE_OK ||
-            archive_read_open(tarball->tar, tarball, NULL, read_plain, NULL) != ARCHIVE_OK)
+        if (sym_archive_read_support_format_tar(tarball->tar) != ARCHIVE_OK ||
+            sym_archive_read_support_format_empty(tarball->tar) != ARCHIVE_OK ||
+            sym_archive_read_open(tarball->tar, tarball, NULL, read_plain, NULL) != ARCHIVE_OK)
                 return fail(tarball->tar, err);
         return 0;
 }
 
 int tarball_open(int descriptor, uint64_t bytes_max, struct tarball **ret, struct error *err) {
-        struct tarball *tarball = calloc(1, sizeof(*tarball));
+        struct tarball *tarball;
 
+        if (library_load(&archive_library, err) < 0)
+                return -1;
+        tarball = calloc(1, sizeof(*tarball));
         if (!tarball)
                 abort();
         tarball->descriptor = descriptor;
         tarball->bytes_max = bytes_max;
         tarball->digest = digest_stream_new();
-        tarball->plain = archive_read_new();
-        tarball->tar = archive_read_new();
+        tarball->plain = sym_archive_read_new();
+        tarball->tar = sym_archive_read_new();
         if (!tarball->plain || !tarball->tar)
                 abort();
         if (start(tarball, err) < 0) {
@@ -134,16 +166,16 @@ int tarball_open(int descriptor, uint64_t bytes_max, struct tarball **ret, struc
 void tarball_close(struct tarball *tarball) {
         if (!tarball)
                 return;
-        archive_read_free(tarball->tar);
-        archive_read_free(tarball->plain);
+        sym_archive_read_free(tarball->tar);
+        sym_archive_read_free(tarball->plain);
         digest_stream_end(tarball->digest, NULL);
         free(tarball);
 }
 
 static enum tarball_type type_of(struct archive_entry *entry) {
-        if (archive_entry_hardlink(entry))
+        if (sym_archive_entry_hardlink(entry))
                 return TARBALL_HARD_LINK;
-        switch (archive_entry_filetype(entry)) {
+        switch (sym_archive_entry_filetype(entry)) {
         case AE_IFREG:
                 return TARBALL_FILE;
         case AE_IFDIR:
@@ -163,8 +195,8 @@ static bool has_capabilities(struct archive_entry *entry) {
         const void *value;
         size_t size;
 
-        archive_entry_xattr_reset(entry);
-        while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
+        sym_archive_entry_xattr_reset(entry);
+        while (sym_archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
                 if (strcmp(name, "security.capability") == 0)
                         return true;
         }
@@ -173,7 +205,7 @@ static bool has_capabilities(struct archive_entry *entry) {
 
 int tarball_next(struct tarball *tarball, struct tarball_entry *ret, struct error *err) {
         /* A warning is about names that the locale cannot show; their bytes are there all the same. */
-        int result = archive_read_next_header(tarball->tar, &tarball->entry);
+        int result = sym_archive_read_next_header(tarball->tar, &tarball->entry);
         struct archive_entry *entry = tarball->entry;
         struct tarball_entry found;
 
@@ -183,19 +215,19 @@ int tarball_next(struct tarball *tarball, struct tarball_entry *ret, struct erro
                 return fail(tarball->tar, err);
         found = (struct tarball_entry){
                 .type = type_of(entry),
-                .name = archive_entry_pathname(entry),
-                .mode = archive_entry_mode(entry) & 07777,
-                .written = { .tv_sec = archive_entry_mtime(entry),
-                             .tv_nsec = archive_entry_mtime_nsec(entry) },
+                .name = sym_archive_entry_pathname(entry),
+                .mode = sym_archive_entry_mode(entry) & 07777,
+                .written = { .tv_sec = sym_archive_entry_mtime(entry),
+                             .tv_nsec = sym_archive_entry_mtime_nsec(entry) },
                 .capabilities = has_capabilities(entry),
         };
         if (found.type == TARBALL_HARD_LINK)
-                found.target = archive_entry_hardlink(entry);
+                found.target = sym_archive_entry_hardlink(entry);
         else if (found.type == TARBALL_LINK)
-                found.target = archive_entry_symlink(entry);
+                found.target = sym_archive_entry_symlink(entry);
         else if (found.type == TARBALL_FILE)
-                found.bytes =
-                        archive_entry_size(entry) < 0 ? UINT64_MAX : (uint64_t)archive_entry_size(entry);
+                found.bytes = sym_archive_entry_size(entry) < 0 ? UINT64_MAX
+                                                                : (uint64_t)sym_archive_entry_size(entry);
         if (!found.name)
                 return error_set(err, "it has an entry without a name");
         if (!found.target && (found.type == TARBALL_LINK || found.type == TARBALL_HARD_LINK))
@@ -207,7 +239,7 @@ int tarball_next(struct tarball *tarball, struct tarball_entry *ret, struct erro
 int tarball_block(struct tarball *tarball, const void **ret_bytes, size_t *ret_length, uint64_t *ret_offset,
                   struct error *err) {
         la_int64_t offset = 0;
-        int result = archive_read_data_block(tarball->tar, ret_bytes, ret_length, &offset);
+        int result = sym_archive_read_data_block(tarball->tar, ret_bytes, ret_length, &offset);
 
         if (result == ARCHIVE_EOF)
                 return 0;
