@@ -40,6 +40,7 @@ enum option_id {
         OPTION_TIMEOUT,
         OPTION_ACCEPT_DEGRADED,
         OPTION_SELF_TEST,
+        OPTION_MIRROR,
         OPTION_VERSION,
 };
 
@@ -52,7 +53,9 @@ const struct option_row options_rows[] = {
         { OPTION_VERBOSE, "verbose", NULL, NULL, "more: every field, every call" },
         { OPTION_QUIET, "quiet", NULL, NULL, "less: errors, refusals and the last line" },
         { OPTION_HELP, "help", NULL, NULL, "this" },
-        { OPTION_OUTPUT, "output", "FILE", " plan ", "save the plan, to be applied later as it is" },
+        { OPTION_OUTPUT, "output", "FILE", " plan image ",
+          "save the plan, to be applied later as it is; image build: write an OCI archive, too" },
+        { OPTION_MIRROR, "mirror", "URL", " image ", "image build: where Debian's packages come from" },
         { OPTION_FORMAT, "format", "FORMAT", " plan map ", "text, json; plan: markdown; map: dot, mermaid" },
         { OPTION_REFRESH, "refresh", "HOW", " plan apply destroy drift ",
           "sweep (lists), full (each), none (plan only)" },
@@ -261,6 +264,9 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 return set_timeout(options, argument, err);
         case OPTION_ACCEPT_DEGRADED:
                 options->accept_degraded = true;
+                break;
+        case OPTION_MIRROR:
+                options->mirror = argument;
                 break;
         case OPTION_SELF_TEST:
                 options->self_test = true;

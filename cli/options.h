@@ -17,6 +17,7 @@ struct options {
         const char *state;    /* --state or BERTH_STATE; NULL: beside the manifests */
         const char *provider; /* --provider, or NULL */
         const char *output;   /* -o, or NULL */
+        const char *mirror;   /* --mirror, or NULL */
         const char *format;   /* --format, or NULL; each verb checks it */
         bool json, verbose, quiet, help;
         bool yes, force, all, detailed_exitcode, skip_refused;

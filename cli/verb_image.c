@@ -4,8 +4,10 @@
 #include "base/terminal.h"
 #include "cli/registry.h"
 #include "cli/verbs.h"
+#include "providers/local/layout.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static void print_verdict(const struct image_row *row, const char *reference) {
         const char *plain = terminal_style(stdout, STYLE_PLAIN);
@@ -76,6 +78,106 @@ static int import(struct session *session, const struct options *options, struct
         return row.problem ? EXIT_REFUSED : EXIT_DONE;
 }
 
+/* --- build --- */
+
+#define PUSH_COMMANDS 3
+
+/* The Stack's registry on AWS, with capitals for what the manifests do not say. */
+static const char *registry_of(const struct session *session, const char **ret_region) {
+        const struct value *aws = value_get(session->manifests.stack->spec, "aws");
+        const char *account = value_get_text(aws, "account"), *region = value_get_text(aws, "region");
+
+        *ret_region = region ? region : "REGION";
+        return arena_printf(session->arena, "%s.dkr.ecr.%s.amazonaws.com%s", account ? account : "ACCOUNT",
+                            *ret_region, strncmp(*ret_region, "cn-", 3) == 0 ? ".cn" : "");
+}
+
+/* What brings the image to where environments on AWS look for it. */
+static void push_commands(struct session *session, const struct options *options, const struct image_row *row,
+                          const char *ret[PUSH_COMMANDS]) {
+        const struct resource *stack = session->manifests.stack;
+        const char *prefix = value_get_text(value_get(stack->spec, "aws"), "namePrefix");
+        const char *store = local_images_folder(
+                local_root(session_state_folder(session, options), stack->name, session->arena),
+                value_get(stack->spec, "local"), session->arena);
+        const char *region, *registry = registry_of(session, &region);
+        const char *from = options->output ? arena_printf(session->arena, "oci-archive:%s", options->output)
+                                           : arena_printf(session->arena, "oci:%s:%s:%s", store,
+                                                          row->repository, row->tags[0]);
+
+        if (!prefix)
+                prefix = "alphaagent";
+        ret[0] = arena_printf(session->arena, "aws ecr create-repository --region %s --repository-name %s/%s",
+                              region, prefix, row->repository);
+        ret[1] = arena_printf(session->arena,
+                              "aws ecr get-login-password --region %s | skopeo login --username AWS "
+                              "--password-stdin %s",
+                              region, registry);
+        ret[2] = arena_printf(session->arena, "skopeo copy %s docker://%s/%s/%s:%s", from, registry, prefix,
+                              row->repository, row->tags[0]);
+}
+
+static void print_built(const struct image_row *row, const char *const commands[PUSH_COMMANDS]) {
+        const char *dim = terminal_style(stdout, STYLE_DIM), *plain = terminal_style(stdout, STYLE_PLAIN);
+        char size[32];
+
+        printf("%sbuilt%s: %s:%s is %s, %s, %s\n", terminal_style(stdout, STYLE_GREEN), plain,
+               row->repository, row->tags[0], row->digest, row->platform,
+               registry_size(row->size, size, sizeof(size)));
+        printf("%s# here, the next berth apply --provider local takes it; for AWS, push it (the first line once "
+               "only):%s\n",
+               dim, plain);
+        for (size_t i = 0; i < PUSH_COMMANDS; i++)
+                printf("%s\n", commands[i]);
+}
+
+static json_t *built_json(const struct image_row *row, const char *const commands[PUSH_COMMANDS]) {
+        json_t *json = registry_row_json(row), *push = json_array();
+
+        for (size_t i = 0; i < PUSH_COMMANDS; i++)
+                json_array_append_new(push, json_string(commands[i]));
+        json_object_set_new(json, "push", push);
+        return json;
+}
+
+/* Whatever the Stack's provider: packages are put together on this machine, and then pushed to where they are wanted. */
+static int build(struct session *session, const struct options *options, struct error *err) {
+        struct image_build_request request = {
+                .mirror = options->mirror,
+                .out = options->output,
+                .messages = options->quiet ? -1 : STDERR_FILENO,
+        };
+        struct options here = *options;
+        const char *commands[PUSH_COMMANDS];
+        struct image_row row;
+
+        if (options->operand_count != 2)
+                return error_set(err,
+                                 "berth image build needs the name of a prebuilt image, and nothing more: "
+                                 "berth image build python");
+        request.name = options->operands[1];
+        here.provider = "local";
+        interrupt_install();
+        if (registry_open(session, &here, err) < 0 ||
+            session->provider_ops->images->build(session->provider, &request, session->arena, &row, err) < 0)
+                return -1;
+        if (row.problem) {
+                if (options->json)
+                        print_json(registry_row_json(&row));
+                else
+                        print_verdict(&row, request.name);
+                return EXIT_REFUSED;
+        }
+        push_commands(session, options, &row, commands);
+        if (options->json)
+                print_json(built_json(&row, commands));
+        else
+                print_built(&row, commands);
+        return EXIT_DONE;
+}
+
+/* --- instructions --- */
+
 static json_t *instructions_json(const struct image_instructions *instructions) {
         json_t *targets = json_array(), *recipes = json_array();
 
@@ -134,15 +236,20 @@ static int instructions(struct session *session, const struct options *options, 
 }
 
 int verb_image(const struct options *options, struct error *err) {
+        const char *what = options->operands[0];
         struct session session SESSION_CLEANUP;
 
         session_init(&session);
-        if (strcmp(options->operands[0], "check") == 0)
+        if (strcmp(what, "build") == 0)
+                return build(&session, options, err);
+        if (options->output || options->mirror)
+                return error_set(err, "only berth image build takes %s",
+                                 options->output ? "--output" : "--mirror");
+        if (strcmp(what, "check") == 0)
                 return check(&session, options, err);
-        if (strcmp(options->operands[0], "instructions") == 0)
+        if (strcmp(what, "instructions") == 0)
                 return instructions(&session, options, err);
-        if (strcmp(options->operands[0], "import") == 0)
+        if (strcmp(what, "import") == 0)
                 return import(&session, options, err);
-        return error_set(err, "berth image takes check, instructions or import, not \"%s\"",
-                         options->operands[0]);
+        return error_set(err, "berth image takes check, instructions, import or build, not \"%s\"", what);
 }

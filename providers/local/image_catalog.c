@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/image_rules.h"
+#include "providers/local/image_build.h"
 #include "providers/local/image_import.h"
 #include "providers/local/image_index.h"
 #include "providers/local/image_instructions.h"
@@ -281,9 +282,15 @@ static int import(struct provider *provider, const char *name, const char *path,
         return local_image_import(store_of(provider, arena), name, path, arena, ret, err);
 }
 
+static int build(struct provider *provider, const struct image_build_request *request, struct arena *arena,
+                 struct image_row *ret, struct error *err) {
+        return local_image_build(store_of(provider, arena), request, arena, ret, err);
+}
+
 const struct image_ops local_image_registry = {
         .list = list,
         .check = check,
         .instructions = instructions,
         .import = import,
+        .build = build,
 };
