@@ -38,6 +38,8 @@ const struct verb verbs[] = {
           verb_state },
         { "lock", "show|release", 1, 1, "who holds the state's lock", verb_lock },
         { "sweep", "", 0, 0, "delete what workspace policies let go, on this machine", verb_sweep },
+        { "controller", "[status|sync|suspend|resume|approve [NAME] [PLAN]]", 0, 3,
+          "follow Git repositories and keep their stacks true", verb_controller },
         { "doctor", "", 0, 0, "what works here, what is missing, how to get it", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "a completion script", verb_completion },
         { "manual", "[berth|manifests]", 0, 1, "the manual pages, as roff", verb_manual },

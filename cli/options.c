@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "controller/apply.h"
+#include "gitops/approval.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -41,6 +42,8 @@ enum option_id {
         OPTION_ACCEPT_DEGRADED,
         OPTION_SELF_TEST,
         OPTION_MIRROR,
+        OPTION_ONCE,
+        OPTION_WAIT,
         OPTION_VERSION,
 };
 
@@ -64,9 +67,9 @@ const struct option_row options_rows[] = {
         { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
           "exit with 2 where there are changes" },
         { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate state sweep ", "do not ask" },
-        { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate ",
+        { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate controller ",
           "calls at once, 1 to 256 (default 16)" },
-        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import ",
+        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import controller ",
           "let this refusal through; repeats" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
           "apply what is not refused, and exit with 3" },
@@ -83,6 +86,8 @@ const struct option_row options_rows[] = {
         { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec ",
           "run even where the host cannot enforce every limit" },
         { OPTION_SELF_TEST, "self-test", NULL, " doctor ", "also try to break out of a sandbox" },
+        { OPTION_ONCE, "once", NULL, " controller ", "each source once, then exit: for cron and pipelines" },
+        { OPTION_WAIT, "wait", NULL, " controller ", "sync, approve: until it is done, and exit as it went" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
         { 0, NULL, NULL, NULL, NULL },
 };
@@ -111,41 +116,13 @@ static void push(struct arena *arena, const char ***list, size_t *count, const c
         *list = grown;
 }
 
-/* Guards that can be allowed: all of docs/guards.md but wrong-account and plan-stale. */
-static const char *const allowable[] = {
-        "has-dependents", "not-owned",        "protected",        "mass-delete",       "image-unusable",
-        "image-in-use",   "expires-existing", "bucket-not-empty", "needs-replacement", "inactive-specialist",
-};
-#define ALLOWABLE_COUNT (sizeof(allowable) / sizeof(allowable[0]))
-
-static int check_allowance(const struct allowance *allowance, const char *text, struct error *err) {
-        const struct kind *kind;
-        const char *name, *near;
-
-        for (size_t i = 0; i < ALLOWABLE_COUNT; i++) {
-                if (strcmp(allowance->id, allowable[i]) != 0)
-                        continue;
-                if (allowance->address && address_parse(allowance->address, &kind, &name, err) < 0)
-                        return error_context(err, "--allow %s", text);
-                return 0;
-        }
-        near = suggest_nearest(allowance->id, allowable, ALLOWABLE_COUNT);
-        return error_set(err, "--allow %s: there is no such refusal to let through%s%s%s", text,
-                         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-}
-
 static int push_allowance(struct arena *arena, struct options *options, const char *text, struct error *err) {
         struct allowance *grown = arena_array(arena, options->allowance_count + 1, sizeof(*grown));
-        const char *colon = strchr(text, ':');
 
         if (options->allowance_count)
                 memcpy(grown, options->allowances, options->allowance_count * sizeof(*grown));
-        grown[options->allowance_count++] = (struct allowance){
-                .id = colon ? arena_strndup(arena, text, (size_t)(colon - text)) : text,
-                .address = colon ? colon + 1 : NULL,
-        };
         options->allowances = grown;
-        return check_allowance(&grown[options->allowance_count - 1], text, err);
+        return approval_parse(text, arena, &grown[options->allowance_count++], err);
 }
 
 static int set_refresh(struct options *options, const char *text, struct error *err) {
@@ -270,6 +247,12 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 break;
         case OPTION_SELF_TEST:
                 options->self_test = true;
+                break;
+        case OPTION_ONCE:
+                options->once = true;
+                break;
+        case OPTION_WAIT:
+                options->wait = true;
                 break;
         case OPTION_VERSION:
         default:

@@ -107,6 +107,14 @@ int session_open_existing(struct session *session, const struct options *options
                               session_state_folder(session, options));
 }
 
+const struct provider_ops *session_find_provider(const char *name) {
+        for (size_t i = 0; i < PROVIDER_COUNT; i++) {
+                if (strcmp(providers[i]->name, name) == 0)
+                        return providers[i];
+        }
+        return NULL;
+}
+
 int session_open_provider(struct session *session, const struct options *options, struct error *err) {
         const struct resource *stack = session->manifests.stack;
         const char *declared = value_get_text(stack->spec, "provider");
@@ -117,16 +125,15 @@ int session_open_provider(struct session *session, const struct options *options
                 .clock = &clock_system,
                 .folder = session_state_folder(session, options),
         };
+        const struct provider_ops *ops = session_find_provider(name);
 
-        for (size_t i = 0; i < PROVIDER_COUNT; i++) {
-                if (strcmp(providers[i]->name, name) != 0)
-                        continue;
-                if (providers[i]->open(&config, &session->provider, err) < 0)
-                        return -1;
-                session->provider_ops = providers[i];
-                return 0;
-        }
-        return error_set(err, "there is no provider \"%s\"; this version has aws and local", name);
+        session->provider_ops = NULL;
+        if (!ops)
+                return error_set(err, "there is no provider \"%s\"; this version has aws and local", name);
+        if (ops->open(&config, &session->provider, err) < 0)
+                return -1;
+        session->provider_ops = ops;
+        return 0;
 }
 
 struct plan_args session_plan_args(const struct session *session, const struct options *options,

@@ -21,6 +21,7 @@ int verb_import(const struct options *options, struct error *err);
 int verb_init(const struct options *options, struct error *err);
 int verb_manual(const struct options *options, struct error *err);
 int verb_completion(const struct options *options, struct error *err);
+int verb_controller(const struct options *options, struct error *err);
 int verb_doctor(const struct options *options, struct error *err);
 int verb_get(const struct options *options, struct error *err);
 int verb_schema(const struct options *options, struct error *err);

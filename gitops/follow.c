@@ -293,7 +293,7 @@ static void end(struct running *running) {
         control_close(running->control);
         notifier_stop(following->notifier, following->args->once ? GRACE_ONCE_MS : GRACE_MS);
         for (size_t i = 0; i < following->count; i++)
-                source_release(&following->sources[i]);
+                source_dispose(&following->sources[i]);
         free(following->sources);
         metrics_free(following->metrics);
         pthread_mutex_destroy(&following->slot_lock);

@@ -8,6 +8,8 @@
 
 #include "gitops/config.h"
 
+#include <jansson.h>
+
 struct follow_args {
         const struct controller_config *config;
         const char *
@@ -24,5 +26,11 @@ struct follow_args {
  * 1 some source failed, 3 some change was refused or waits, 4 some state is locked).
  */
 int follow_run(const struct follow_args *args, int *ret_exit, struct error *err) MUST_USE;
+
+/*
+ * What `status` says where no controller runs in `folder`: the sources as their states have them, in the form of
+ * docs/json.md; a new reference. ERROR_NOT_FOUND where there is not even a folder of sources.
+ */
+int follow_persisted(const char *folder, json_t **ret, struct error *err) MUST_USE;
 
 #endif

@@ -103,10 +103,8 @@ static void clear_failure(struct source *source) {
         failed = source->status.problem.reason[0] != '\0';
         source->status.problem = (struct verdict){ 0 };
         pthread_mutex_unlock(&source->lock);
-        if (failed) {
-                log_info("the repository is well again");
+        if (failed)
                 source_conclude(source);
-        }
 }
 
 static void count_poll(struct source *source, const char *result, int64_t took_ms) {
@@ -181,5 +179,11 @@ int source_read_commit(struct source *source, const char *commit, struct arena *
         request.commit = commit;
         request.read_anyway = true;
         *ret = (struct git_answer){ 0 };
-        return git_check(&request, arena, ret, &failure, err);
+        if (git_check(&request, arena, ret, &failure, err) < 0)
+                return -1;
+        /* What is put in force is what was judged: nothing else will do. */
+        return ret->commit && strcmp(ret->commit, commit) == 0
+                       ? 0
+                       : error_set(err, "the repository in %s gave another commit than %s",
+                                   source->git_folder, commit);
 }

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-#define META_STATUS "source"
 #define HEARTBEAT_MS (30 * 1000)
 #define STATE_RETRY_MS (10 * 1000)
 
@@ -47,7 +46,7 @@ void source_init(struct source *source, struct following *following, const struc
         source->heard_ms = source->next_poll_ms = source->next_drift_ms = monotonic_now(source);
 }
 
-void source_release(struct source *source) {
+void source_dispose(struct source *source) {
         state_close(source->state);
         status_release(&source->status);
         pthread_mutex_destroy(&source->lock);
@@ -80,7 +79,7 @@ static int restore(struct source *source, struct state *state, struct error *err
         json_t *stored JSON_CLEANUP = NULL;
         const char *text;
 
-        if (state_load_meta(state, META_STATUS, arena, &text, err) < 0)
+        if (state_load_meta(state, STATUS_META, arena, &text, err) < 0)
                 return -1;
         stored = text ? json_loads(text, 0, NULL) : NULL;
         if (!stored)
@@ -128,7 +127,7 @@ int source_save(struct source *source, struct error *err) {
         pthread_mutex_unlock(&source->lock);
         text = json_compact(document);
         json_decref(document);
-        op.meta.name = META_STATUS;
+        op.meta.name = STATUS_META;
         op.meta.text = text;
         result = state_commit(source->state, &op, 1, err);
         free(text);
@@ -192,6 +191,8 @@ void source_tell(struct source *source, enum notify_event event, const char *com
 
         if (event == NOTIFY_FAILED || event == NOTIFY_REFUSED || event == NOTIFY_DRIFT)
                 log_warning("%s: %s", reason, message);
+        else if (event == NOTIFY_RECOVERED)
+                log_info("well again");
         else
                 log_info("%s: %s", reason, message);
         if (!following->notifier) {

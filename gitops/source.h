@@ -72,7 +72,7 @@ struct source {
 
 /* source.c */
 void source_init(struct source *source, struct following *following, const struct source_config *config);
-void source_release(struct source *source);
+void source_dispose(struct source *source);
 int source_open_state(struct source *source, struct error *err) MUST_USE; /* fine where it is open */
 /* Runs until the loop stops; with --once one round. */
 void *source_run(void *source);

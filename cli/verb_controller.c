@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The controller, and what is told to the one that runs. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/suggest.h"
+#include "cli/controller_status.h"
+#include "cli/session.h"
+#include "cli/verbs.h"
+#include "gitops/control.h"
+#include "gitops/follow.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define POLL_MS 100
+
+/* Running it */
+
+static int check_file(const struct options *options, struct error *err) {
+        struct stat status;
+
+        if (strcmp(options->path, "-") != 0 && stat(options->path, &status) == 0 && S_ISDIR(status.st_mode))
+                return error_set(
+                        err,
+                        "%s is a folder: name the file of the Controller, berth controller -f FILE (berth explain "
+                        "Controller shows what stands in it)",
+                        options->path);
+        return 0;
+}
+
+static int load_config(struct session *session, const struct options *options, struct controller_config *ret,
+                       struct error *err) {
+        int result = controller_config_load(options->path, session->arena, ret, &session->diagnostics, err);
+
+        if (result == 0 || err->kind == ERROR_DIAGNOSED) {
+                diagnostics_sort(&session->diagnostics);
+                diagnostics_print(&session->diagnostics, stderr);
+        }
+        return result;
+}
+
+static int run_controller(const struct options *options, struct error *err) {
+        struct session session SESSION_CLEANUP;
+        struct controller_config config;
+        struct follow_args args = {
+                .config = &config,
+                .provider = options->provider,
+                .find_provider = session_find_provider,
+                .once = options->once,
+                .parallel = options->parallel,
+                .clock = &clock_system,
+        };
+        int code;
+
+        session_init(&session);
+        if (options->allowance_count)
+                return error_set(
+                        err,
+                        "--allow goes with approve: what a source always lets through is `allow` in the Controller");
+        if (check_file(options, err) < 0 || load_config(&session, options, &config, err) < 0)
+                return -1;
+        if (options->provider && !session_find_provider(options->provider))
+                return error_set(err, "there is no provider \"%s\": it is aws or local", options->provider);
+        args.folder = session_state_folder(&session, options);
+        log_set_json(options->json);
+        interrupt_install();
+        return follow_run(&args, &code, err) < 0 ? -1 : code;
+}
+
+/* Asking it */
+
+struct asking {
+        const struct options *options;
+        const char *command, *name, *plan;
+        const char *folder;
+};
+
+static int ask(const struct asking *asking, json_t *request, json_t **ret, struct error *err) {
+        json_t *answer;
+
+        if (control_ask(asking->folder, request, &answer, err) < 0)
+                return -1;
+        if (json_is_true(json_object_get(answer, "ok"))) {
+                json_object_del(answer, "ok");
+                *ret = answer;
+                return 0;
+        }
+        (void)error_set(err, "%s",
+                        json_text(answer, "error") ? json_text(answer, "error") : "the controller refused");
+        /* What has a stable id in front is a refusal: exit code 3. */
+        if (strncmp(err->message, "plan-stale", strlen("plan-stale")) == 0)
+                err->kind = ERROR_REFUSED;
+        json_decref(answer);
+        return -1;
+}
+
+static json_t *request_of(const struct asking *asking) {
+        const struct options *options = asking->options;
+        json_t *request = json_object(), *allow = json_array();
+
+        json_set_text(request, "command", asking->command);
+        json_set_text(request, "source", asking->name);
+        json_set_text(request, "plan", asking->plan);
+        for (size_t i = 0; i < options->allowance_count; i++) {
+                const struct allowance *allowance = &options->allowances[i];
+
+                json_array_append_new(
+                        allow, allowance->address ? json_sprintf("%s:%s", allowance->id, allowance->address)
+                                                  : json_string(allowance->id));
+        }
+        json_object_set_new(request, "allow", allow);
+        return request;
+}
+
+static int keep_source(json_t *document, const char *name, struct error *err) {
+        json_t *sources = json_object_get(document, "sources");
+
+        for (size_t i = json_array_size(sources); name && i-- > 0;) {
+                if (strcmp(json_text(json_array_get(sources, i), "name"), name) != 0)
+                        json_array_remove(sources, i);
+        }
+        return name && json_array_size(sources) == 0 ? error_set(err, "there is no source \"%s\"", name) : 0;
+}
+
+static void print_status(const struct asking *asking, json_t *document) {
+        int64_t now_ms = clock_system.wall_ms(&clock_system);
+
+        if (asking->options->json) {
+                json_object_set_new(document, "formatVersion", json_string("1"));
+                print_json(json_incref(document));
+        } else if (asking->name) {
+                controller_status_details(document, now_ms, stdout);
+        } else {
+                controller_status_table(document, now_ms, stdout);
+        }
+}
+
+static int run_status(const struct asking *asking, struct error *err) {
+        json_t *document JSON_CLEANUP = NULL;
+        struct error absent = { 0 };
+
+        if (ask(asking, request_of(asking), &document, &absent) == 0) {
+                print_status(asking, document);
+                return EXIT_DONE;
+        }
+        if (absent.kind != ERROR_NOT_FOUND) {
+                *err = absent;
+                return -1;
+        }
+        if (follow_persisted(asking->folder, &document, err) < 0 ||
+            keep_source(document, asking->name, err) < 0)
+                return -1;
+        print_status(asking, document);
+        fflush(stdout);
+        return error_set(err, "no controller runs in %s: this is what it left", asking->folder);
+}
+
+/* Whether the source has ended that many rounds; *ret is its status then. */
+static int has_ended(const struct asking *asking, const char *name, json_int_t round, json_t **ret,
+                     struct error *err) {
+        json_t *document JSON_CLEANUP = NULL, *source;
+        json_t *request = json_pack("{s:s, s:s}", "command", "status", "source", name);
+
+        if (ask(asking, request, &document, err) < 0)
+                return -1;
+        source = json_array_get(json_object_get(document, "sources"), 0);
+        if (json_integer_or(source, "rounds", 0) < round)
+                return 0;
+        *ret = json_incref(source);
+        return 1;
+}
+
+static int exit_code_of(const json_t *source) {
+        const json_t *ready = controller_status_condition(source, "Ready");
+        const char *reason = json_text(ready, "reason");
+
+        if (json_is_true(json_object_get(ready, "status")))
+                return EXIT_DONE;
+        if (reason && (strcmp(reason, "Refused") == 0 || strcmp(reason, "WaitingForApproval") == 0))
+                return EXIT_REFUSED;
+        return EXIT_ERROR;
+}
+
+/* Until each source has ended the round that it was asked for. */
+static int wait_for_rounds(const struct asking *asking, const json_t *answer, struct error *err) {
+        json_t *document JSON_CLEANUP = json_pack("{s:[]}", "sources");
+        int worst = EXIT_DONE;
+        const char *name;
+        json_t *round;
+
+        json_object_foreach (json_object_get(answer, "rounds"), name, round) {
+                json_t *source = NULL;
+                int ended = 0, code;
+
+                while (ended == 0 && interrupt_count() == 0) {
+                        ended = has_ended(asking, name, json_integer_value(round), &source, err);
+                        if (ended == 0)
+                                nanosleep(&(struct timespec){ .tv_nsec = POLL_MS * 1000000 }, NULL);
+                }
+                if (ended < 0)
+                        return -1;
+                if (ended == 0)
+                        return error_set_kind(err, ERROR_INTERRUPTED,
+                                              "not waiting any longer: the controller goes on");
+                code = exit_code_of(source);
+                if (code == EXIT_ERROR || worst == EXIT_DONE)
+                        worst = code;
+                json_array_append_new(json_object_get(document, "sources"), source);
+        }
+        if (asking->options->json)
+                print_json(json_incref(document));
+        else
+                controller_status_table(document, clock_system.wall_ms(&clock_system), stdout);
+        return worst;
+}
+
+static int run_command(const struct asking *asking, struct error *err) {
+        json_t *answer JSON_CLEANUP = NULL;
+
+        if (ask(asking, request_of(asking), &answer, err) < 0)
+                return -1;
+        if (asking->options->wait) {
+                interrupt_install();
+                return wait_for_rounds(asking, answer, err);
+        }
+        if (asking->options->json)
+                print_json(json_incref(answer));
+        else
+                printf("%s%s%s.\n", asking->name ? asking->name : "", asking->name ? ": " : "",
+                       json_text(answer, "message"));
+        return EXIT_DONE;
+}
+
+static const struct command {
+        const char *name;
+        bool waits, allows, plan;
+        int (*run)(const struct asking *asking, struct error *err);
+} commands[] = {
+        { "status", false, false, false, run_status },   { "sync", true, false, false, run_command },
+        { "suspend", false, false, false, run_command }, { "resume", false, false, false, run_command },
+        { "approve", true, true, true, run_command },
+};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static int find_command(const char *typed, const struct command **ret, struct error *err) {
+        const char *names[COMMAND_COUNT], *near;
+
+        for (size_t i = 0; i < COMMAND_COUNT; i++) {
+                names[i] = commands[i].name;
+                if (strcmp(typed, names[i]) == 0) {
+                        *ret = &commands[i];
+                        return 0;
+                }
+        }
+        near = suggest_nearest(typed, names, COMMAND_COUNT);
+        return error_set(
+                err,
+                "berth controller has no \"%s\"%s%s%s: it takes status, sync, suspend, resume and approve, or nothing "
+                "to run",
+                typed, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static int check_use(const struct options *options, const struct command *command, struct error *err) {
+        if (options->once)
+                return error_set(err, "--once goes with berth controller -f FILE alone");
+        if (options->wait && !command->waits)
+                return error_set(err, "--wait goes with sync and approve");
+        if (options->allowance_count && !command->allows)
+                return error_set(err, "--allow goes with approve");
+        if (options->operand_count > 2 && !command->plan)
+                return error_set(err, "berth controller %s: \"%s\" is one too many", command->name,
+                                 options->operands[2]);
+        if (command->plan && options->operand_count < 2)
+                return error_set(err, "berth controller %s needs the name of a source", command->name);
+        return 0;
+}
+
+int verb_controller(const struct options *options, struct error *err) {
+        struct session session SESSION_CLEANUP = { 0 };
+        const struct command *command;
+        struct asking asking = { .options = options };
+
+        if (options->operand_count == 0) {
+                if (options->wait)
+                        return error_set(err, "--wait goes with sync and approve");
+                return run_controller(options, err);
+        }
+        if (find_command(options->operands[0], &command, err) < 0 || check_use(options, command, err) < 0)
+                return -1;
+        session_init(&session);
+        asking.command = command->name;
+        asking.name = options->operand_count > 1 ? options->operands[1] : NULL;
+        asking.plan = options->operand_count > 2 ? options->operands[2] : NULL;
+        asking.folder = session_state_folder(&session, options);
+        return command->run(&asking, err);
+}

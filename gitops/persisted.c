@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sources of a controller that does not run, read from their states. */
+#include "base/files.h"
+#include "base/json.h"
+#include "gitops/follow.h"
+#include "gitops/status.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int load_one(const char *folder, json_t **ret, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct state *state = NULL;
+        const char *text = NULL;
+        int result = state_open(folder, STATE_READ, &state, err);
+
+        if (result == 0)
+                result = state_load_meta(state, STATUS_META, arena, &text, err);
+        if (result == 0)
+                *ret = text ? json_loads(text, 0, NULL) : NULL;
+        state_close(state);
+        if (result == 0 && *ret)
+                json_object_del(*ret, "internal");
+        return result;
+}
+
+static int skip_hidden(const struct dirent *entry) {
+        return entry->d_name[0] != '.';
+}
+
+static int load_all(const char *folder, struct dirent **entries, int count, json_t *list, struct error *err) {
+        for (int i = 0; i < count; i++) {
+                char *path TEXT_CLEANUP = path_join(folder, entries[i]->d_name);
+                json_t *status = NULL;
+
+                if (load_one(path, &status, err) < 0)
+                        return -1;
+                if (status && json_array_append_new(list, status) < 0)
+                        abort();
+        }
+        return 0;
+}
+
+int follow_persisted(const char *folder, json_t **ret, struct error *err) {
+        char *sources TEXT_CLEANUP = path_join(folder, "sources");
+        struct dirent **entries;
+        int count = scandir(sources, &entries, skip_hidden, alphasort), result;
+        json_t *list;
+
+        if (count < 0)
+                return error_set_kind(
+                        err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
+                        "no controller runs in %s, and none ever did: name its folder with --state, or its file with -f",
+                        folder);
+        list = json_array();
+        result = load_all(sources, entries, count, list, err);
+        while (count > 0)
+                free(entries[--count]);
+        free(entries);
+        if (result < 0) {
+                json_decref(list);
+                return -1;
+        }
+        *ret = json_pack("{s:{s:b}, s:o}", "controller", "running", 0, "sources", list);
+        return 0;
+}
