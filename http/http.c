@@ -414,6 +414,8 @@ bool http_header(const struct http_response *response, const char *name, char *v
         return false;
 }
 
+#define YEAR_9999_S INT64_C(253402300799) /* its last second */
+
 int64_t http_date_ms(const char *text) {
         struct error err;
         time_t seconds;
@@ -421,7 +423,8 @@ int64_t http_date_ms(const char *text) {
         if (need_curl(&err) < 0)
                 return -1;
         seconds = sym_curl_getdate(text, NULL);
-        return seconds < 0 ? -1 : (int64_t)seconds * 1000;
+        /* Years have four digits there (RFC 9110); libcurl takes any number. */
+        return seconds < 0 || seconds > YEAR_9999_S ? -1 : (int64_t)seconds * 1000;
 }
 
 void http_url_release(struct http_url *url) {

@@ -94,6 +94,9 @@ static int read_pages(struct provider *provider, struct binding_listing *listing
                 if (s3_read_objects(&response, arena, &page, err) < 0)
                         return -1;
                 keep_page(listing, &page);
+                if (token && page.next && strcmp(token, page.next) == 0)
+                        return error_set(err, "the listing of s3://%s/%s has no end: a page leads to itself",
+                                         bucket.name, prefix);
                 free(token);
                 token = page.next ? strdup(page.next) : NULL;
         } while (token);

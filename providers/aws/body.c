@@ -25,6 +25,22 @@ struct aws_request aws_json_request(enum aws_service service, const char *operat
         return request;
 }
 
+int aws_next_page(const struct aws_response *response, const char *member, const char **token,
+                  struct arena *arena, struct error *err) {
+        const char *next = json_text(response->json, member);
+
+        if (!next || !*next) {
+                *token = NULL;
+                return 0;
+        }
+        if (*token && strcmp(*token, next) == 0)
+                return error_set(err,
+                                 "a listing of AWS's has no end: the page behind %.80s is that same one (%s)",
+                                 next, member);
+        *token = arena_strdup(arena, next);
+        return 0;
+}
+
 json_t *aws_json_map(const struct value *texts) {
         json_t *object = json_object();
 

@@ -21,6 +21,14 @@ void aws_request_body(struct aws_request *request, json_t *body, struct arena *a
 struct aws_request aws_json_request(enum aws_service service, const char *operation, json_t *body,
                                     struct arena *arena);
 
+/*
+ * Where the next page of a listing begins: moves *token (NULL or the one that `response` was asked for with) on to what
+ * `member` of the answer says, in the arena; NULL behind the last page. Fails where the answer leads to itself: a listing
+ * without an end.
+ */
+int aws_next_page(const struct aws_response *response, const char *member, const char **token,
+                  struct arena *arena, struct error *err) MUST_USE;
+
 /* A map of texts as {KEY: TEXT}; other values are left out. NULL gives {}. A new reference. */
 json_t *aws_json_map(const struct value *texts);
 /* As [{"Key": KEY, "Value": TEXT}]. A new reference. */

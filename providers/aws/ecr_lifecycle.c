@@ -61,8 +61,9 @@ int ecr_list_images(struct provider *provider, const char *repository, struct ar
                         return -1;
                 }
                 append_page(json_object_get(response.json, "imageDetails"), arena, &images, &count);
-                token = arena_strdup(arena, json_text(response.json, "nextToken"));
-        } while (token && *token);
+                if (aws_next_page(&response, "nextToken", &token, arena, err) < 0)
+                        return -1;
+        } while (token);
         *ret = images;
         *ret_count = count;
         return 0;

@@ -112,12 +112,12 @@ int ecr_preview(struct provider *provider, const char *repository, const char *p
                         return -1;
                 if (result == 0 && (ret->missing || !token || !*token))
                         return 0;
-                if (result == 0)
-                        continue;
                 if (now_ms(provider) >= deadline) {
                         ret->missing = "its preview is not ready after a minute";
                         return 0;
                 }
+                if (result == 0)
+                        continue;
                 if (wait_until(provider, now_ms(provider) + gap, err) < 0)
                         return -1;
                 gap = gap < 2000 ? gap * 2 : gap;

@@ -95,8 +95,9 @@ static int list_functions(struct sweep *sweep, struct error *err) {
                         return -1;
                 json_array_foreach (json_object_get(response.json, "Functions"), i, configuration)
                         note_listed(sweep, configuration);
-                marker = arena_strdup(sweep->arena, json_text(response.json, "NextMarker"));
-        } while (marker && *marker);
+                if (aws_next_page(&response, "NextMarker", &marker, sweep->arena, err) < 0)
+                        return -1;
+        } while (marker);
         return 0;
 }
 
@@ -200,10 +201,11 @@ static int list_log_groups(struct sweep *sweep, const char *prefix, const char *
                 json_array_foreach (groups, i, group)
                         note_log_group(sweep, group);
                 name = json_text(json_array_get(groups, json_array_size(groups) - 1), "logGroupName");
-                token = arena_strdup(sweep->arena, json_text(response.json, "nextToken"));
+                if (aws_next_page(&response, "nextToken", &token, sweep->arena, err) < 0)
+                        return -1;
                 if (name && strcmp(name, last) >= 0)
                         break;
-        } while (token && *token);
+        } while (token);
         return 0;
 }
 

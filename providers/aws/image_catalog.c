@@ -145,8 +145,9 @@ static int add_all(struct catalog *catalog, struct error *err) {
                 if (aws_call(catalog->provider->client, &request, &response, err) < 0 ||
                     add_page(catalog, json_object_get(response.json, "repositories"), err) < 0)
                         return -1;
-                token = arena_strdup(catalog->arena, json_text(response.json, "nextToken"));
-        } while (token && *token);
+                if (aws_next_page(&response, "nextToken", &token, catalog->arena, err) < 0)
+                        return -1;
+        } while (token);
         return 0;
 }
 

@@ -96,8 +96,9 @@ static int list_repositories(struct sweep *sweep, struct error *err) {
                         return -1;
                 json_array_foreach (json_object_get(response.json, "repositories"), i, repository)
                         note_repository(sweep, repository);
-                token = arena_strdup(sweep->arena, json_text(response.json, "nextToken"));
-        } while (token && *token);
+                if (aws_next_page(&response, "nextToken", &token, sweep->arena, err) < 0)
+                        return -1;
+        } while (token);
         return 0;
 }
 

@@ -328,8 +328,9 @@ static int see_use(struct sight *sight, const char *name) {
 
                         used |= role && strcmp(role, arn) == 0;
                 }
-                marker = arena_strdup(sight->arena, json_text(response.json, "NextMarker"));
-        } while (marker && *marker);
+                if (aws_next_page(&response, "NextMarker", &marker, sight->arena, sight->err) < 0)
+                        return -1;
+        } while (marker);
         sight->role_unused = !used;
         return 0;
 }

@@ -61,8 +61,9 @@ int tagging_list(struct aws_client *client, const char *type, const char *stack,
                         return -1;
                 json_array_foreach (json_object_get(response.json, "ResourceTagMappingList"), i, mapping)
                         listing_add(&listing, mapping);
-                token = arena_strdup(arena, json_text(response.json, "PaginationToken"));
-        } while (token && *token);
+                if (aws_next_page(&response, "PaginationToken", &token, arena, err) < 0)
+                        return -1;
+        } while (token);
         if (listing.count)
                 qsort(listing.items, listing.count, sizeof(*listing.items), by_arn);
         *ret = listing.items;

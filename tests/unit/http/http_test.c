@@ -259,6 +259,9 @@ static void dates_are_read(void **state) {
         (void)state;
         assert_int_equal(http_date_ms("Sat, 31 Jan 2026 12:00:00 GMT"), INT64_C(1769860800000));
         assert_int_equal(http_date_ms("nonsense"), -1);
+        assert_int_equal(http_date_ms("Fri, 31 Dec 9999 23:59:59 GMT"), INT64_C(253402300799000));
+        assert_int_equal(http_date_ms("Sat, 31 Jan 99999 12:00:00 GMT"), -1);
+        assert_int_equal(http_date_ms("Sat, 31 Jan 999999999 12:00:00 GMT"), -1);
 }
 
 int main(void) {
