@@ -58,9 +58,10 @@ static int import(struct session *session, const struct options *options, struct
                                  "berth image import needs a name and an image: berth image import NAME:TAG "
                                  "PATH, where PATH is an OCI layout or archive, or what docker save writes");
         interrupt_install();
-        if (registry_open(session, options, err) < 0)
+        if (session_load(session, options, false, err) < 0 ||
+            session_open_provider(session, options, err) < 0)
                 return -1;
-        if (!session->provider_ops->images->import)
+        if (!session->provider_ops->images || !session->provider_ops->images->import)
                 return error_set(
                         err,
                         "images are imported into the store of this machine (--provider local); with "

@@ -129,12 +129,18 @@ void image_rules_judge_config(const char *bytes, size_t length, struct image_ver
                                     platform_wanted));
 }
 
+/* Parts between slashes, each of which begins with a letter or a digit. */
 bool image_rules_is_repository(const char *text) {
+        static const char characters[] = "._-/abcdefghijklmnopqrstuvwxyz0123456789";
         size_t length = strlen(text);
 
-        return length >= 2 && length <= 256 &&
-               strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789._/-") == length && text[0] != '/' &&
-               text[length - 1] != '/' && !strstr(text, "//");
+        if (length < 2 || length > 256 || strspn(text, characters) != length || text[length - 1] == '/')
+                return false;
+        for (size_t i = 0; i < length; i++) {
+                if ((i == 0 || text[i - 1] == '/') && strchr("._-/", text[i]))
+                        return false;
+        }
+        return true;
 }
 
 bool image_rules_is_tag(const char *text) {

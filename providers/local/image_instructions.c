@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/image_instructions.h"
 
+#include "providers/image_rules.h"
 #include "providers/local/image_catalog.h"
+#include "providers/local/image_index.h"
 #include "providers/local/images.h"
 
 #include <string.h>
@@ -30,6 +32,22 @@ static void add_command(struct image_recipe *recipe, const char *command) {
         recipe->commands[recipe->command_count++] = command;
 }
 
+/* In an OCI layout it looks by name for OCI's manifests only. */
+static bool is_found_by_skopeo(const char *store, const struct image_target *target, struct arena *arena) {
+        struct local_images images;
+        struct local_image found;
+        struct error ignored;
+        json_t *manifest JSON_CLEANUP = NULL;
+        const char *type;
+
+        if (local_images_open(store, arena, &images, &ignored) < 0 ||
+            !local_image_find(&images, target->repository, target->tag, NULL, arena, &found))
+                return false;
+        manifest = image_index_manifest(store, found.digest);
+        type = json_text(manifest, "mediaType");
+        return manifest && (!type || strcmp(type, image_rules_oci_manifest) == 0);
+}
+
 static void add_recipes(struct image_instructions *instructions, const struct image_target *target,
                         struct arena *arena) {
         const char *import = arena_printf(arena, "berth image import %s image.tar", target->uri);
@@ -53,7 +71,7 @@ static void add_recipes(struct image_instructions *instructions, const struct im
         add_command(recipe, "skopeo copy --override-os linux --override-arch amd64 docker://SOURCE "
                             "oci-archive:image.tar");
         add_command(recipe, import);
-        if (!target->exists)
+        if (!target->exists || !is_found_by_skopeo(instructions->registry, target, arena))
                 return;
         recipe = new_recipe(instructions, arena, "skopeo", repository,
                             "push what is here to a registry: TARGET is REGISTRY/REPOSITORY:TAG");
