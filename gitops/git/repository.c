@@ -287,30 +287,62 @@ static void set_callbacks(git_remote_callbacks *callbacks, struct repository *re
         callbacks->payload = repository;
 }
 
-static int open_ours(struct repository *repository, enum git_failure *ret_failure, struct error *err) {
+static void release_parts(struct repository *repository) {
+        if (repository->remote) {
+                sym_git_remote_disconnect(repository->remote);
+                sym_git_remote_free(repository->remote);
+        }
+        if (repository->objects)
+                sym_git_odb_free(repository->objects);
+        if (repository->body)
+                sym_git_repository_free(repository->body);
+        repository->remote = NULL;
+        repository->objects = NULL;
+        repository->body = NULL;
+}
+
+static int open_ours(struct repository *repository) {
+        int result = sym_git_repository_open_bare(&repository->body, repository->args->folder);
+
+        if (result == 0)
+                result = sym_git_repository_odb(&repository->objects, repository->body);
+        if (result == 0)
+                result = sym_git_remote_create_anonymous(&repository->remote, repository->body,
+                                                         repository->args->url->text);
+        return result;
+}
+
+/* One that cannot be opened is thrown away: all that is in it can be fetched again. */
+static int open_or_make_ours(struct repository *repository, enum git_failure *ret_failure,
+                             struct error *err) {
         const char *folder = repository->args->folder;
         struct arena *arena ARENA_CLEANUP = arena_new();
         git_repository_init_options options;
+        git_repository *made = NULL;
 
-        if (sym_git_repository_open_bare(&repository->body, folder) == 0)
+        if (open_ours(repository) == 0)
                 return 0;
-        if (git_remove_folder(folder, err) < 0) {
-                *ret_failure = GIT_LOCAL;
+        release_parts(repository);
+        *ret_failure = GIT_LOCAL;
+        if (git_remove_folder(folder, err) < 0)
                 return -1;
-        }
         sym_git_repository_init_options_init(&options, GIT_REPOSITORY_INIT_OPTIONS_VERSION);
         options.flags = GIT_REPOSITORY_INIT_BARE | GIT_REPOSITORY_INIT_MKDIR | GIT_REPOSITORY_INIT_MKPATH;
         options.initial_head = "berth";
-        if (sym_git_repository_init_ext(&repository->body, folder, &options) < 0)
+        if (sym_git_repository_init_ext(&made, folder, &options) < 0 || open_ours(repository) < 0) {
+                sym_git_repository_free(made);
                 return FAIL(GIT_LOCAL, "no repository can be made in %s: %s", folder,
                             last_words(repository, arena));
+        }
+        sym_git_repository_free(made);
         return 0;
 }
 
 static int open_theirs(struct repository *repository, enum git_failure *ret_failure, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
 
-        if (sym_git_repository_open(&repository->body, repository->args->url->path) < 0)
+        if (sym_git_repository_open(&repository->body, repository->args->url->path) < 0 ||
+            sym_git_repository_odb(&repository->objects, repository->body) < 0)
                 return FAIL(GIT_NOT_FOUND, "there is no repository at %s: %s", repository->args->url->path,
                             last_words(repository, arena));
         return 0;
@@ -324,13 +356,8 @@ int repository_open(const struct repository_args *args, struct repository **ret,
         if (!repository)
                 abort();
         repository->args = args;
-        if ((ours ? open_ours : open_theirs)(repository, ret_failure, err) < 0)
+        if ((ours ? open_or_make_ours : open_theirs)(repository, ret_failure, err) < 0)
                 return -1;
-        if (sym_git_repository_odb(&repository->objects, repository->body) < 0)
-                return fail_broken(repository, "the repository", args->folder, ret_failure, err);
-        if (ours &&
-            sym_git_remote_create_anonymous(&repository->remote, repository->body, args->url->text) < 0)
-                return fail_remote(repository, 0, ret_failure, err);
         *ret = repository;
         repository = NULL;
         return 0;
@@ -342,14 +369,7 @@ void repository_closep(struct repository **place) {
         *place = NULL;
         if (!repository)
                 return;
-        if (repository->remote) {
-                sym_git_remote_disconnect(repository->remote);
-                sym_git_remote_free(repository->remote);
-        }
-        if (repository->objects)
-                sym_git_odb_free(repository->objects);
-        if (repository->body)
-                sym_git_repository_free(repository->body);
+        release_parts(repository);
         free(repository);
 }
 
@@ -441,6 +461,21 @@ static size_t copy_heads(const git_remote_head **heads, size_t count, struct are
         return filled;
 }
 
+/* Whether it failed for what is here, and not for the server or the way to it: refs that lead nowhere, objects unread. */
+static bool is_ours(const struct repository *repository) {
+        static const int theirs[] = { GIT_ERROR_NET,  GIT_ERROR_OS,       GIT_ERROR_SSL,     GIT_ERROR_SSH,
+                                      GIT_ERROR_HTTP, GIT_ERROR_NOMEMORY, GIT_ERROR_CALLBACK };
+        const git_error *last = sym_git_error_last();
+
+        if (repository->over_limit || repository->untrusted || repository->refused || repository->unasked)
+                return false;
+        for (size_t i = 0; last && i < sizeof(theirs) / sizeof(theirs[0]); i++) {
+                if (last->klass == theirs[i])
+                        return false;
+        }
+        return last != NULL;
+}
+
 int repository_list(struct repository *repository, struct arena *arena, struct remote_ref **ret,
                     size_t *ret_count, enum git_failure *ret_failure, struct error *err) {
         git_remote_connect_options options;
@@ -457,8 +492,10 @@ int repository_list(struct repository *repository, struct arena *arena, struct r
         result = sym_git_remote_connect_ext(repository->remote, GIT_DIRECTION_FETCH, &options);
         if (result == 0)
                 result = sym_git_remote_ls(&heads, &count, repository->remote);
-        if (result < 0)
+        if (result < 0) {
+                repository->broken = is_ours(repository);
                 return fail_remote(repository, result, ret_failure, err);
+        }
         if (count > REFS_MAX)
                 return FAIL(GIT_OVER_LIMIT, "%s has more than %zu refs", host_of(repository), REFS_MAX);
         *ret = arena_array(arena, count, sizeof(**ret));
@@ -485,8 +522,10 @@ int repository_fetch(struct repository *repository, const struct remote_ref *ref
         options.proxy_opts.type = GIT_PROXY_NONE;
         repository->asked = 0;
         result = sym_git_remote_download(repository->remote, &refspecs, &options);
-        if (result < 0)
+        if (result < 0) {
+                repository->broken = is_ours(repository);
                 return fail_remote(repository, result, ret_failure, err);
+        }
         /* So that the next fetch need not bring again what is here. */
         sym_git_oid_fromstr(&id, ref->id);
         if (sym_git_reference_create(&fetched, repository->body, FETCHED_REF, &id, 1, NULL) < 0)
