@@ -60,20 +60,32 @@ def test_command_lines_in_the_docs_are_understood(offline, line):
             assert word.split("=")[0] in helped.out, f"{line}: berth {verb} has no {word}"
 
 
-def test_the_start_of_the_readme(cloud, berth, prebuilt):
-    """The README's first stack and its four commands, one after the other."""
-    text = (ROOT / "README.md").read_text()
-    manifest = next(block for language, block in BLOCK.findall(text) if language == "yaml")
-    berth.write("agents/stack.yaml", manifest)
-    for repository, tag in re.findall(r"repository: ([^,}\s]+), tag: ([^,}\s]+)", manifest):
-        cloud.pushes.amd64(repository, tag)
-    commands = re.findall(r"^    (berth .*?)\s+#", text, re.M)
-    assert [shlex.split(c)[1] for c in commands] == ["validate", "plan", "apply", "plan"]
+README = (ROOT / "README.md").read_text()
+START, IN_AWS = (text for language, text in BLOCK.findall(README) if language == "yaml")
+
+
+def test_the_start_of_the_readme(offline):
+    """The README's first stack and its commands, one after the other, with no cloud."""
+    offline.write("agents/stack.yaml", START)
+    commands = re.findall(r"^    (berth [^#\n]*[^#\n\s])", README, re.M)
+    assert [shlex.split(c)[1] for c in commands] == ["validate", "plan", "apply", "plan", "exec"]
+    printed = []
     for command in commands:
         words = shlex.split(command)[1:]
-        result = berth(*words, *(["--yes"] if words[0] == "apply" else [])).expect(0)
-    assert result.out.startswith("Nothing to do")
-    assert cloud.functions()
+        printed.append(offline(*words, *(["--yes"] if words[0] == "apply" else [])).expect(0).out)
+    assert printed[3].startswith("Nothing to do")
+    assert printed[4] == "42\n"
+
+
+def test_the_stack_of_the_readme_in_aws(cloud, berth):
+    """The same with the environment that the README shows for AWS."""
+    first, _, last = START.split("---\n")
+    berth.write("agents/stack.yaml", "---\n".join([first, IN_AWS, last]))
+    (image,) = re.findall(r"repository: ([^,}\s]+), tag: ([^,}\s]+)", IN_AWS)
+    cloud.pushes.amd64(*image)
+    berth("apply", "--provider", "aws", "-f", "agents", "--yes").expect(0)
+    assert berth("plan", "--provider", "aws", "-f", "agents").expect(0).out.startswith("Nothing to do")
+    assert list(cloud.functions()) == ["alphaagent-env-notebooks"]
 
 
 def test_every_exit_code_and_guard_of_the_docs_is_known():
