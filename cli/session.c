@@ -36,7 +36,7 @@ void print_json(json_t *json) {
         json_decref(json);
 }
 
-static void report_diagnostics(struct session *session, const struct options *options, bool failed) {
+void session_report(struct session *session, const struct options *options, bool failed) {
         diagnostics_sort(&session->diagnostics);
         if (failed && options->json)
                 print_json(json_pack("{s:b, s:o}", "valid", 0, "diagnostics",
@@ -53,7 +53,7 @@ int session_load(struct session *session, const struct options *options, bool mi
                                     &session->diagnostics, err);
 
         if (result == 0 || err->kind == ERROR_DIAGNOSED)
-                report_diagnostics(session, options, result < 0);
+                session_report(session, options, result < 0);
         return result;
 }
 
@@ -165,6 +165,6 @@ int session_plan(struct session *session, const struct plan_args *args, const st
                 return -1;
         for (size_t i = 0; i < manifests->missing_count; i++)
                 diagnostics_add(&session->diagnostics, manifests->missing[i].diagnostic);
-        report_diagnostics(session, options, true);
+        session_report(session, options, true);
         return -1;
 }

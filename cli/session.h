@@ -24,6 +24,9 @@ void session_init(struct session *session);
 void session_close(struct session *session);
 #define SESSION_CLEANUP __attribute__((cleanup(session_close)))
 
+/* What is wrong, to stderr; with --json, where it failed, as data to stdout. */
+void session_report(struct session *session, const struct options *options, bool failed);
+
 /*
  * Loads the manifests; warnings are printed, and where there are errors all of them are (standard error, or standard
  * output as JSON with --json) and -1 is returned with ERROR_DIAGNOSED.

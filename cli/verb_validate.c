@@ -1,6 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/files.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "gitops/config.h"
+
+#include <string.h>
+
+#define SNIFF_MAX ((size_t)16 << 20)
+
+/*
+ * Whether the file is a Controller's, which is no part of any stack: by a line of its own, as everybody writes it. What
+ * looks otherwise is loaded as a stack, and the loader says where it belongs.
+ */
+static bool is_controller_file(const char *path) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct error ignored;
+        const char *at;
+        size_t length;
+
+        if (strcmp(path, "-") == 0 || file_read(path, SNIFF_MAX, &text, &ignored) < 0)
+                return false;
+        for (at = strbuf_text(&text); *at; at += length + (at[length] == '\n')) {
+                length = strcspn(at, "\n");
+                if (strncmp(at, "kind:", 5) == 0) {
+                        at += 5 + strspn(at + 5, " ");
+                        return strncmp(at, "Controller", 10) == 0 && strchr(" \r\n", at[10]);
+                }
+        }
+        return false;
+}
+
+static int validate_controller(struct session *session, const struct options *options, struct error *err) {
+        struct controller_config config;
+        int result =
+                controller_config_load(options->path, session->arena, &config, &session->diagnostics, err);
+
+        if (result == 0 || err->kind == ERROR_DIAGNOSED)
+                session_report(session, options, result < 0);
+        if (result < 0)
+                return -1;
+        if (options->json)
+                print_json(json_pack("{s:b, s:i, s:{s:i}, s:o}", "valid", 1, "files", 1, "resources",
+                                     "Controller", 1, "diagnostics",
+                                     diagnostics_to_json(&session->diagnostics)));
+        else
+                printf("Valid: a Controller of %zu %s.\n", config.source_count,
+                       config.source_count == 1 ? "source" : "sources");
+        return EXIT_DONE;
+}
 
 static json_t *count_kinds(const struct manifests *manifests) {
         json_t *counts = json_object();
@@ -20,6 +67,8 @@ int verb_validate(const struct options *options, struct error *err) {
         const struct manifests *manifests = &session.manifests;
 
         session_init(&session);
+        if (is_controller_file(options->path))
+                return validate_controller(&session, options, err);
         if (session_load(&session, options, false, err) < 0)
                 return -1;
         if (options->json)
