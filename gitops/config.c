@@ -78,6 +78,17 @@ static void read_allowances(struct reading *reading, const struct value *list, s
                 ret->allowances[i].id = value_text_of(&list->items[i]);
 }
 
+/* What the fields' patterns let through and Git's side would refuse at each poll. */
+static void check_for_git(struct reading *reading, const struct value *spec) {
+        const struct value *url = value_get(spec, "url"), *tag = value_get(spec, "tag");
+        struct error err;
+
+        if (git_url_check(value_text_of(url), &err) < 0)
+                complain(reading, url, NULL, arena_strdup(reading->arena, err.message));
+        if (value_text_of(tag) && git_tag_check(value_text_of(tag), &err) < 0)
+                complain(reading, tag, NULL, arena_strdup(reading->arena, err.message));
+}
+
 static void read_source(struct reading *reading, const struct value *spec, struct source_config *ret) {
         const struct value *credentials = value_get(spec, "credentials");
 
@@ -101,6 +112,7 @@ static void read_source(struct reading *reading, const struct value *spec, struc
                 },
                 .suspended = value_get_boolean(spec, "suspended", false),
         };
+        check_for_git(reading, spec);
         read_keys(reading, value_get(spec, "verify"), ret);
         read_allowances(reading, value_get(spec, "allow"), ret);
 }

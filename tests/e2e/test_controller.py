@@ -1,0 +1,573 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller: a commit says what shall be. Here on the provider local, with repositories on this machine's disk."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+
+import stacks
+from controllers import Controller, source, wait_until
+from git_servers import Repository
+
+STACK = stacks.document("Stack", "lab", {"provider": "local"})
+
+
+def manifests(*documents, stack=STACK):
+    return {"stack.yaml": stacks.text(stack), "m.yaml": stacks.text(*documents)}
+
+
+TWO = (stacks.environment("etl"), stacks.environment("geo"), stacks.agent("loader", "etl"), stacks.agent("mapper", "geo"))
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return Repository(tmp_path / "repositories")
+
+
+@pytest.fixture
+def make(offline, repository):
+    """Controllers that end with the test; the first one follows `repository`."""
+    made = []
+
+    def controller(**spec):
+        made.append(Controller(offline, source("lab", f"file://{repository.bare}", **spec)))
+        return made[-1]
+
+    yield controller
+    for one in made:
+        one.stop()
+
+
+def record(controller, path, name="lab"):
+    return controller.source_state(name) / "local" / "lab" / path
+
+
+def edit(path, change):
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def test_a_commit_is_applied(make, repository):
+    controller = make().start()
+    first = repository.commit(manifests(*TWO), "Two of each")
+    controller.wait_for("Applied", first)
+    assert controller.status()["resources"] == {"Agent": 2, "Environment": 2, "Stack": 1}
+    began = time.monotonic()
+    second = repository.commit({"more.yaml": stacks.text(stacks.environment("third"))}, "A third")
+    controller.wait_for("Applied", second)
+    assert time.monotonic() - began < 10
+    status = controller.status()
+    assert status["commit"] == {
+        "id": second, "ref": "refs/heads/main", "subject": "A third", "author": "Ada Author <ada@example.com>",
+        "signer": None, "committedAt": status["commit"]["committedAt"],
+    }  # fmt: skip
+    assert status["appliedCommit"]["id"] == second
+    assert status["resources"]["Environment"] == 3
+    newest = controller.history("lab")[0]
+    assert (newest["commit"], newest["command"], newest["outcome"]) == (second, "controller", "done")
+    assert "@" in newest["who"]
+    assert controller.berth("get", "--json", "--state", controller.source_state("lab")).expect(0).json()
+
+
+def test_a_poll_that_finds_nothing_writes_nothing(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied")
+    runs = len(controller.history("lab"))
+    data = controller.source_state("lab") / "data.mdb"
+    before = data.stat().st_mtime_ns
+    time.sleep(3.5)
+    assert data.stat().st_mtime_ns == before
+    assert len(controller.history("lab")) == runs
+
+
+def test_removed_in_use_is_refused_until_it_is_repointed(make, repository):
+    good = repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied", good)
+    bad = repository.commit(manifests(TWO[1], *TWO[2:]), "Without etl")
+    refused = controller.wait_for("Refused", bad)
+    assert "has-dependents" in refused["message"] and "Agent/loader" in refused["message"]
+    status = controller.status()
+    assert [(r["address"], r["id"], r["dependents"]) for r in status["refusals"]] == [
+        ("Environment/etl", "has-dependents", ["Agent/loader"])
+    ]
+    assert status["appliedCommit"]["id"] == good
+    assert controller.condition("Stalled")["status"] is True
+    assert record(controller, "environments/etl.json").exists()
+    shown = controller("status").expect(0).out
+    assert "berth controller approve lab --allow has-dependents:Environment/etl" in shown
+    # The agents are pointed elsewhere: it goes through.
+    third = repository.commit(manifests(TWO[1], stacks.agent("loader", "geo"), TWO[3]), "Loader works in geo")
+    controller.wait_for("Applied", third)
+    assert not record(controller, "environments/etl.json").exists()
+    assert controller.status()["refusals"] == []
+
+
+def test_what_a_person_lets_through_goes_through_once(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied")
+    controller("approve", "lab", "--allow", "has-dependents").expect(1)
+    without = repository.commit(manifests(TWO[1], *TWO[2:]), "Without etl")
+    controller.wait_for("Refused", without)
+    for args, words in (
+        ((), "--allow ID[:ADDR]"),
+        (("--allow", "has-dependents:Environment/geo"), "nothing is refused for that"),
+        (("--allow", "protected"), "nothing is refused for that"),
+        (("--allow", "has-dependants"), "did you mean has-dependents?"),
+        (("0123456789ab",), "applies by itself"),
+    ):
+        assert words in controller("approve", "lab", *args).expect(1).err
+    assert "there is no source" in controller("approve", "lba", "--allow", "has-dependents").expect(1).err
+    controller("approve", "lab", "--allow", "has-dependents:Environment/etl", "--wait").expect(0)
+    controller.wait_for("Applied", without)
+    assert not record(controller, "environments/etl.json").exists()
+    # Once: the same thing again is refused again.
+    back = repository.commit(manifests(*TWO), "Back")
+    controller.wait_for("Applied", back)
+    again = repository.commit(manifests(TWO[1], *TWO[2:]), "Without etl again")
+    controller.wait_for("Refused", again)
+
+
+def test_always_allowed(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make(allow=["has-dependents"]).start()
+    controller.wait_for("Applied")
+    without = repository.commit(manifests(TWO[1], *TWO[2:]))
+    controller.wait_for("Applied", without)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("apiVersion: berth/v1\nkind: Environment\nmetadata: {name: x}\nspec: {image: {prebuilt: p}, memoryMB: 12}\n", "m.yaml:4:40"),
+        ("no yaml: [", "m.yaml:"),
+        (stacks.text(stacks.agent("loader", "nowhere")), "nowhere"),
+    ],
+)
+def test_a_broken_commit_leaves_all_as_it_was(make, repository, text, words):
+    good = repository.commit(manifests(*TWO))
+    controller = make(driftSeconds=2).start()
+    controller.wait_for("Applied", good)
+    bad = repository.commit({"m.yaml": text}, "Broken")
+    ready = controller.wait_for("InvalidManifests", bad)
+    assert words in ready["message"] and f"@{bad[:12]}" in ready["message"]
+    assert controller.condition("Stalled")["status"] is True
+    assert controller.condition("Stalled")["commit"] == bad
+    assert controller.status()["appliedCommit"]["id"] == good
+    assert f"error: lab: {ready['message'].split(' ')[0]}" in controller.lines() or words in controller.lines()
+    # The last good one is kept true meanwhile, by itself.
+    place = record(controller, "environments/etl.json")
+    edit(place, lambda document: document["spec"].update(memoryMB=4096))
+    wait_until(lambda: json.loads(place.read_text())["spec"]["memoryMB"] == 2048)
+    assert controller.condition()["reason"] == "InvalidManifests"
+    assert controller("sync", "--wait").expect(1).out
+    mended = repository.commit(manifests(*TWO, stacks.environment("new")), "Mended")
+    controller.wait_for("Applied", mended)
+    assert controller.condition("Stalled")["status"] is False
+
+
+def test_drift_comes_back(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make(driftSeconds=1).start()
+    controller.wait_for("Applied")
+    place = record(controller, "environments/etl.json")
+    edit(place, lambda document: document["spec"].update(memoryMB=4096))
+    wait_until(lambda: json.loads(place.read_text())["spec"]["memoryMB"] == 2048)
+    record(controller, "environments/geo.json").unlink()
+    wait_until(lambda: record(controller, "environments/geo.json").exists())
+    assert "Drift: changed by somebody else: Environment/etl (memoryMB)" in controller.lines()
+    wait_until(lambda: controller.status()["drift"] == [])
+
+
+def test_drift_is_reported_where_it_is_not_corrected(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make(driftSeconds=1, correctDrift=False).start()
+    controller.wait_for("Applied")
+    place = record(controller, "environments/etl.json")
+    edit(place, lambda document: document["spec"].update(memoryMB=4096))
+    wait_until(lambda: [d["address"] for d in controller.status()["drift"]] == ["Environment/etl"])
+    time.sleep(2.5)
+    assert json.loads(place.read_text())["spec"]["memoryMB"] == 4096
+    ready = controller.condition()
+    assert ready["status"] is True and "left as found" in ready["message"]
+    assert controller.lines().count("Drift:") == 1
+    # A commit's own change is made all the same.
+    changed = repository.commit(manifests(stacks.environment("etl", memoryMB=3000), *TWO[1:]))
+    controller.wait_for("Applied", changed)
+    assert json.loads(place.read_text())["spec"]["memoryMB"] == 3000
+
+
+def test_exactly_the_approved_plan(make, repository):
+    first = repository.commit(manifests(*TWO))
+    controller = make(mode="approve").start()
+    waiting = controller.wait_for("WaitingForApproval", first)
+    plan = controller.status()["plan"]
+    assert plan["id"] in waiting["message"] and plan["summary"]["create"] == 5 and plan["commit"] == first
+    assert [c["action"] for c in plan["changes"]] == ["create"] * 5
+    assert not record(controller, "stack.json").exists()
+    assert "plan-stale" in controller("approve", "lab", "0123456789ab").expect(3).err
+    # Looked at again, it is the same plan.
+    controller.sync(code=3)
+    assert controller.status()["plan"]["id"] == plan["id"]
+    controller("approve", "lab", plan["id"], "--wait").expect(0)
+    controller.wait_for("Applied", first)
+    assert controller.status()["plan"] is None
+    assert "no plan of lab waits" in controller("approve", "lab").expect(1).err
+    # What came in between makes another plan of it, which waits again.
+    second = repository.commit(manifests(stacks.environment("etl", memoryMB=3000), *TWO[1:]))
+    controller.wait_for("WaitingForApproval", second)
+    old = controller.status()["plan"]["id"]
+    edit(record(controller, "environments/etl.json"), lambda document: document["spec"].update(memoryMB=2500))
+    controller("approve", "lab", old, "--wait").expect(3)
+    wait_until(lambda: (controller.status()["plan"] or {}).get("id") not in (None, old))
+    assert json.loads(record(controller, "environments/etl.json").read_text())["spec"]["memoryMB"] == 2500
+    assert "plan-stale" in controller.lines()
+    controller("approve", "lab", "--wait").expect(0)
+    assert json.loads(record(controller, "environments/etl.json").read_text())["spec"]["memoryMB"] == 3000
+
+
+def test_approval_of_a_refused_plan(make, repository):
+    first = repository.commit(manifests(*TWO))
+    controller = make(mode="approve").start()
+    controller.wait_for("WaitingForApproval", first)
+    controller("approve", "lab", "--wait").expect(0)
+    without = repository.commit(manifests(TWO[1], *TWO[2:]))
+    controller.wait_for("WaitingForApproval", without)
+    assert "has to be let through" in controller("approve", "lab").expect(1).err
+    controller("approve", "lab", "--allow", "has-dependents", "--wait").expect(0)
+    assert not record(controller, "environments/etl.json").exists()
+
+
+def test_a_secret_is_approved_as_it_is(make, repository):
+    def commit(secret):
+        variables = {"TOKEN": {"value": secret, "sensitive": True}}
+        return repository.commit(manifests(stacks.environment("etl", variables=variables)), "A token")
+
+    commit("first-token")
+    controller = make(mode="approve").start()
+    controller.wait_for("WaitingForApproval")
+    controller("approve", "lab", "--wait").expect(0)
+    for path in controller.state.rglob("*"):
+        if path.is_file() and "git" not in path.parts and "local" not in path.parts:
+            assert b"first-token" not in path.read_bytes(), path
+    assert "first-token" not in controller("status", "--json").out + controller.lines()
+
+
+def test_only_reported(make, repository):
+    first = repository.commit(manifests(*TWO))
+    controller = make(mode="plan").start()
+    ready = controller.wait_for("Planned", first)
+    assert ready["status"] is True and "5 to create" in ready["message"]
+    assert controller.status()["result"] == "reported"
+    assert not record(controller, "stack.json").exists()
+    assert "only reports" in controller("approve", "lab").expect(1).err
+
+
+def test_suspension_survives_a_restart(make, repository):
+    first = repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied", first)
+    controller("suspend", "lab").expect(0)
+    second = repository.commit(manifests(*TWO, stacks.environment("new")))
+    time.sleep(2.5)
+    assert controller.status()["commit"]["id"] == first
+    assert controller.stop() == 0
+    controller.start()
+    time.sleep(2)
+    status = controller.status()
+    assert status["suspended"] is True and status["commit"]["id"] == first
+    assert "is suspended" in controller("sync", "lab").expect(1).err
+    controller("resume").expect(0)
+    controller.wait_for("Applied", second)
+    controller.kill()
+    assert controller.start().status()["suspended"] is False
+
+
+def test_suspended_from_the_start_until_resumed(make, repository):
+    commit = repository.commit(manifests(*TWO))
+    controller = make(suspended=True).start()
+    time.sleep(1.5)
+    assert controller.status()["commit"] is None
+    controller.once(code=4)
+    controller("resume", "lab").expect(0)
+    controller.wait_for("Applied", commit)
+
+
+def test_once(make, repository):
+    controller = make()
+    assert "lab" in controller.once(code=1).err  # an empty repository has no main
+    repository.commit(manifests(*TWO))
+    controller.once()
+    assert record(controller, "environments/etl.json").exists()
+    controller.once()
+    repository.commit(manifests(TWO[1], *TWO[2:]))
+    controller.once(code=3)
+    repository.commit({"m.yaml": "kind: Nothing\n"})
+    controller.once(code=1)
+    left = controller("status").expect(1)
+    assert "InvalidManifests" in left.out and "no controller runs" in left.err
+    assert controller("status", "--json").json()["controller"] == {"running": False}
+
+
+def test_once_waits_for_nobody(make, repository, offline):
+    repository.commit(manifests(*TWO))
+    controller = make(mode="approve")
+    controller.once(code=3)
+    controller = make()
+    controller.once()
+    repository.commit(manifests(*TWO, stacks.environment("slow")))
+    holder = holding_the_lock(offline, controller.source_state("lab"))
+    try:
+        controller.once(code=4)
+    finally:
+        holder.kill()
+        holder.wait()
+    controller.once()
+
+
+def holding_the_lock(berth, state):
+    """A destroy that waits for an answer on a terminal holds the lease of a state."""
+    folder = berth.stack / "locker"
+    folder.mkdir(exist_ok=True)
+    (folder / "m.yaml").write_text(stacks.text(STACK, *TWO, stacks.environment("lock")))
+    process = subprocess.Popen(
+        ["script", "-qec", f"{berth.binary} destroy -f {folder} --state {state}", "/dev/null"],
+        env=berth.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    wait_until(lambda: berth("lock", "show", "--json", "--state", state).json().get("held"))
+    return process
+
+
+def test_somebody_else_holds_the_lock(make, repository, offline):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied")
+    holder = holding_the_lock(offline, controller.source_state("lab"))
+    try:
+        second = repository.commit(manifests(*TWO, stacks.environment("new")))
+        waits = wait_until(lambda: (c := controller.condition("Reconciling"))["reason"] == "Locked" and c)
+        assert "destroy" in waits["message"]
+    finally:
+        holder.kill()
+        holder.wait()
+    controller.wait_for("Applied", second)
+
+
+def test_two_controllers(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    refused = controller().expect(4)
+    assert f"process {controller.process.pid}" in refused.err
+    controller.once(code=4)
+    controller.wait_for("Applied")
+    # What a killed one leaves is no obstacle.
+    controller.kill()
+    assert (controller.state / "controller.sock").exists()
+    controller.start().wait_for("Applied")
+
+
+def test_the_socket_is_the_owners_alone(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    assert stat.S_IMODE((controller.state / "controller.sock").stat().st_mode) == 0o600
+    for request in (b"\n", b"[]\n", b"{", b"x" * 100000, b'{"command": 1}\n', b'{"command": "status", "source": {}}\n', b'{"command": "approve"}\n'):
+        with socket.socket(socket.AF_UNIX) as asking:
+            folder = os.open(controller.state, os.O_PATH)
+            asking.connect(f"/proc/self/fd/{folder}/controller.sock")
+            os.close(folder)
+            asking.settimeout(20)
+            try:
+                asking.sendall(request)
+                asking.shutdown(socket.SHUT_WR)
+                answer = asking.recv(65536)
+            except (BrokenPipeError, ConnectionResetError):
+                answer = b""
+            assert not answer or json.loads(answer)["ok"] is False
+    assert controller("status").code == 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_ended_while_it_works(make, repository, signum):
+    """Whatever it was in the middle of, the next start makes it whole."""
+    many = [stacks.environment(f"e{i}") for i in range(60)] + [stacks.agent(f"a{i}", f"e{i}") for i in range(60)]
+    commit = repository.commit(manifests(*many))
+    controller = make().start()
+    wait_until(lambda: list(controller.source_state("lab").glob("local/lab/environments/*.json")), step=0.002)
+    code = controller.stop(signum)
+    assert code == (-signal.SIGKILL if signum == signal.SIGKILL else 0)
+    controller.start().wait_for("Applied", commit)
+    assert controller.status()["resources"] == {"Agent": 60, "Environment": 60, "Stack": 1}
+    verified = controller.berth("state", "verify", "--json", "--state", controller.source_state("lab")).expect(0)
+    assert verified.json()["valid"] is True
+
+
+def test_it_ends_at_once_when_idle(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make(intervalSeconds=3600).start()
+    controller.wait_for("Applied")
+    began = time.monotonic()
+    assert controller.stop() == 0
+    assert time.monotonic() - began < 5
+    assert not (controller.state / "controller.sock").exists()
+
+
+def test_the_repository_is_gone_for_a_while(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied")
+    away = repository.bare.with_suffix(".away")
+    repository.bare.rename(away)
+    ready = wait_until(lambda: (c := controller.condition())["status"] is False and c)
+    assert ready["reason"] in ("NotFound", "Unreachable")
+    assert controller.condition("Stalled")["status"] is False
+    away.rename(repository.bare)
+    controller.wait_for("Applied", timeout=60)
+
+
+def test_a_rewritten_history_is_refused(make, repository):
+    first = repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied", first)
+    repository.git("commit", "-q", "--amend", "-m", "Another first")
+    repository.push()
+    rewritten = controller.wait_for("HistoryRewritten")
+    assert rewritten["commit"] == repository.head()
+    assert controller.status()["commit"]["id"] == first
+    assert controller.condition("Stalled")["status"] is True
+    # Put back, all is well; and where it is allowed, it is followed.
+    repository.publish(first)
+    controller.wait_for("Applied", first)
+    controller.stop()
+    controller = make(fastForwardOnly=False).start()
+    repository.push()
+    controller.wait_for("Applied", repository.head())
+
+
+def test_pointed_at_another_branch(make, repository):
+    """By a person: that is no rewritten history."""
+    first = repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied", first)
+    controller.stop()
+    repository.git("checkout", "-q", "--orphan", "other")
+    other = repository.commit(manifests(*TWO, stacks.environment("new")))
+    controller = make(branch="other").start()
+    controller.wait_for("Applied", other)
+
+
+def test_the_highest_tag(make, repository):
+    first = repository.commit(manifests(*TWO))
+    repository.tag("v1.0.0")
+    controller = make(tag="1.x").start()
+    controller.wait_for("Applied", first)
+    second = repository.commit(manifests(*TWO, stacks.environment("new")))
+    repository.tag("v2.0.0")
+    time.sleep(2.5)
+    assert controller.status()["commit"]["id"] == first
+    repository.tag("v1.1.0")
+    controller.wait_for("Applied", second)
+    assert controller.status()["commit"]["ref"] == "refs/tags/v1.1.0"
+
+
+def test_a_folder_of_the_repository(make, repository):
+    commit = repository.commit({"teams/a/m.yaml": stacks.text(STACK, *TWO), "other.yaml": "kind: Wrong\n"})
+    controller = make(path="teams/a").start()
+    controller.wait_for("Applied", commit)
+
+
+def test_json_log_lines(make, repository):
+    commit = repository.commit(manifests(*TWO))
+    controller = make().start("--json")
+    controller.wait_for("Applied")
+    controller.stop()
+    lines = [json.loads(line) for line in controller.lines().splitlines()]
+    done = [line for line in lines if line.get("change") == "Environment/etl"]
+    assert done and done[0]["source"] == "lab" and done[0]["commit"] == commit and done[0]["level"] == "info"
+
+
+def test_what_systemd_is_told(make, repository, tmp_path):
+    repository.commit(manifests(*TWO))
+    controller = make()
+    name = f"\0berth-test-{os.getpid()}-{time.monotonic_ns()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(name)
+        manager.settimeout(20)
+        controller.start(env={"NOTIFY_SOCKET": "@" + name[1:], "WATCHDOG_USEC": "400000"})
+        seen = [manager.recv(4096).decode() for _ in range(4)]
+        assert "READY=1" in seen and "WATCHDOG=1" in seen
+        controller.stop()
+        manager.settimeout(0.5)
+        rest = []
+        while "STOPPING=1" not in rest:
+            rest.append(manager.recv(4096).decode())
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (("stauts",), "did you mean status?"),
+        (("approve",), "needs the name of a source"),
+        (("status", "a", "b"), "one too many"),
+        (("status", "--wait"), "--wait goes with sync and approve"),
+        (("suspend", "--allow", "protected"), "--allow goes with approve"),
+        (("sync", "--once"), "--once goes with"),
+        (("--allow", "protected"), "--allow goes with approve"),
+        (("sync",), "no controller runs"),
+        (("status",), "none ever did"),
+    ],
+)
+def test_slips_of_the_hand(make, args, words):
+    assert words in make()(*args).expect(1).err
+
+
+def test_a_controllers_file(make, offline):
+    controller = make()
+    assert "is a folder" in offline("controller").expect(1).err
+    assert "a Controller is no part of a stack" in offline("validate", "-f", controller.file).expect(1).err
+    controller.file.write_text(controller.file.read_text().replace("branch: main", "branch: main\n    credentials: {passwordFile: none}"))
+    assert "passwordFile means nothing to a source by file" in controller().expect(1).err
+    controller.configure(source("a", "https://example.invalid/x", credentials={"passwordFile": "none"}))
+    refused = controller().expect(1)
+    assert "passwordFile" in refused.err and "No such file" in refused.err and "controller.yaml:" in refused.err
+
+
+def test_a_source_that_is_named_no_more(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied")
+    controller.stop()
+    controller.configure(source("new", f"file://{repository.bare}"))
+    controller.start().wait_for("Applied", name="new")
+    assert "sources/lab is the state of a source that the Controller names no more" in controller.lines()
+    assert record(controller, "environments/etl.json").exists()
+
+
+def test_several_sources(offline, tmp_path):
+    """One's trouble is no other's."""
+    repositories = [Repository(tmp_path / "repositories", f"r{i}") for i in range(4)]
+    for i, repository in enumerate(repositories):
+        stack = stacks.document("Stack", f"s{i}", {"provider": "local"})
+        repository.commit({"m.yaml": "nonsense" if i == 1 else stacks.text(stack, *TWO)})
+    controller = Controller(offline, *[source(f"s{i}", f"file://{r.bare}") for i, r in enumerate(repositories)])
+    try:
+        controller.start()
+        for i in (0, 2, 3):
+            controller.wait_for("Applied", name=f"s{i}")
+        controller.wait_for("InvalidManifests", name="s1")
+        shown = controller("status").expect(0).out
+        assert all(f"s{i}" in shown for i in range(4))
+        assert "s1" in controller("status", "s1").expect(0).out
+        controller("suspend", "s0").expect(0)
+        assert controller.status("s0")["suspended"] and not controller.status("s2")["suspended"]
+        assert "did you mean" in controller("sync", "s11").expect(1).err
+    finally:
+        controller.stop()

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the manifest to what the loop works with; what only files and Git's side can tell is refused here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/files.h"
+#include "gitops/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD "apiVersion: berth/v1\nkind: Controller\nmetadata: {name: c}\nspec:\n"
+
+struct loaded {
+        char folder[64];
+        struct arena *arena;
+        struct diagnostics diagnostics;
+        struct controller_config config;
+        struct error err;
+        int result;
+};
+
+static void write_file(const struct loaded *loaded, const char *name, const char *text) {
+        char *path = path_join(loaded->folder, name);
+        struct error err;
+
+        assert_int_equal(file_write_atomic(path, text, strlen(text), 0600, &err), 0);
+        free(path);
+}
+
+static int begin(void **state) {
+        struct loaded *loaded = calloc(1, sizeof(*loaded));
+
+        assert_non_null(loaded);
+        snprintf(loaded->folder, sizeof(loaded->folder), "/tmp/berth-test-XXXXXX");
+        assert_non_null(mkdtemp(loaded->folder));
+        loaded->arena = arena_new();
+        write_file(loaded, "key", "k");
+        write_file(loaded, "hosts", "h");
+        *state = loaded;
+        return 0;
+}
+
+static int end(void **state) {
+        struct loaded *loaded = *state;
+        char command[128];
+
+        arena_free(loaded->arena);
+        snprintf(command, sizeof(command), "rm -rf -- '%s'", loaded->folder);
+        assert_int_equal(system(command), 0);
+        free(loaded);
+        return 0;
+}
+
+static void load(struct loaded *loaded, const char *text) {
+        const char *path = arena_printf(loaded->arena, "%s/c.yaml", loaded->folder);
+
+        write_file(loaded, "c.yaml", text);
+        diagnostics_init(&loaded->diagnostics, loaded->arena);
+        loaded->result = controller_config_load(path, loaded->arena, &loaded->config, &loaded->diagnostics,
+                                                &loaded->err);
+}
+
+static void defaults(void **state) {
+        struct loaded *loaded = *state;
+        const struct source_config *source;
+
+        load(loaded, HEAD
+             "  sources:\n  - {name: b, url: /srv/b.git, tag: 1.x}\n  - {name: a, url: 'https://h/a', branch: main}\n");
+        assert_int_equal(loaded->result, 0);
+        assert_string_equal(loaded->config.listen, "127.0.0.1:9470");
+        assert_null(loaded->config.webhook_secret_file);
+        assert_int_equal(loaded->config.target_count, 0);
+        assert_int_equal(loaded->config.source_count, 2);
+        source = &loaded->config.sources[0];
+        assert_string_equal(source->name, "a");
+        assert_int_equal(source->interval_ms, 60000);
+        assert_int_equal(source->drift_interval_ms, 3600000);
+        assert_int_equal(source->mode, SOURCE_APPLY);
+        assert_true(source->correct_drift);
+        assert_true(source->fast_forward_only);
+        assert_false(source->suspended);
+        assert_null(source->credentials.password_file);
+        assert_int_equal(source->gpg_key_count, 0);
+        assert_string_equal(loaded->config.sources[1].tag, "1.x");
+        assert_null(loaded->config.sources[1].branch);
+}
+
+static void everything(void **state) {
+        struct loaded *loaded = *state;
+        const struct source_config *source = NULL;
+        char path[128];
+
+        load(loaded, HEAD
+             "  listen: 'off'\n  webhookSecretFile: key\n"
+             "  notify: [{url: 'https://x/y', events: [applied, drift], secretFile: key}, {url: 'http://z'}]\n"
+             "  sources: [{name: a, url: 'git@h:a', branch: main, path: x/y, intervalSeconds: 5, driftSeconds: 7,\n"
+             "    mode: approve, correctDrift: false, fastForwardOnly: false, suspended: true,\n"
+             "    credentials: {sshKeyFile: key, knownHostsFile: hosts}, verify: {gpgKeys: [key, hosts]},\n"
+             "    allow: [protected, mass-delete]}]\n");
+        if (loaded->result < 0)
+                diagnostics_print(&loaded->diagnostics, stderr);
+        assert_int_equal(loaded->result, 0);
+        assert_string_equal(loaded->config.listen, "");
+        snprintf(path, sizeof(path), "%s/key", loaded->folder);
+        assert_string_equal(loaded->config.webhook_secret_file, path);
+        assert_int_equal(loaded->config.targets[0].events, NOTIFY_APPLIED | NOTIFY_DRIFT);
+        assert_string_equal(loaded->config.targets[0].secret_file, path);
+        assert_int_equal(loaded->config.targets[1].events, 63);
+        assert_null(loaded->config.targets[1].secret_file);
+        source = &loaded->config.sources[0];
+        assert_int_equal(source->interval_ms, 5000);
+        assert_int_equal(source->drift_interval_ms, 7000);
+        assert_int_equal(source->mode, SOURCE_APPROVE);
+        assert_false(source->correct_drift);
+        assert_false(source->fast_forward_only);
+        assert_true(source->suspended);
+        assert_string_equal(source->path, "x/y");
+        assert_string_equal(source->credentials.ssh_key_file, path);
+        assert_int_equal(source->gpg_key_count, 2);
+        assert_string_equal(source->gpg_keys[0], path);
+        assert_int_equal(source->allowance_count, 2);
+        assert_string_equal(source->allowances[1].id, "mass-delete");
+        assert_null(source->allowances[1].address);
+}
+
+static void refused(void **state) {
+        static const struct {
+                const char *text, *says;
+                unsigned line;
+        } cases[] = {
+                { HEAD "  webhookSecretFile: none\n  sources: [{name: a, url: /a, branch: m}]\n",
+                  "none: No such file", 5 },
+                { HEAD "  webhookSecretFile: /dev\n  sources: [{name: a, url: /a, branch: m}]\n",
+                  "/dev is no file", 5 },
+                { HEAD
+                  "  sources:\n  - name: a\n    url: https://h/a\n    branch: m\n    credentials:\n      caFile: none.pem\n",
+                  "caFile: ", 10 },
+                { HEAD
+                  "  sources:\n  - name: a\n    url: /a\n    branch: m\n    verify:\n      gpgKeys:\n      - key\n      - none\n",
+                  "gpgKeys: ", 12 },
+                { HEAD
+                  "  notify: [{url: 'http://x', secretFile: none}]\n  sources: [{name: a, url: /a, branch: m}]\n",
+                  "secretFile: ", 5 },
+                { HEAD "  sources:\n  - name: a\n    url: /a\n    tag: '>> nothing'\n", "nothing", 8 },
+                { HEAD "  sources: []\n", "sources", 5 },
+        };
+        struct loaded *loaded = *state;
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                load(loaded, cases[i].text);
+                assert_int_equal(loaded->result, -1);
+                assert_int_equal(loaded->err.kind, ERROR_DIAGNOSED);
+                assert_int_equal(loaded->diagnostics.errors, 1);
+                if (!strstr(loaded->diagnostics.items[0].message, cases[i].says) ||
+                    loaded->diagnostics.items[0].line != cases[i].line)
+                        fail_msg("%s\nline %u: %s", cases[i].text, loaded->diagnostics.items[0].line,
+                                 loaded->diagnostics.items[0].message);
+        }
+}
+
+static void events_have_names(void **state) {
+        (void)state;
+        assert_string_equal(notify_event_name(NOTIFY_APPLIED), "applied");
+        assert_string_equal(notify_event_name(NOTIFY_APPROVAL), "approval");
+        assert_string_equal(notify_event_name(NOTIFY_RECOVERED), "recovered");
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, begin, end)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(defaults),
+                TEST(everything),
+                TEST(refused),
+                cmocka_unit_test(events_have_names),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
