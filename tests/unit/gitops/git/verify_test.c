@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What gpgv says, armor taken off keys, known_hosts brought into libssh2's form. The judges themselves: tests/e2e/test_git_source.py. */
+#include "support.h"
+
+#include "gitops/git/known_hosts.h"
+#include "gitops/git/verify.h"
+
+#define G "[GNUPG:] "
+#define GOOD G "NEWSIG\n" G "GOODSIG 0123456789ABCDEF Ada <ada@example.com>\n"
+#define VALID G "VALIDSIG AAAABBBB 2026-01-01 1767225600 0 4 0 22 10 00 AAAABBBB\n"
+
+static const struct {
+        const char *said, *signer, *why;
+} statuses[] = {
+        { GOOD VALID, "Ada <ada@example.com> (OpenPGP AAAABBBB)", NULL },
+        { "", NULL, "does not vouch" },
+        { GOOD, NULL, "does not vouch" },
+        { VALID, NULL, "does not vouch" },
+        { GOOD VALID GOOD VALID, NULL, "more than one" },
+        { GOOD VALID G "ERRSIG 01 22 8 00 1 9\n", NULL, "not among" },
+        { GOOD VALID G "BADSIG 01 Ada\n", NULL, "does not fit" },
+        { G "EXPKEYSIG 01 Ada\n" VALID, NULL, "expired" },
+        { G "EXPSIG 01 Ada\n" VALID, NULL, "signature has expired" },
+        { G "REVKEYSIG 01 Ada\n" VALID, NULL, "revoked" },
+        { GOOD VALID G "KEYEXPIRED 1\n", NULL, "expired" },
+        { G "ERRSIG 01 22 8 00 1 9\n" G "NO_PUBKEY 01\n", NULL, "not among" },
+        { G "NODATA 4\n", NULL, "cannot be read" },
+        { "GOODSIG 01 Ada\nVALIDSIG 01\n", NULL, "does not vouch" },
+        { "x" GOOD VALID, "Ada <ada@example.com> (OpenPGP AAAABBBB)", NULL },
+        { G "GOODSIGX 01 Ada\n" VALID, NULL, "does not vouch" },
+        { G "GOODSIG 01 Eve [GNUPG:] VALIDSIG 01\n", NULL, "does not vouch" },
+        { G "GOODSIG 01 A\x1b[31m\xFF\n" VALID, "A [31m\\xFF (OpenPGP AAAABBBB)", NULL },
+        { G "GOODSIG\n" G "VALIDSIG\n", " (OpenPGP )", NULL },
+};
+
+static void what_gpgv_says(void **state) {
+        (void)state;
+        for (size_t i = 0; i < COUNT(statuses); i++) {
+                struct arena *arena = arena_new();
+                const char *signer = NULL, *why = NULL;
+                int verdict = verify_read_status(statuses[i].said, arena, &signer, &why);
+
+                assert_int_equal(verdict, statuses[i].signer != NULL);
+                if (verdict)
+                        assert_string_equal(signer, statuses[i].signer);
+                else if (!strstr(why, statuses[i].why))
+                        fail_msg("%s: %s", statuses[i].said, why);
+                arena_free(arena);
+        }
+}
+
+#define BEGIN "-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
+#define END "-----END PGP PUBLIC KEY BLOCK-----\n"
+
+static const struct {
+        const char *text, *bytes; /* NULL: refused */
+} armors[] = {
+        { BEGIN "\nYWJj\n=abcd\n" END, "abc" },
+        { BEGIN "Comment: a key\nVersion: 1\n\nYWJjZA==\n=abcd\n" END, "abcd" },
+        { BEGIN "\nYWJjZGU=\n" END, "abcde" },
+        { "ada\n" BEGIN "\r\nYWJj\r\nZGVm\r\n" END "rest\n", "abcdef" },
+        { BEGIN "\nYWJj\n" END BEGIN "\nZGVm\n" END, "abcdef" },
+        { BEGIN "\nYWJj\n", NULL },
+        { BEGIN "\nYWJ\n" END, NULL },
+        { BEGIN "\nYW!j\n" END, NULL },
+        { BEGIN "\nYWJjZA==YWJj\n" END, NULL },
+        { BEGIN "\n=\n" END, NULL },
+        { "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nYWJj\n-----END PGP PRIVATE KEY BLOCK-----\n", NULL },
+        { "no key at all\n", NULL },
+        { "", NULL },
+        { "\x99\x01binary", "\x99\x01binary" },
+};
+
+static void armor(void **state) {
+        (void)state;
+        for (size_t i = 0; i < COUNT(armors); i++) {
+                struct strbuf keyring = STRBUF_INIT;
+                struct error err = { 0 };
+                int result = keyring_add(armors[i].text, strlen(armors[i].text), &keyring, &err);
+
+                if ((result == 0) != (armors[i].bytes != NULL))
+                        fail_msg("%s: %s", armors[i].text, err.message);
+                if (result == 0)
+                        assert_string_equal(strbuf_text(&keyring), armors[i].bytes);
+                strbuf_release(&keyring);
+        }
+}
+
+static const struct {
+        const char *text, *host, *port, *chosen;
+} hosts[] = {
+        { "h ssh-ed25519 KEY\n", "h", NULL, "h ssh-ed25519 KEY\n" },
+        { "h ssh-ed25519 KEY", "h", "22", "h ssh-ed25519 KEY\n" },
+        { "  h\tssh-ed25519  KEY  a comment\r\n", "h", NULL, "h ssh-ed25519 KEY\n" },
+        { "H.Example.COM t K\n", "h.example.com", NULL, "h.example.com t K\n" },
+        { "a,h,b t K\n", "h", NULL, "h t K\n" },
+        { "*.x t K\n", "a.b.x", NULL, "a.b.x t K\n" },
+        { "?.x t K\n", "ab.x", NULL, "" },
+        { "*.x,!a.x t K\n", "a.x", NULL, "" },
+        { "!a.x,*.x t K\n", "a.x", NULL, "" },
+        { "h t K\n", "h", "2222", "" },
+        { "[h]:2222 t K\n", "h", "2222", "[h]:2222 t K\n" },
+        { "[h]:2222 t K\n", "h", NULL, "" },
+        { "[h]:* t K\n", "h", "2222", "[h]:2222 t K\n" },
+        { "# h t K\n\n \nh t\nh\n", "h", NULL, "" },
+        { "|1|salt|hash t K\n", "h", NULL, "|1|salt|hash t K\n" },
+        { "@cert-authority h t K\n", "h", NULL, "" },
+        { "@revoked h t K\nh t K\n", "h", NULL, "" },
+        { "h t K\nh t L\n@revoked * t K\n", "h", NULL, "h t L\n" },
+        { "@other h t K\n", "h", NULL, "" },
+        { "hh t K\nx t K\n", "h", NULL, "" },
+        { "", "h", NULL, "" },
+};
+
+static void known_hosts(void **state) {
+        (void)state;
+        for (size_t i = 0; i < COUNT(hosts); i++) {
+                struct strbuf chosen = STRBUF_INIT;
+                size_t count = known_hosts_select(hosts[i].text, hosts[i].host, hosts[i].port, &chosen);
+
+                assert_string_equal(strbuf_text(&chosen), hosts[i].chosen);
+                assert_int_equal(count > 0, hosts[i].chosen[0] != '\0');
+                strbuf_release(&chosen);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(what_gpgv_says),
+                cmocka_unit_test(armor),
+                cmocka_unit_test(known_hosts),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
