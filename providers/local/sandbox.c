@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -28,6 +29,7 @@ struct run {
         int input[2], output[2], errors[2], status[2], channel[2]; /* [0] is read from; channel[0] is ours */
         pid_t pid;                                                 /* 0: no child to wait for */
         sigset_t mask;                                             /* the caller's */
+        int adopts;                                                /* whether the caller takes orphans */
         struct output said; /* what bubblewrap says where the caller does not keep it */
 };
 
@@ -51,6 +53,7 @@ static void end_run(struct run *run) {
         close_descriptor(&run->workspace.folder);
         output_release(&run->said);
         sigprocmask(SIG_SETMASK, &run->mask, NULL);
+        prctl(PR_SET_CHILD_SUBREAPER, run->adopts, 0, 0, 0);
 }
 
 /* --- what this host cannot enforce --- */
@@ -112,6 +115,12 @@ static void block_signals(struct run *run) {
         sigaddset(&ends, SIGINT);
         sigaddset(&ends, SIGTERM);
         sigprocmask(SIG_BLOCK, &ends, &run->mask);
+}
+
+/* So that the sandbox's process 1, which outlives bubblewrap by a moment, is ours to reap. */
+static void adopt_orphans(struct run *run) {
+        prctl(PR_GET_CHILD_SUBREAPER, &run->adopts, 0, 0, 0);
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
 static int fork_child(struct run *run, struct error *err) {
@@ -241,6 +250,7 @@ int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sin
         struct sandbox_ending ending;
 
         block_signals(&run);
+        adopt_orphans(&run);
         run.group = cgroup_make(&limits, arena);
         output_init(&run.said, false);
         if (!kept.errors.output)

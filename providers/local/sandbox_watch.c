@@ -242,12 +242,24 @@ static int one_turn(struct loop *loop, struct error *err) {
         return 0;
 }
 
+/*
+ * Bubblewrap ends before process 1 does, which is then a child of ours (sandbox.c asks for that). Whoever is process 1 of
+ * the machine, or of the container that Berth runs in, may not look after orphans.
+ */
+static void reap_first(struct loop *loop) {
+        siginfo_t ignored;
+
+        if (loop->first >= 0)
+                waitid(P_PIDFD, (id_t)loop->first, &ignored, WEXITED | WNOHANG);
+}
+
 /* Process 1 of a namespace ends after all others of it: nobody can change the workspace any more. */
 static int wait_for_all(struct loop *loop, struct error *err) {
         struct pollfd polled = { .fd = loop->first, .events = POLLIN };
 
         if (loop->first >= 0 && poll(&polled, 1, DRAIN_MS) == 0)
                 return error_set(err, "processes of the sandbox did not die within %d s", DRAIN_MS / 1000);
+        reap_first(loop);
         return 0;
 }
 
@@ -257,11 +269,13 @@ static void release_loop(struct loop *loop) {
         relay_end(&loop->errors);
         close_descriptor(&loop->watch->status);
         close_descriptor(&loop->watch->process);
-        close_descriptor(&loop->first);
         if (!loop->ended) {
                 kill_all(loop);
                 waitpid(loop->watch->pid, NULL, 0);
+                kill_rest(loop);
+                reap_first(loop);
         }
+        close_descriptor(&loop->first);
         free(loop->input.buffer);
         free(loop->output.buffer);
         free(loop->errors.buffer);

@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -248,6 +250,23 @@ def test_nothing_is_left(box):
     assert set(groups()) <= before
     assert Path("/proc/self/mounts").read_text() == mounts
     assert not [p for p in groups() if not (Path("/proc") / p.name.split("-")[1]).exists()]
+
+
+CARELESS = """
+import ctypes, subprocess, sys
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER: orphans come here, and stay
+done = [subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode for _ in range(3)]
+print(done, open("/proc/self/task/" + str(__import__("os").getpid()) + "/children").read().split())
+"""
+
+
+def test_no_orphans_for_who_does_not_reap(box):
+    """Process 1 of a container is often a program that knows nothing of children that it did not start."""
+    words = box.command(*box.words("import os; os.fork()"))
+    done = subprocess.run(
+        [sys.executable, "-c", CARELESS, *words], cwd=box.stack, env=box.env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split("\n")[0] == "[0, 0, 0] []", done.stderr
 
 
 def test_cpu_share(box):
