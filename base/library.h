@@ -17,7 +17,8 @@
  *
  * In CMakeLists.txt `berth_loaded(GIT libgit2)` takes the place of pkg_check_modules(): it finds the headers, reads
  * the name that the library will have at run time (GIT_SONAME), and makes the target Loaded::GIT, which a folder names
- * among its LIBRARIES. Add the package to the list in docs/install.md, since dpkg-shlibdeps cannot see it.
+ * among its LIBRARIES. Add it to the table in cli/verb_doctor.c, and the package to the list in docs/install.md, since
+ * dpkg-shlibdeps cannot see it.
  *
  * A name that the header defines as a macro for another one is listed as that other one; a variable of the library
  * works too, sym_ being its address. Small libraries that every command uses are linked: loading one later is dearer.

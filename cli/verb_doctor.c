@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What works here, what does not, and how to get it: each check is a row; exit code 1 where one fails. */
 #include "base/clock.h"
+#include "base/library.h"
 #include "base/terminal.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FINDINGS_MAX 16
+#define FINDINGS_MAX 24
 
 struct examination {
         struct session session;
@@ -26,6 +27,33 @@ static void find(struct examination *examination, const char *name, bool works, 
 
 static void find_error(struct examination *examination, const char *name, const struct error *err) {
         find(examination, name, false, arena_strdup(examination->session.arena, err->message));
+}
+
+/* Those that are loaded when they are first used: nothing else tells that one is missing before it is needed. */
+static void examine_libraries(struct examination *examination) {
+        static struct library libraries[] = {
+                { .soname = CRYPTO_SONAME, .package = "libssl3", .purpose = "hashes" },
+                { .soname = CURL_SONAME, .package = "libcurl4", .purpose = "HTTP" },
+                { .soname = XML_SONAME, .package = "libxml2", .purpose = "reading AWS's answers in XML" },
+                { .soname = ARCHIVE_SONAME, .package = "libarchive13", .purpose = "local images" },
+                { .soname = GIT2_SONAME, .package = "libgit2-1.5", .purpose = "berth controller" },
+                { .soname = MICROHTTPD_SONAME, .package = "libmicrohttpd12", .purpose = "berth controller" },
+        };
+        size_t count = sizeof(libraries) / sizeof(libraries[0]);
+        bool all = true;
+
+        for (size_t i = 0; i < count; i++) {
+                struct error err;
+
+                pthread_mutex_init(&libraries[i].lock, NULL);
+                if (library_load(&libraries[i], &err) == 0)
+                        continue;
+                find_error(examination, "libraries", &err);
+                all = false;
+        }
+        if (all)
+                find(examination, "libraries", true,
+                     arena_printf(examination->session.arena, "all %zu that are loaded when needed", count));
 }
 
 static bool examine_manifests(struct examination *examination) {
@@ -147,6 +175,7 @@ int verb_doctor(const struct options *options, struct error *err) {
         session_init(&examination.session);
         interrupt_install();
         find(&examination, "berth", true, "version " BERTH_VERSION);
+        examine_libraries(&examination);
         if (examine_manifests(&examination))
                 examine_provider(&examination);
         examine_place(&examination);
