@@ -13,7 +13,7 @@ from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 
 ROOT = Path(__file__).resolve().parents[2]
 _SANITIZER = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|LeakSanitizer")
-_PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "LLVM_PROFILE_FILE", "GCOV_PREFIX", "GCOV_PREFIX_STRIP")
+_PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "LLVM_PROFILE_FILE", "GCOV_PREFIX", "GCOV_PREFIX_STRIP", "BERTH_MEMCHECKED", "BERTH_VALGRIND_LOGS")
 
 
 def find_binary():
@@ -48,7 +48,7 @@ class Result:
 class Berth:
     """One stack's folder, and the binary run in it. `berth("plan", "--json")` gives a Result."""
 
-    timeout = 120
+    timeout = int(os.environ.get("BERTH_TEST_TIMEOUT", "120"))  # more for what makes it slow: valgrind, sanitizers
 
     def __init__(self, binary, folder, endpoint=None):
         self.binary, self.folder = binary, folder

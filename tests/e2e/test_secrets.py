@@ -261,28 +261,51 @@ def dies_of(binary_args, env, folder, number, ready):
     return status
 
 
-@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGABRT, signal.SIGSEGV])
-def test_no_core_file(cloud, secretive, relay, tmp_path, number):
-    """While it waits for a function, with keys, tokens and variables in its memory."""
+@pytest.fixture
+def dies(cloud, secretive, relay, tmp_path):
+    """Kills an apply that waits for a function, with keys, tokens and variables in its memory; its status, and its folder."""
     if resource.getrlimit(resource.RLIMIT_CORE)[1] != resource.RLIM_INFINITY:
         pytest.skip("core files cannot be allowed here: ulimit -Hc")
-    other = dies_of(["/bin/sleep", "60"], {}, tmp_path / "other", number, lambda pid: True)
-    assert os.WIFSIGNALED(other)
     cloud.settings(pending_s=60)
     secretive.declare(VARIABLES[0])
     shutil.copy(secretive.stack / "m.yaml", tmp_path / "m.yaml")
     command = [str(secretive.binary), "apply", "--yes", "-f", str(tmp_path / "m.yaml"), "--state", str(tmp_path / "state")]
-    status = dies_of(command, secretive.env, tmp_path / "dying", number, lambda pid: any(b"POST /2015-03-31/functions " in line for line in relay.lines))
-    assert any(b"POST /2015-03-31/functions " in line for line in relay.lines), "it had secrets in its memory"
+
+    def created(_pid=None):
+        return any(b"POST /2015-03-31/functions " in line for line in relay.lines)
+
+    def kill(number, **env):
+        folder = tmp_path / "dying"
+        status = dies_of(command, {**secretive.env, **env}, folder, number, created)
+        assert created(), "it had secrets in its memory"
+        return status, folder
+
+    return kill
+
+
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGABRT, signal.SIGSEGV])
+def test_no_core_file(dies, tmp_path, number):
+    status, folder = dies(number)
     if not os.WIFSIGNALED(status):
-        assert os.environ.get("ASAN_OPTIONS") or os.WEXITSTATUS(status) != 0, "a sanitizer's handler came first"
+        assert os.environ.get("ASAN_OPTIONS"), "only a sanitizer's handler comes first"
     else:
         assert os.WTERMSIG(status) == number
         assert not os.WCOREDUMP(status), "the kernel wrote a core file, or piped one to a program"
-    assert files_below(tmp_path / "dying") == {}
+    assert files_below(folder) == {}
     assert search(files_below(tmp_path / "state"), SECRETS) == []
+
+
+def test_core_files_for_who_asks_for_them(dies, tmp_path):
+    """So that the test above can fail: there is a core file then, and the search finds in it what it must not find elsewhere."""
+    other = dies_of(["/bin/sleep", "60"], {}, tmp_path / "other", signal.SIGQUIT, lambda pid: True)
     if not os.WCOREDUMP(other):
-        pytest.skip("this kernel dumps no core of anything: only that none lies there was seen")
+        pytest.skip("this kernel dumps no core of anything")
+    status, folder = dies(signal.SIGQUIT, BERTH_ALLOW_CORE="1")
+    if os.environ.get("ASAN_OPTIONS") or os.environ.get("TSAN_OPTIONS"):
+        pytest.skip("sanitizers forbid core files themselves")
+    assert os.WCOREDUMP(status)
+    for name, data in files_below(folder).items():
+        assert search({name: data}, {"variable": VARIABLES[0]}) != []
 
 
 # --- saved plans ---
