@@ -30,7 +30,7 @@ const struct verb verbs[] = {
         { "images", "[REPOSITORY]", 0, 1, "what the registry holds, each image with its verdict",
           verb_images },
         { "image", "check|instructions|import|build [REF] [PATH]", 1, 3,
-          "one image's verdict; commands that build and push; take one in, on this machine", verb_image },
+          "one image: verdict, commands, taking in, building", verb_image },
         { "exec", "[FILE|-] [ARG]...", 0, 1024, "run code in a fresh sandbox of an environment", verb_exec },
         { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
         { "schema", "[KIND]", 0, 1, "JSON Schema of the manifests", verb_schema },

@@ -57,7 +57,7 @@ const struct option_row options_rows[] = {
         { OPTION_QUIET, "quiet", NULL, NULL, "less: errors, refusals and the last line" },
         { OPTION_HELP, "help", NULL, NULL, "this" },
         { OPTION_OUTPUT, "output", "FILE", " plan image ",
-          "save the plan, to be applied later as it is; image build: write an OCI archive, too" },
+          "save the plan as it is; image build: an OCI archive" },
         { OPTION_MIRROR, "mirror", "URL", " image ", "image build: where Debian's packages come from" },
         { OPTION_FORMAT, "format", "FORMAT", " plan map ", "text, json; plan: markdown; map: dot, mermaid" },
         { OPTION_REFRESH, "refresh", "HOW", " plan apply destroy drift ",
