@@ -6,6 +6,7 @@
 #include "providers/local/tarball_write.h"
 
 #include "base/clock.h"
+#include "base/library.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -14,6 +15,34 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define ARCHIVE_SYMBOLS(X)                         \
+        X(archive_entry_free)                      \
+        X(archive_entry_new)                       \
+        X(archive_entry_set_filetype)              \
+        X(archive_entry_set_hardlink)              \
+        X(archive_entry_set_mtime)                 \
+        X(archive_entry_set_pathname)              \
+        X(archive_entry_set_perm)                  \
+        X(archive_entry_set_size)                  \
+        X(archive_entry_set_symlink)               \
+        X(archive_error_string)                    \
+        X(archive_set_error)                       \
+        X(archive_write_add_filter_gzip)           \
+        X(archive_write_close)                     \
+        X(archive_write_data)                      \
+        X(archive_write_free)                      \
+        X(archive_write_header)                    \
+        X(archive_write_new)                       \
+        X(archive_write_open)                      \
+        X(archive_write_set_bytes_in_last_block)   \
+        X(archive_write_set_filter_option)         \
+        X(archive_write_set_format_pax_restricted) \
+        X(archive_write_set_format_raw)
+
+ARCHIVE_SYMBOLS(LIBRARY_POINTER)
+static const struct library_symbol archive_symbols[] = { ARCHIVE_SYMBOLS(LIBRARY_SYMBOL) };
+static struct library archive_library = LIBRARY(ARCHIVE_SONAME, "libarchive13", "images", archive_symbols);
 
 struct tarball_writer {
         struct archive *tar;
@@ -24,7 +53,7 @@ struct tarball_writer {
 };
 
 static int fail(struct archive *archive, struct error *err) {
-        const char *message = archive_error_string(archive);
+        const char *message = sym_archive_error_string(archive);
 
         if (interrupt_count() > 0)
                 return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
@@ -38,13 +67,13 @@ static la_ssize_t write_stored(struct archive *archive, void *context, const voi
 
         do {
                 if (interrupt_count() > 0) {
-                        archive_set_error(archive, EINTR, "interrupted");
+                        sym_archive_set_error(archive, EINTR, "interrupted");
                         return -1;
                 }
                 count = write(writer->descriptor, bytes, length);
         } while (count < 0 && errno == EINTR);
         if (count < 0) {
-                archive_set_error(archive, errno, "it cannot be written: %s", strerror(errno));
+                sym_archive_set_error(archive, errno, "it cannot be written: %s", strerror(errno));
                 return -1;
         }
         digest_stream_add(writer->stored, bytes, (size_t)count);
@@ -54,11 +83,11 @@ static la_ssize_t write_stored(struct archive *archive, void *context, const voi
 
 static la_ssize_t write_plain(struct archive *archive, void *context, const void *bytes, size_t length) {
         struct tarball_writer *writer = context;
-        la_ssize_t count = writer->packed ? archive_write_data(writer->packed, bytes, length)
+        la_ssize_t count = writer->packed ? sym_archive_write_data(writer->packed, bytes, length)
                                           : write_stored(archive, writer, bytes, length);
 
         if (count < 0 && writer->packed)
-                archive_set_error(archive, EIO, "%s", archive_error_string(writer->packed));
+                sym_archive_set_error(archive, EIO, "%s", sym_archive_error_string(writer->packed));
         if (count > 0) {
                 digest_stream_add(writer->plain, bytes, (size_t)count);
                 writer->plain_bytes += (uint64_t)count;
@@ -68,43 +97,46 @@ static la_ssize_t write_plain(struct archive *archive, void *context, const void
 
 /* Level 3: a tenth larger than the usual 6, in half the time. No date, no name: they would change the digest. */
 static int open_packed(struct tarball_writer *writer, struct error *err) {
-        struct archive *packed = writer->packed = archive_write_new();
-        struct archive_entry *whole = archive_entry_new();
+        struct archive *packed = writer->packed = sym_archive_write_new();
+        struct archive_entry *whole = sym_archive_entry_new();
         int result;
 
         if (!packed || !whole)
                 abort();
-        archive_entry_set_pathname(whole, "layer");
-        archive_entry_set_filetype(whole, AE_IFREG);
-        if (archive_write_set_format_raw(packed) != ARCHIVE_OK ||
-            archive_write_add_filter_gzip(packed) != ARCHIVE_OK ||
-            archive_write_set_filter_option(packed, "gzip", "compression-level", "3") != ARCHIVE_OK ||
-            archive_write_set_filter_option(packed, "gzip", "timestamp", NULL) != ARCHIVE_OK ||
-            archive_write_set_bytes_in_last_block(packed, 1) != ARCHIVE_OK ||
-            archive_write_open(packed, writer, NULL, write_stored, NULL) != ARCHIVE_OK)
+        sym_archive_entry_set_pathname(whole, "layer");
+        sym_archive_entry_set_filetype(whole, AE_IFREG);
+        if (sym_archive_write_set_format_raw(packed) != ARCHIVE_OK ||
+            sym_archive_write_add_filter_gzip(packed) != ARCHIVE_OK ||
+            sym_archive_write_set_filter_option(packed, "gzip", "compression-level", "3") != ARCHIVE_OK ||
+            sym_archive_write_set_filter_option(packed, "gzip", "timestamp", NULL) != ARCHIVE_OK ||
+            sym_archive_write_set_bytes_in_last_block(packed, 1) != ARCHIVE_OK ||
+            sym_archive_write_open(packed, writer, NULL, write_stored, NULL) != ARCHIVE_OK)
                 result = fail(packed, err);
         else
-                result = archive_write_header(packed, whole) == ARCHIVE_OK ? 0 : fail(packed, err);
-        archive_entry_free(whole);
+                result = sym_archive_write_header(packed, whole) == ARCHIVE_OK ? 0 : fail(packed, err);
+        sym_archive_entry_free(whole);
         return result;
 }
 
 static int open_tar(struct tarball_writer *writer, struct error *err) {
-        struct archive *tar = writer->tar = archive_write_new();
+        struct archive *tar = writer->tar = sym_archive_write_new();
 
         if (!tar)
                 abort();
         /* Plain ustar wherever that can say it all. */
-        if (archive_write_set_format_pax_restricted(tar) != ARCHIVE_OK ||
-            archive_write_set_bytes_in_last_block(tar, 1) != ARCHIVE_OK ||
-            archive_write_open(tar, writer, NULL, write_plain, NULL) != ARCHIVE_OK)
+        if (sym_archive_write_set_format_pax_restricted(tar) != ARCHIVE_OK ||
+            sym_archive_write_set_bytes_in_last_block(tar, 1) != ARCHIVE_OK ||
+            sym_archive_write_open(tar, writer, NULL, write_plain, NULL) != ARCHIVE_OK)
                 return fail(tar, err);
         return 0;
 }
 
 int tarball_writer_open(int descriptor, bool compress, struct tarball_writer **ret, struct error *err) {
-        struct tarball_writer *writer = calloc(1, sizeof(*writer));
+        struct tarball_writer *writer;
 
+        if (library_load(&archive_library, err) < 0)
+                return -1;
+        writer = calloc(1, sizeof(*writer));
         if (!writer)
                 abort();
         writer->descriptor = descriptor;
@@ -122,32 +154,32 @@ void tarball_writer_close(struct tarball_writer *writer) {
         if (!writer)
                 return;
         /* In this order: what one still holds back goes into the other. */
-        archive_write_free(writer->tar);
-        archive_write_free(writer->packed);
+        sym_archive_write_free(writer->tar);
+        sym_archive_write_free(writer->packed);
         digest_stream_end(writer->plain, NULL);
         digest_stream_end(writer->stored, NULL);
         free(writer);
 }
 
 static int describe(struct archive_entry *to, const struct tarball_entry *entry, struct error *err) {
-        archive_entry_set_pathname(to, entry->name);
-        archive_entry_set_perm(to, entry->mode);
-        archive_entry_set_mtime(to, entry->written.tv_sec, entry->written.tv_nsec);
+        sym_archive_entry_set_pathname(to, entry->name);
+        sym_archive_entry_set_perm(to, entry->mode);
+        sym_archive_entry_set_mtime(to, entry->written.tv_sec, entry->written.tv_nsec);
         switch (entry->type) {
         case TARBALL_FILE:
-                archive_entry_set_filetype(to, AE_IFREG);
-                archive_entry_set_size(to, (la_int64_t)entry->bytes);
+                sym_archive_entry_set_filetype(to, AE_IFREG);
+                sym_archive_entry_set_size(to, (la_int64_t)entry->bytes);
                 return 0;
         case TARBALL_FOLDER:
-                archive_entry_set_filetype(to, AE_IFDIR);
+                sym_archive_entry_set_filetype(to, AE_IFDIR);
                 return 0;
         case TARBALL_LINK:
-                archive_entry_set_filetype(to, AE_IFLNK);
-                archive_entry_set_symlink(to, entry->target);
+                sym_archive_entry_set_filetype(to, AE_IFLNK);
+                sym_archive_entry_set_symlink(to, entry->target);
                 return 0;
         case TARBALL_HARD_LINK:
-                archive_entry_set_filetype(to, AE_IFREG);
-                archive_entry_set_hardlink(to, entry->target);
+                sym_archive_entry_set_filetype(to, AE_IFREG);
+                sym_archive_entry_set_hardlink(to, entry->target);
                 return 0;
         case TARBALL_DEVICE:
         case TARBALL_SPECIAL:
@@ -157,15 +189,15 @@ static int describe(struct archive_entry *to, const struct tarball_entry *entry,
 }
 
 int tarball_writer_add(struct tarball_writer *writer, const struct tarball_entry *entry, struct error *err) {
-        struct archive_entry *to = archive_entry_new();
+        struct archive_entry *to = sym_archive_entry_new();
         int result;
 
         if (!to)
                 abort();
         result = describe(to, entry, err);
-        if (result == 0 && archive_write_header(writer->tar, to) < ARCHIVE_WARN)
+        if (result == 0 && sym_archive_write_header(writer->tar, to) < ARCHIVE_WARN)
                 result = fail(writer->tar, err);
-        archive_entry_free(to);
+        sym_archive_entry_free(to);
         return result;
 }
 
@@ -173,7 +205,7 @@ int tarball_writer_bytes(struct tarball_writer *writer, const void *bytes, size_
         const char *at = bytes;
 
         while (length > 0) {
-                la_ssize_t count = archive_write_data(writer->tar, at, length);
+                la_ssize_t count = sym_archive_write_data(writer->tar, at, length);
 
                 if (count < 0)
                         return fail(writer->tar, err);
@@ -188,9 +220,9 @@ int tarball_writer_bytes(struct tarball_writer *writer, const void *bytes, size_
 int tarball_writer_finish(struct tarball_writer *writer, struct tarball_written *ret, struct error *err) {
         struct tarball_written written;
 
-        if (archive_write_close(writer->tar) != ARCHIVE_OK)
+        if (sym_archive_write_close(writer->tar) != ARCHIVE_OK)
                 return fail(writer->tar, err);
-        if (writer->packed && archive_write_close(writer->packed) != ARCHIVE_OK)
+        if (writer->packed && sym_archive_write_close(writer->packed) != ARCHIVE_OK)
                 return fail(writer->packed, err);
         written.plain_bytes = writer->plain_bytes;
         written.stored_bytes = writer->stored_bytes;
