@@ -137,7 +137,7 @@ static struct plan_args planning_of(struct work *work, const struct manifests *m
 
         /* What a person let through was the newest commit's, not that of an older one. */
         pthread_mutex_lock(&work->source->lock);
-        allowed = work->attempt->fallback ? NULL : json_incref(work->source->status.allowed);
+        allowed = work->attempt->fallback ? NULL : json_deep_copy(work->source->status.allowed);
         pthread_mutex_unlock(&work->source->lock);
         planning.allowances = approval_join(config->allowances, config->allowance_count, allowed, work->arena,
                                             &planning.allowance_count);

@@ -124,9 +124,9 @@ int source_save(struct source *source, struct error *err) {
         }
         pthread_mutex_lock(&source->lock);
         document = status_store(&source->status, source->config, source->url);
-        pthread_mutex_unlock(&source->lock);
         text = json_compact(document);
         json_decref(document);
+        pthread_mutex_unlock(&source->lock);
         op.meta.name = STATUS_META;
         op.meta.text = text;
         result = state_commit(source->state, &op, 1, err);
@@ -173,20 +173,25 @@ static void add_running(const struct source *source, json_t *object) {
         json_object_set_new(object, "busy", json_boolean(source->busy));
 }
 
+/* All of it copied: no value is shared by two threads, not even its count of references. */
 json_t *source_json(struct source *source) {
-        json_t *object;
+        json_t *object, *copy;
 
         pthread_mutex_lock(&source->lock);
         object = status_json(&source->status, source->config, source->url);
         add_running(source, object);
+        copy = json_deep_copy(object);
+        json_decref(object);
         pthread_mutex_unlock(&source->lock);
-        return object;
+        if (!copy)
+                abort();
+        return copy;
 }
 
 void source_tell(struct source *source, enum notify_event event, const char *commit, const char *reason,
                  const char *message, json_t *detail) {
         struct following *following = source->following;
-        json_t *document;
+        json_t *document, *copy;
         char time[32];
 
         if (event == NOTIFY_FAILED || event == NOTIFY_REFUSED || event == NOTIFY_DRIFT)
@@ -212,7 +217,10 @@ void source_tell(struct source *source, enum notify_event event, const char *com
         if (detail)
                 json_object_update_missing(document, detail);
         json_decref(detail);
-        notifier_post(following->notifier, event, document);
+        /* Another thread's from here on, while the status goes on to hold what `detail` held. */
+        copy = json_deep_copy(document);
+        json_decref(document);
+        notifier_post(following->notifier, event, copy);
 }
 
 void source_conclude(struct source *source) {

@@ -63,8 +63,11 @@ static const char *machine(struct arena *arena) {
 }
 
 static int identify(struct provider *provider, struct arena *arena, struct identity *ret, struct error *err) {
-        const struct passwd *user = getpwuid(geteuid());
+        struct passwd entry, *user = NULL;
+        char buffer[4096];
 
+        if (getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &user) != 0)
+                user = NULL;
         (void)provider;
         (void)err;
         *ret = (struct identity){
