@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What a poll may still take once the user has asked to stop: nothing is lost with it. */
-#define GRACE_MS 10000
+#define GRACE_MS 3000
 /* Beside the files: the header, and what the phases take. */
 #define HEADER_MAX ((size_t)64 * 1024 * 1024)
 

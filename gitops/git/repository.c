@@ -91,7 +91,9 @@ const char *__lsan_default_options(void) {
 }
 #endif
 
+/* What was fetched last of a branch; of tags each under its name. */
 #define FETCHED_REF "refs/berth/fetched"
+#define FETCHED_TAGS "refs/berth/tags/"
 #define TEXT_MAX 1024U
 #define REFS_MAX ((size_t)1000 * 1000)
 /* Of one object that libgit2 holds in memory while it indexes a pack. */
@@ -227,7 +229,11 @@ static int fail_remote(struct repository *repository, int code, enum git_failure
                 return FAIL(failure, "%s has a host key that credentials.knownHostsFile does not vouch for",
                             host);
         if (repository->untrusted)
-                return FAIL(failure, "%s has a TLS certificate that is not trusted: %s", host, words);
+                return FAIL(
+                        failure,
+                        "%s has a TLS certificate that is not trusted: by an unknown authority (credentials.caFile "
+                        "names one of your own), expired, or for another name (an address is none)",
+                        host);
         if (repository->unasked)
                 return FAIL(failure, "%s asks for credentials, and none that it takes are given (%s)", host,
                             ssh ? "credentials.sshKeyFile" : "credentials.passwordFile");
@@ -385,9 +391,13 @@ static bool is_wanted(const char *name) {
         return strncmp(name, "refs/heads/", 11) == 0 || strncmp(name, "refs/tags/", 10) == 0;
 }
 
+static bool is_tag_here(const char *name) {
+        return strncmp(name, FETCHED_TAGS, strlen(FETCHED_TAGS)) == 0 || strncmp(name, "refs/tags/", 10) == 0;
+}
+
 /* The refs of a repository on this machine; one that leads nowhere is none. */
-static int list_here(struct repository *repository, struct arena *arena, struct remote_ref *refs,
-                     size_t *count, size_t capacity) {
+static int list_here(struct repository *repository, bool (*wanted)(const char *name), struct arena *arena,
+                     struct remote_ref *refs, size_t *count, size_t capacity) {
         git_reference_iterator *iterator;
         git_reference *reference;
         int result = sym_git_reference_iterator_new(&iterator, repository->body);
@@ -399,7 +409,7 @@ static int list_here(struct repository *repository, struct arena *arena, struct 
                 git_reference *direct = NULL;
                 git_object *commit = NULL;
 
-                if (is_wanted(name) && sym_git_reference_resolve(&direct, reference) == 0 &&
+                if (wanted(name) && sym_git_reference_resolve(&direct, reference) == 0 &&
                     sym_git_reference_peel(&commit, reference, GIT_OBJECT_COMMIT) == 0) {
                         if (refs && *count < capacity) {
                                 struct remote_ref *ref = &refs[*count];
@@ -418,18 +428,35 @@ static int list_here(struct repository *repository, struct arena *arena, struct 
         return result == GIT_ITEROVER ? 0 : result;
 }
 
-static int list_file(struct repository *repository, struct arena *arena, struct remote_ref **ret,
-                     size_t *ret_count, enum git_failure *ret_failure, struct error *err) {
+static int list_local(struct repository *repository, bool (*wanted)(const char *name), struct arena *arena,
+                      struct remote_ref **ret, size_t *ret_count, enum git_failure *ret_failure,
+                      struct error *err) {
         size_t capacity = 0, count = 0;
+        int result = list_here(repository, wanted, arena, NULL, &capacity, 0);
 
-        if (list_here(repository, arena, NULL, &capacity, 0) < 0)
-                return fail_broken(repository, "the list of refs of", repository->args->url->path,
-                                   ret_failure, err);
         *ret = arena_array(arena, capacity, sizeof(**ret));
-        if (list_here(repository, arena, *ret, &count, capacity) < 0)
-                return fail_broken(repository, "the list of refs of", repository->args->url->path,
-                                   ret_failure, err);
+        if (result == 0)
+                result = list_here(repository, wanted, arena, *ret, &count, capacity);
+        if (result < 0)
+                return fail_broken(repository, "the list of refs of", host_of(repository), ret_failure, err);
         *ret_count = count < capacity ? count : capacity;
+        return 0;
+}
+
+int repository_tags_of(struct repository *repository, const char *commit, struct arena *arena,
+                       struct remote_ref **ret, size_t *ret_count, enum git_failure *ret_failure,
+                       struct error *err) {
+        struct remote_ref *refs;
+        size_t count, kept = 0;
+
+        if (list_local(repository, is_tag_here, arena, &refs, &count, ret_failure, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(refs[i].commit, commit) == 0 && strcmp(refs[i].id, commit) != 0)
+                        refs[kept++] = refs[i];
+        }
+        *ret = refs;
+        *ret_count = kept;
         return 0;
 }
 
@@ -484,7 +511,7 @@ int repository_list(struct repository *repository, struct arena *arena, struct r
         int result;
 
         if (!repository->remote)
-                return list_file(repository, arena, ret, ret_count, ret_failure, err);
+                return list_local(repository, is_wanted, arena, ret, ret_count, ret_failure, err);
         sym_git_remote_connect_options_init(&options, GIT_REMOTE_CONNECT_OPTIONS_VERSION);
         set_callbacks(&options.callbacks, repository);
         options.follow_redirects = GIT_REMOTE_REDIRECT_NONE; /* to another host: within one it does follow */
@@ -506,7 +533,9 @@ int repository_list(struct repository *repository, struct arena *arena, struct r
 int repository_fetch(struct repository *repository, const struct remote_ref *ref,
                      enum git_failure *ret_failure, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        char *refspec = arena_printf(arena, "+%s:" FETCHED_REF, ref->name);
+        bool is_tag = strncmp(ref->name, "refs/tags/", 10) == 0;
+        const char *kept = is_tag ? arena_printf(arena, FETCHED_TAGS "%s", ref->name + 10) : FETCHED_REF;
+        char *refspec = arena_printf(arena, "+%s:%s", ref->name, kept);
         git_strarray refspecs = { .strings = &refspec, .count = 1 };
         git_reference *fetched = NULL;
         git_fetch_options options;
@@ -528,7 +557,7 @@ int repository_fetch(struct repository *repository, const struct remote_ref *ref
         }
         /* So that the next fetch need not bring again what is here. */
         sym_git_oid_fromstr(&id, ref->id);
-        if (sym_git_reference_create(&fetched, repository->body, FETCHED_REF, &id, 1, NULL) < 0)
+        if (sym_git_reference_create(&fetched, repository->body, kept, &id, 1, NULL) < 0)
                 return fail_broken(repository, "what was fetched as", ref->id, ret_failure, err);
         sym_git_reference_free(fetched);
         return 0;

@@ -68,6 +68,10 @@ int repository_list(struct repository *repository, struct arena *arena, struct r
 /* GIT_OVER_LIMIT where more than pack_bytes would come. */
 int repository_fetch(struct repository *repository, const struct remote_ref *ref,
                      enum git_failure *ret_failure, struct error *err) MUST_USE;
+/* The annotated tags of a commit that are here, fetched before. */
+int repository_tags_of(struct repository *repository, const char *commit, struct arena *arena,
+                       struct remote_ref **ret, size_t *ret_count, enum git_failure *ret_failure,
+                       struct error *err) MUST_USE;
 uint64_t repository_received(const struct repository *repository);
 bool repository_is_broken(const struct repository *repository);
 

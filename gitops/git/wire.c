@@ -106,6 +106,7 @@ void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         set_text(object, "have", request->have);
         set_text(object, "haveRef", request->have_ref);
         set(object, "readAnyway", json_boolean(request->read_anyway));
+        set_text(object, "commit", request->commit);
         set(object, "limits", limits_json(&request->limits));
         append_frame(ret, object);
 }
@@ -197,6 +198,7 @@ int wire_read_request(const char *data, size_t length, struct arena *arena, stru
                 .have = copy_text(object, "have", arena),
                 .have_ref = copy_text(object, "haveRef", arena),
                 .read_anyway = json_is_true(json_object_get(object, "readAnyway")),
+                .commit = copy_text(object, "commit", arena),
                 .limits = wire_limits(&limits),
         };
         ret->gpg_keys = read_texts(json_object_get(object, "gpgKeys"), arena, &ret->gpg_key_count);
@@ -318,7 +320,7 @@ int wire_read_answer(const char *data, size_t length, const struct git_request *
         if (answer.failed && !answer.message)
                 answer.message = "git-worker failed, and does not say why";
         if (!answer.failed &&
-            (!answer.answer.commit || !answer.answer.ref ||
+            (!answer.answer.commit || (!answer.answer.ref && !request->commit) ||
              take_files(json_object_get(object, "files"), request, arena, at, end, &answer.answer) < 0))
                 return error_set(err, "git-worker gave an answer that cannot be right");
         *ret = answer;

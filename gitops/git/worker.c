@@ -36,7 +36,7 @@ struct work {
         const struct git_request *request;
         struct arena *arena;
         struct url url;
-        const char *tmp, *ours, *next; /* folders below request->folder */
+        const char *tmp, *ours, *next, *previous; /* folders below request->folder */
         struct strbuf user, password;
         struct repository_args args;
         const struct version_pattern *pattern;
@@ -150,6 +150,7 @@ static int prepare_folders(struct work *work, struct error *err) {
         work->tmp = arena_printf(work->arena, "%s/tmp", folder);
         work->ours = arena_printf(work->arena, "%s/repository.git", folder);
         work->next = arena_printf(work->arena, "%s/next.git", folder);
+        work->previous = arena_printf(work->arena, "%s/previous.git", folder);
         if (folder_make(folder, err) < 0 || lock_folder(work, err) < 0 ||
             git_remove_folder(work->tmp, err) < 0 || git_remove_folder(work->next, err) < 0 ||
             folder_make(work->tmp, err) < 0)
@@ -184,6 +185,8 @@ static int check_request(struct work *work, struct error *err) {
                 return -1;
         if (request->have && !wire_is_id(request->have))
                 return error_set(err, "\"%s\" is no commit", request->have);
+        if (request->commit && !wire_is_id(request->commit))
+                return error_set(err, "\"%s\" is no commit", request->commit);
         return tree_path_normalise(request->path, work->arena, &path, err);
 }
 
@@ -281,7 +284,10 @@ static int fetch(struct work *work, struct error *err) {
         return result;
 }
 
-/* All of it once more, beside what is there, and in its place once it is whole. */
+/*
+ * All of it once more, beside what is there, and in its place once it is whole. What was there before is kept until the
+ * next time: a commit that is in force may be in it alone, where history was rewritten since.
+ */
 static int fetch_anew(struct work *work, struct error *err) {
         enum git_failure *ret_failure = work->ret_failure;
 
@@ -289,9 +295,9 @@ static int fetch_anew(struct work *work, struct error *err) {
                 return -1;
         repository_closep(&work->repository);
         *ret_failure = GIT_LOCAL;
-        if (git_remove_folder(work->ours, err) < 0)
+        if (git_remove_folder(work->previous, err) < 0)
                 return -1;
-        if (rename(work->next, work->ours) < 0)
+        if (rename(work->ours, work->previous) < 0 || rename(work->next, work->ours) < 0)
                 return error_set(err, "cannot rename %s: %s", work->next, strerror(errno));
         return open_repository(work, work->ours, 0, err);
 }
@@ -305,7 +311,7 @@ static int bring(struct work *work, struct error *err) {
         folder_tidy_packs(work->ours, &packs, &bytes);
         if (open_repository(work, work->ours, bytes, err) < 0 || ask(work, err) < 0)
                 return -1;
-        if (!work->found->answer.moved && !work->request->read_anyway)
+        if (!work->found->answer.moved && !work->request->read_anyway && !work->request->commit)
                 return 0;
         if (!is_here(work) && work->url.scheme != URL_FILE && (packs >= PACKS_MAX || bytes >= limit))
                 return fetch_anew(work, err);
@@ -340,21 +346,43 @@ static int check_history(struct work *work, struct error *err) {
                     answer->ref, answer->commit, request->have);
 }
 
-static int check_signature(struct work *work, struct error *err) {
-        const struct git_request *request = work->request;
+static int judge(struct work *work, const struct remote_ref *ref, struct error *err) {
         const struct verify_args args = {
-                .gpg_keys = request->gpg_keys,
-                .gpg_key_count = request->gpg_key_count,
-                .ssh_allowed_signers = request->ssh_allowed_signers,
+                .gpg_keys = work->request->gpg_keys,
+                .gpg_key_count = work->request->gpg_key_count,
+                .ssh_allowed_signers = work->request->ssh_allowed_signers,
                 .folder = work->tmp,
                 .deadline_ms = work->deadline_ms,
         };
 
-        if (args.gpg_key_count == 0 && !args.ssh_allowed_signers)
+        return verify_commit(&args, work->repository, ref, work->arena, &work->found->answer.signer,
+                             work->ret_failure, err);
+}
+
+/* A commit that was named may be vouched for by any tag of it that is here. */
+static int judge_named(struct work *work, struct error *err) {
+        struct remote_ref *tags;
+        size_t count;
+
+        if (repository_tags_of(work->repository, work->ref.commit, work->arena, &tags, &count,
+                               work->ret_failure, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                struct error ignored = { 0 };
+
+                if (judge(work, &tags[i], &ignored) == 0)
+                        return 0;
+        }
+        return judge(work, &work->ref, err);
+}
+
+static int check_signature(struct work *work, struct error *err) {
+        const struct git_request *request = work->request;
+
+        if (request->gpg_key_count == 0 && !request->ssh_allowed_signers)
                 return 0;
         begin_phase(PHASE_VERIFYING);
-        return verify_commit(&args, work->repository, &work->ref, work->arena, &work->found->answer.signer,
-                             work->ret_failure, err);
+        return request->commit && request->tag ? judge_named(work, err) : judge(work, &work->ref, err);
 }
 
 static int read_manifests(struct work *work, const char *tree, struct error *err) {
@@ -369,14 +397,40 @@ static int read_manifests(struct work *work, const char *tree, struct error *err
         return 0;
 }
 
+/* Where it is here, or was, or can be fetched with what the source follows: the server is asked last. */
+static int find_named(struct work *work, struct error *err) {
+        const char *commit = work->request->commit;
+        enum git_failure *ret_failure = work->ret_failure;
+        struct error why = { 0 };
+
+        if (open_repository(work, work->ours, 0, err) < 0)
+                return -1;
+        if (!repository_has(work->repository, commit) && access(work->previous, F_OK) == 0 &&
+            open_repository(work, work->previous, 0, err) < 0)
+                return -1;
+        if (!repository_has(work->repository, commit) && bring(work, &why) < 0)
+                return FAIL(GIT_NOT_FOUND, "commit %s is not in %s any more, and cannot be fetched: %s",
+                            commit, work->request->folder, why.message);
+        if (!repository_has(work->repository, commit))
+                return FAIL(GIT_NOT_FOUND, "commit %s is not in the repository any more", commit);
+        memcpy(work->ref.id, commit, ID_SIZE);
+        memcpy(work->ref.commit, commit, ID_SIZE);
+        work->found->answer.commit = work->ref.commit;
+        work->found->answer.ref = NULL;
+        work->found->answer.moved = !work->request->have || strcmp(work->request->have, commit) != 0;
+        return 0;
+}
+
 /* History and signature come before anything of the tree is looked at. */
 static int attempt(struct work *work, struct error *err) {
         struct git_answer *answer = &work->found->answer;
+        bool named = work->request->commit != NULL, wanted;
         struct commit_info info;
 
-        if (bring(work, err) < 0)
+        if ((named ? find_named : bring)(work, err) < 0)
                 return -1;
-        if (!answer->moved && !work->request->read_anyway && !is_here(work))
+        wanted = answer->moved || work->request->read_anyway || named;
+        if (!wanted && !is_here(work))
                 return 0;
         if (repository_commit(work->repository, work->ref.commit, work->arena, &info, work->ret_failure,
                               err) < 0)
@@ -384,23 +438,24 @@ static int attempt(struct work *work, struct error *err) {
         answer->subject = info.subject;
         answer->author = info.author;
         answer->committed_ms = info.committed_ms;
-        if (!answer->moved && !work->request->read_anyway)
+        if (!wanted)
                 return 0;
-        if (check_history(work, err) < 0 || check_signature(work, err) < 0)
+        if ((!named && check_history(work, err) < 0) || check_signature(work, err) < 0)
                 return -1;
         return read_manifests(work, info.tree, err);
 }
 
-/* A repository of ours that is damaged, by whatever, is thrown away once. */
+/* A repository of ours that is damaged, by whatever, is thrown away once; what was in it can be fetched. */
 static int check(struct work *work, struct error *err) {
         int result = attempt(work, err);
-        bool broken = work->repository && repository_is_broken(work->repository);
 
-        if (result < 0 && broken) {
+        /* Once for each of the two that there may be. */
+        for (int i = 0; i < 2 && result < 0 && work->repository && repository_is_broken(work->repository);
+             i++) {
                 repository_closep(&work->repository);
                 *work->ret_failure = GIT_LOCAL;
                 *err = (struct error){ 0 };
-                if (git_remove_folder(work->ours, err) < 0)
+                if (git_remove_folder(work->args.folder, err) < 0)
                         return -1;
                 work->found->answer.fetched = false;
                 result = attempt(work, err);

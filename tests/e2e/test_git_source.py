@@ -44,11 +44,12 @@ class Source:
             self.request["branch"] = "main"
 
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+    inherited = ()
 
     def start(self, **more):
         passed = {name: os.environ[name] for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS") if name in os.environ}
         process = subprocess.Popen([git_check_cli()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env={**self.env, **passed})  # fmt: skip
+                                   env={**self.env, **passed}, pass_fds=self.inherited)  # fmt: skip
         process.stdin.write(frame({**self.request, **more}))
         process.stdin.close()
         process.stdin = None
@@ -130,7 +131,7 @@ def daemon(served, started):
 @pytest.fixture(scope="module")
 def https(place, served, started):
     folder = inside(place, "apache")
-    server = Https(served, folder, Authority(folder), {"/moved/": "/git/", "/away/": "https://elsewhere.invalid/git/"}).begin()
+    server = Https(served, folder, Authority(folder), {"/moved/": "/git/", "/away/": "https://elsewhere.invalid/git/", "/plain/": "http://localhost:1/git/"}).begin()
     started(server)
     return server
 
@@ -296,13 +297,24 @@ def test_interrupts_end_a_poll(sources, repository):
     silent.stop()
 
 
-def test_nothing_outlives_who_asked(sources, repository):
+def test_nothing_outlives_who_asked(sources, repository, tmp_path):
     silent = Silent()
+    (tmp_path / "secret").write_text("")
     source = sources(None, repository, url=f"git://127.0.0.1:{silent.port}/a.git", limits={"timeoutMs": 60000})
-    process = source.start()
+    source.env = {**Source.env, "AWS_SECRET_ACCESS_KEY": "x", "https_proxy": "http://127.0.0.1:1"}
+    with open(tmp_path / "secret") as held:
+        source.inherited = (held.fileno(),)
+        process = source.start()
     time.sleep(1.5)
     workers = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout.split()
     assert len(workers) == 1
+    # It sees nothing of the controller's: no variable, no descriptor, no argument.
+    worker = Path("/proc") / workers[0]
+    names = {row.split("=")[0] for row in (worker / "environ").read_text().split("\0") if row}
+    assert names <= {"PATH", "LC_ALL", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}, names
+    opened = [os.readlink(fd) for fd in (worker / "fd").iterdir()]
+    assert not [name for name in opened if "secret" in name], opened
+    assert (worker / "cmdline").read_bytes().split(b"\0")[1:] == [b"git-worker", b""]
     process.kill()
     process.communicate()
     until = time.monotonic() + 10
@@ -342,12 +354,14 @@ def test_certificates(https, sources, repository, tmp_path):
     source.accept()
 
 
-def test_redirects_stay_with_the_host(https, sources, repository, written):
+def test_redirects_stay_with_the_host(https, sources, repository):
     name = f"{repository.name}.git"
     moved = https.url(name).replace("/git/", "/moved/")
     assert sources(https, repository, url=moved).accept()["commit"] == repository.head()
     away = sources(https, repository, url=https.url(name).replace("/git/", "/away/"))
     away.refuse("HostUntrusted", "cannot redirect", "elsewhere.invalid")
+    plain = sources(https, repository, url=https.url(name).replace("/git/", "/plain/"))
+    plain.refuse("HostUntrusted", "cannot redirect")
 
 
 def test_known_hosts(ssh, sources, repository, tmp_path):
@@ -448,6 +462,40 @@ def test_unrelated_history_is_rewritten(daemon, sources, repository):
     # The same where the repository is not here any more.
     shutil.rmtree(source.folder / "repository.git")
     source.refuse("HistoryRewritten", commit)
+
+
+def test_a_commit_accepted_before_is_read_without_the_server(place, served, sources, repository):
+    server = Daemon(served).begin()
+    source = sources(server, repository)
+    first = source.accept()
+    repository.commit({"agents/stack.yaml": "broken: ["})
+    source.accept()
+    repository.git("reset", "-q", "--hard", first["commit"])
+    repository.commit({"agents/other.yaml": "# o\n"})
+    source.refuse("HistoryRewritten")
+    server.stop()
+    source.refuse("Unreachable")
+    again = source.ask(commit=first["commit"], readAnyway=True)
+    assert again["ok"] and again["files"] == first["files"] and "ref" not in again and again["moved"] and not again["fetched"]
+    assert (again["subject"], again["author"]) == (first["subject"], first["author"])
+    source.refuse("NotFound", "is not in", "cannot be fetched", commit="0" * 40)
+    source.refuse("SourceFailed", "no commit", commit="main")
+    # Lost, and found once the server is back.
+    shutil.rmtree(source.folder / "repository.git")
+    source.refuse("NotFound", "cannot be fetched", commit=first["commit"])
+    server.begin()
+    try:
+        assert source.ask(commit=first["commit"])["files"] == first["files"]
+    finally:
+        server.stop()
+
+
+def test_a_repository_on_this_machine_keeps_what_was_rewritten(local, repository):
+    first = local.accept()
+    repository.git("commit", "-q", "--amend", "-m", "amended")
+    repository.push()
+    local.refuse("HistoryRewritten")
+    assert local.ask(commit=first["commit"])["files"] == first["files"]
 
 
 # --- tags ---
@@ -618,6 +666,9 @@ def test_a_tags_own_signature(server, sources, repository, keys, ada):
     repository.commit({"agents/a.yaml": "# b\n"})
     repository.tag("v1.0.2", "-s", "-m", "signed", env=keys.ssh_signing(alice))
     assert "ssh" in source.accept()["signer"]
+    signed = source.request["have"]
+    again = source.ask(commit=signed)
+    assert again["ok"] and again["commit"] == signed and "ssh" in again["signer"], again
     # The tag's signature says nothing where the tag was changed to name another commit.
     other = repository.commit({"agents/a.yaml": "# evil\n"})
     raw = subprocess.run(["git", "-C", repository.work, "cat-file", "tag", "v1.0.2"], capture_output=True, check=True).stdout
@@ -827,7 +878,14 @@ def test_a_thousand_commits_leave_no_heap_of_packs(daemon, sources, repository):
         answer = source.accept()
         assert answer["fetched"]
         most = max(most, len(source.packs()))
-    assert 20 < most <= 51 and source.size() < 400_000, (most, source.size())
+        if number == 10:
+            early = answer
+        elif number > 10 and early:
+            # In force since, whatever came after: also where all was fetched anew in between.
+            found = source.ask(commit=early["commit"])
+            assert found["ok"] and found["files"] == early["files"], (number, found)
+            early = early if number < 60 else None
+    assert 20 < most <= 51 and source.size() < 800_000, (most, source.size())
 
 
 def test_polls_that_find_nothing_leave_nothing(daemon, sources, repository):
