@@ -254,6 +254,9 @@ static void relay(struct run *run) {
 static int fail(const struct run *run, const char *what, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         size_t first = run->count > LINES_KEPT ? run->count - LINES_KEPT : 0;
+        static const char ranges[] =
+                "; as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "
+                "USER, with numbers that no other line has";
         const char *line = NULL;
 
         for (size_t i = first; i < run->count; i++) {
@@ -265,8 +268,8 @@ static int fail(const struct run *run, const char *what, struct error *err) {
         }
         if (!text.length && line)
                 strbuf_printf(&text, "%.300s", line);
-        return error_set(err, "%s failed%s%s", what, text.length ? ": " : " and did not say why",
-                         strbuf_text(&text));
+        return error_set(err, "%s failed%s%s%s", what, text.length ? ": " : " and did not say why",
+                         strbuf_text(&text), strstr(strbuf_text(&text), "/etc/subuid") ? ranges : "");
 }
 
 static int run_words(struct run *run, const struct words *words, const struct words *environment,
