@@ -167,7 +167,9 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
                 return 0;
         ret->json = parse_json(answer, &problem);
         if (!ret->json)
-                return error_set(err, "%s: the answer is not JSON: %s (line %d)", what, problem.text,
-                                 problem.line);
+                return error_set(err,
+                                 "%s: the answer is not JSON: %s (line %d); something on the way may have "
+                                 "changed it: try again",
+                                 what, problem.text, problem.line);
         return 0;
 }

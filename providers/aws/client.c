@@ -41,17 +41,20 @@ static int64_t signing_time(struct aws_client *client) {
         return client->clock->wall_ms(client->clock) + (int64_t)atomic_load(&client->skew_ms);
 }
 
-/* Takes over AWS's clock where ours is far off it. True where that changes anything. */
-static bool mend_clock(struct aws_client *client, const struct http_response *answer) {
+/*
+ * Takes over AWS's clock where the request was signed far off it: true, since it is worth signing anew. Requests that were
+ * on their way together may all find that out; what counts is each one's own time, not what another has mended meanwhile.
+ */
+static bool mend_clock(struct aws_client *client, const struct http_response *answer, int64_t signed_ms) {
         char date[64];
-        int64_t theirs, skew, change;
+        int64_t theirs, skew, off;
 
         if (!http_header(answer, "date", date, sizeof(date)) || (theirs = http_date_ms(date)) < 0)
                 return false;
-        skew = theirs - client->clock->wall_ms(client->clock);
-        change = skew - (int64_t)atomic_load(&client->skew_ms);
-        if (change < SKEW_WORTH_MENDING_MS && change > -SKEW_WORTH_MENDING_MS)
+        off = theirs - signed_ms;
+        if (off < SKEW_WORTH_MENDING_MS && off > -SKEW_WORTH_MENDING_MS)
                 return false;
+        skew = theirs - client->clock->wall_ms(client->clock);
         log_debug("aws: this machine's clock is %lld s off; signing by the server's",
                   (long long)(skew / 1000));
         atomic_store(&client->skew_ms, skew);
@@ -64,10 +67,10 @@ static struct quota_bucket *bucket_of(struct aws_client *client, const struct aw
 
 static enum retry_reason judge(struct aws_client *client, const struct aws_request *request,
                                const struct http_response *answer, const struct aws_response *response,
-                               const struct credentials *credentials) {
+                               const struct credentials *credentials, int64_t signed_ms) {
         enum retry_reason reason = retry_reason_of(HTTP_ANSWERED, response->status, response->error_code);
 
-        if (reason == RETRY_CLOCK && !mend_clock(client, answer))
+        if (reason == RETRY_CLOCK && !mend_clock(client, answer, signed_ms))
                 return RETRY_NOT;
         if (reason == RETRY_KEYS && !(credentials && credentials_chain_expired(client->chain, credentials)))
                 return RETRY_NOT;
@@ -143,7 +146,8 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
                 return error_context(err, "%s", aws_service_name(request->service));
         }
         if (response->status < 200 || response->status >= 300) {
-                ret_outcome->reason = judge(client, request, &answer, response, credentials);
+                ret_outcome->reason =
+                        judge(client, request, &answer, response, credentials, circumstances.wall_ms);
                 ret_outcome->asked_ms = retry_asked_ms(&answer, client->clock->wall_ms(client->clock));
                 result = explain_answer(&circumstances, response, err);
         }

@@ -168,6 +168,12 @@ int environment_run_existing(struct stage_turn *turn) {
                         stage_enter(turn, ENVIRONMENT_STAGE_CREATE);
                         return stage_wait(turn, 1000);
                 }
+                if (failure.kind == ERROR_NOT_FOUND)
+                        return error_set(
+                                turn->err,
+                                "lambda CreateFunction: for a minute AWS has called the name %s taken, and yet "
+                                "there is no such function: somebody may be deleting it; try again later",
+                                environment_function_of(turn));
                 *turn->err = failure;
                 return -1;
         }

@@ -24,7 +24,9 @@ enum trouble {
         TROUBLE_EXPIRED,
         TROUBLE_UNKNOWN_KEY,
         TROUBLE_SIGNATURE,
-        TROUBLE_THROTTLED
+        TROUBLE_THROTTLED,
+        TROUBLE_SERVER,
+        TROUBLE_REDIRECT
 };
 
 static enum trouble trouble_of(const struct aws_response *response) {
@@ -52,7 +54,11 @@ static enum trouble trouble_of(const struct aws_response *response) {
         }
         if (aws_code_is_denied(response->error_code))
                 return TROUBLE_DENIED;
-        return response->status == 429 ? TROUBLE_THROTTLED : TROUBLE_NONE;
+        if (response->status == 429 || strstr(response->error_code, "Throttl"))
+                return TROUBLE_THROTTLED;
+        if (response->status >= 500)
+                return TROUBLE_SERVER;
+        return response->status >= 300 && response->status < 400 ? TROUBLE_REDIRECT : TROUBLE_NONE;
 }
 
 static void append_hint(const struct circumstances *circumstances, const struct aws_response *response,
@@ -86,6 +92,13 @@ static void append_hint(const struct circumstances *circumstances, const struct 
                 break;
         case TROUBLE_THROTTLED:
                 strbuf_append(text, "; others in this account use the same quota: try again later");
+                break;
+        case TROUBLE_SERVER:
+                strbuf_append(text, "; the trouble is on that side: try again later");
+                break;
+        case TROUBLE_REDIRECT:
+                strbuf_printf(text, "; check the region (%s), and that the endpoint is AWS's own",
+                              circumstances->endpoint->signing_region);
                 break;
         case TROUBLE_NONE:
                 break;
@@ -125,6 +138,8 @@ int explain_failure(const struct circumstances *circumstances, enum http_failure
                         &text,
                         "; where a proxy or an endpoint of your own has its own authority, AWS_CA_BUNDLE "
                         "names the file of its certificates");
+        else if (failure == HTTP_TIMED_OUT || failure == HTTP_BROKEN)
+                strbuf_append(&text, "; try again later: the next run sees what came of it");
         return error_set_kind(err, failure == HTTP_INTERRUPTED ? ERROR_INTERRUPTED : ERROR_FAILED, "%s",
                               strbuf_text(&text));
 }

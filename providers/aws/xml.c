@@ -77,7 +77,7 @@ int xml_parse(const char *text, size_t length, const char *what, struct xml_docu
                 return -1;
         pthread_once(&once, sym_xmlInitParser);
         if (length == 0)
-                return error_set(err, "%s is empty where XML was expected", what);
+                return error_set(err, "%s is empty where XML was expected: try again", what);
         if (length > 64U * 1024U * 1024U)
                 return error_set(err, "%s is too large: %zu bytes of XML", what, length);
         context = sym_xmlNewParserCtxt();
@@ -90,8 +90,10 @@ int xml_parse(const char *text, size_t length, const char *what, struct xml_docu
                 const xmlError *problem = sym_xmlCtxtGetLastError(context);
                 const char *message = problem && problem->message ? problem->message : "unknown problem\n";
 
-                result = error_set(err, "%s is not XML: line %d: %.*s", what, problem ? problem->line : 0,
-                                   (int)strcspn(message, "\n"), message);
+                result = error_set(
+                        err,
+                        "%s is not XML: line %d: %.*s; something on the way may have changed it: try again",
+                        what, problem ? problem->line : 0, (int)strcspn(message, "\n"), message);
         } else if (tree->intSubset || tree->extSubset) {
                 /* No AWS answer has one, and entities are declared there: refused before anything is read. */
                 result = error_set(err, "%s carries a document type declaration, which no AWS answer does",

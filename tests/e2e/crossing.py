@@ -12,6 +12,7 @@ import stacks
 
 LEFT, RIGHT = "left", "right"
 OTHER = {LEFT: RIGHT, RIGHT: LEFT}
+READING = ("Get", "List", "Describe", "BatchGet")  # what operations that change nothing begin with
 SECRET = "crossing-secret-7041"
 
 

@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 
-from crossing import Crossing
+from crossing import READING, Crossing
 from disk import Disk
 
 EXHAUSTIVE = bool(os.environ.get("BERTH_EXHAUSTIVE"))
@@ -85,7 +85,7 @@ class Trial:
         return calls, commits
 
     def disturb(self, note, code, rules=(), env=None, args=()):
-        """One crossing that ends with that code, or comes through; then everything is as it shall be."""
+        """One crossing that ends with that code, or comes through; then everything is as it shall be. The code, and what it said."""
         before, _ = self.crossing.runs()
         self.cloud.faults(*rules)
         mark = self.cloud.mark()
@@ -99,6 +99,7 @@ class Trial:
         self.crossing.recover(note)
         self.berth("state", "verify").expect(0)
         self.figures["done" if process.returncode == 0 else "disturbed"] += 1
+        return process.returncode, text
 
     def tell(self, note, code, before, changing, text):
         """The history has it: who died stays "begun"; a run that changed something is there in any case."""
@@ -158,15 +159,23 @@ def test_death_at_a_call(trial):
         code, how = AT_A_CALL[what]
         trial.disturb((what, call), code, signal_at(trial, call, **how))
 
-    trial.each("at a call", [(what, call) for call in calls for what in AT_A_CALL], 8, disturb)
+    trial.each("at a call", [(what, call) for call in calls for what in AT_A_CALL if may_matter(what, call)], 8, disturb)
+
+
+def may_matter(what, call):
+    """Of a call that only reads, AWS knows nothing afterwards: before or after is the same to it."""
+    return not call[1].startswith(READING) or what in ("killed before the answer is read", "interrupted")
 
 
 # What happens, and at which of a commit's three writes.
-AT_A_COMMIT = [("before", 1), ("lost", 1), ("amid", 2), ("after", 2), ("interrupt", 1), ("interrupt-twice", 1)]
+AT_A_COMMIT = [("lost", 1), ("amid", 2), ("after", 2), ("interrupt", 1), ("interrupt-twice", 1)]
 
 
 def test_death_at_a_commit(trial):
-    """One worker, so that each commit is one step of the journal. `lost`: what was not synced is not there afterwards."""
+    """
+    One worker, so that each commit is one step of the journal. `lost`: it dies before the sync, and of what was not synced
+    some or all is not there afterwards.
+    """
     _, commits = trial.record("--parallel", "1")
     chance = random.Random(SEED)
 

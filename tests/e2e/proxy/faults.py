@@ -3,7 +3,7 @@
 
 A rule is {"match": {...}, "action": {...}}. `match` takes service, operation, resource (a text that the
 request target or the parameters hold), method, nth (a number or list, counted among the calls that fit
-the rest) and times (the first so many). `action` is one of
+the rest), times (the first so many) and latched (see below). `action` is one of
 
     {"kind": "error", "status": 503, "code": "...", "message": "...", "retry_after": 1}
     {"kind": "delay", "seconds": 2}            then the call goes on
@@ -14,6 +14,9 @@ the rest) and times (the first so many). `action` is one of
     {"kind": "wrong_length"}                   Content-Length is more than the bytes that come, then silence
     {"kind": "redirect", "location": URL, "status": 307}
     {"kind": "answer", "status": 200, "headers": {}, "body": "text"}   instead of AWS's answer
+    {"kind": "malformed"}                      as long as it says, its second half overwritten
+    {"kind": "settings", "values": {}}         from this call on the proxy has these settings; then the call goes on
+    {"kind": "latch"}                          from this call on the rules with "latched": true strike
     {"kind": "signal", "when": "before", "signal": "KILL", "times": 1, "pidfile": PATH}
 
 `signal` ends or interrupts the client itself: before AWS sees the call, `after` AWS has done it and before the client can
@@ -26,8 +29,9 @@ import signal
 import time
 from pathlib import Path
 
-KINDS = {"error", "delay", "reset", "lost", "reset_mid_body", "truncate", "wrong_length", "redirect", "answer", "signal"}
-MATCHES = {"service", "operation", "resource", "method", "nth", "times"}
+KINDS = {"error", "delay", "reset", "lost", "reset_mid_body", "truncate", "wrong_length", "redirect", "answer", "signal", "malformed", "settings",
+         "latch"}  # fmt: skip
+MATCHES = {"service", "operation", "resource", "method", "nth", "times", "latched"}
 AFTER = {"lost", "reset_mid_body", "truncate", "wrong_length"}
 
 
@@ -64,14 +68,20 @@ class Rule:
 
 class Faults:
     def __init__(self):
-        self.rules = []
+        self.rules, self.latched = [], False
 
     def replace(self, specs):
         self.rules = [Rule(spec) for spec in specs]
+        self.latched = False
 
     def strike(self, call):
         """The actions for this call, in the order of the rules."""
-        return [rule.action for rule in self.rules if rule.fits(call)]
+        actions = []
+        for rule in self.rules:
+            if (self.latched or not rule.match.get("latched")) and rule.fits(call):
+                self.latched |= rule.action["kind"] == "latch"
+                actions.append(rule.action)
+        return actions
 
     def report(self):
         return [{"match": r.match, "action": r.action, "seen": r.seen, "hits": r.hits} for r in self.rules]

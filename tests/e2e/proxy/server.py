@@ -122,6 +122,8 @@ class Proxy:
         for action in actions:
             if action["kind"] == "delay":
                 await asyncio.sleep(action["seconds"])
+            elif action["kind"] == "settings":
+                self.settings.update(action["values"])
             elif action["kind"] == "reset":
                 self.record.end(entry, started, None, "reset")
                 return _reset(request)
@@ -132,6 +134,8 @@ class Proxy:
         answer.headers["Date"] = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(self.now()))
         self.record.end(entry, started, answer.status, entry["error"])
         for action in actions:
+            if action["kind"] == "malformed":
+                answer.body = answer.body[: len(answer.body) // 2] + b"\0<{" * (len(answer.body) // 6 + 1)
             if action["kind"] in AFTER:
                 return await _spoil(request, action["kind"], answer)
             if _signals(action, "after") and send_signal(action):
