@@ -112,16 +112,20 @@ static void refresh_gauges(void *context) {
 
 static int read_secret(const char *path, char **ret, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        size_t length;
 
         if (!path)
                 return 0;
         if (file_read(path, SECRET_MAX, &text, err) < 0)
                 return error_context(err, "webhookSecretFile");
-        if (text.length && text.data[text.length - 1] == '\n')
-                text.data[--text.length] = '\0';
-        if (text.length == 0 || strlen(text.data) != text.length)
-                return error_set(err, "webhookSecretFile: %s holds no secret", path);
-        *ret = strbuf_take(&text);
+        length = strcspn(strbuf_text(&text), "\r\n");
+        if (length > 0)
+                *ret = strndup(strbuf_text(&text), length);
+        strbuf_wipe(&text);
+        if (length == 0)
+                return error_set(err, "webhookSecretFile: the first line of %s is empty", path);
+        if (!*ret)
+                abort();
         return 0;
 }
 
@@ -185,8 +189,15 @@ static void open_states(struct following *following) {
         struct error err;
 
         for (size_t i = 0; i < following->count; i++) {
+                const struct source *source = &following->sources[i];
+
                 if (source_open_state(&following->sources[i], &err) < 0)
-                        log_error("%s: %s", following->sources[i].config->name, err.message);
+                        log_error("%s: %s", source->config->name, err.message);
+                /* A restart is no success, and makes none forgotten. */
+                if (source->status.success_ms > 0)
+                        metrics_set(following->metrics, METRIC_LAST_SUCCESS,
+                                    (double)source->status.success_ms / 1000.0,
+                                    (const char *const[]){ source->config->name });
         }
         mention_orphans(following);
 }
