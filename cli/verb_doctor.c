@@ -7,6 +7,7 @@
 #include "cli/verbs.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@ struct examination {
 
 static void find(struct examination *examination, const char *name, bool works, const char *detail) {
         if (examination->count < FINDINGS_MAX)
-                examination->findings[examination->count++] = (struct finding){ name, works, detail };
+                examination->findings[examination->count++] =
+                        (struct finding){ .name = name, .works = works, .detail = detail };
 }
 
 static void find_error(struct examination *examination, const char *name, const struct error *err) {
@@ -54,6 +56,47 @@ static void examine_libraries(struct examination *examination) {
         if (all)
                 find(examination, "libraries", true,
                      arena_printf(examination->session.arena, "all %zu that are loaded when needed", count));
+}
+
+static bool is_program(const char *name, const char *folders) {
+        bool found = false;
+
+        while (!found && *folders) {
+                size_t length = strcspn(folders, ":");
+                struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
+
+                strbuf_printf(&path, "%.*s/%s", (int)length, folders, name);
+                found = access(strbuf_text(&path), X_OK) == 0;
+                folders += length + (folders[length] == ':');
+        }
+        return found;
+}
+
+/* Programs of others that some commands use, or tell people to use: nothing fails because one is missing. */
+static void examine_tools(struct examination *examination) {
+        static const struct {
+                const char *name, *package, *purpose;
+                bool users_only;
+        } tools[] = {
+                { "mmdebstrap", "mmdebstrap", "berth image build", false },
+                { "newuidmap", "uidmap", "berth image build by an ordinary user", true },
+                { "skopeo", "skopeo", "copying images between registries, files and this machine", false },
+        };
+        const char *path = getenv("PATH");
+
+        for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
+                bool there = is_program(tools[i].name, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin") ||
+                             (path && is_program(tools[i].name, path));
+
+                if (tools[i].users_only && geteuid() == 0)
+                        continue;
+                find(examination, tools[i].name, there,
+                     arena_printf(examination->session.arena,
+                                  there ? "for %s" : "optional, for %s: apt-get install %s", tools[i].purpose,
+                                  tools[i].package));
+                if (examination->count > 0)
+                        examination->findings[examination->count - 1].optional = true;
+        }
 }
 
 static bool examine_manifests(struct examination *examination) {
@@ -147,9 +190,15 @@ static void examine_place(struct examination *examination) {
 static void print_findings(const struct examination *examination) {
         for (size_t i = 0; i < examination->count; i++) {
                 const struct finding *finding = &examination->findings[i];
+                enum style style = finding->works      ? STYLE_GREEN
+                                   : finding->optional ? STYLE_YELLOW
+                                                       : STYLE_RED;
 
-                printf("  %s%-4s%s %-10s ", terminal_style(stdout, finding->works ? STYLE_GREEN : STYLE_RED),
-                       finding->works ? "ok" : "no", terminal_style(stdout, STYLE_PLAIN), finding->name);
+                printf("  %s%-4s%s %-10s ", terminal_style(stdout, style),
+                       finding->works      ? "ok"
+                       : finding->optional ? "-"
+                                           : "no",
+                       terminal_style(stdout, STYLE_PLAIN), finding->name);
                 terminal_print_safe(stdout, finding->detail);
                 putchar('\n');
         }
@@ -161,8 +210,9 @@ static json_t *findings_json(const struct examination *examination, bool works) 
         for (size_t i = 0; i < examination->count; i++) {
                 const struct finding *finding = &examination->findings[i];
 
-                json_array_append_new(list, json_pack("{s:s, s:b, s:s}", "name", finding->name, "works",
-                                                      finding->works, "detail", finding->detail));
+                json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:s}", "name", finding->name, "works",
+                                                      finding->works, "optional", finding->optional, "detail",
+                                                      finding->detail));
         }
         return json_pack("{s:b, s:o}", "works", works, "findings", list);
 }
@@ -176,12 +226,13 @@ int verb_doctor(const struct options *options, struct error *err) {
         interrupt_install();
         find(&examination, "berth", true, "version " BERTH_VERSION);
         examine_libraries(&examination);
+        examine_tools(&examination);
         if (examine_manifests(&examination))
                 examine_provider(&examination);
         examine_place(&examination);
         examine_state(&examination);
         for (size_t i = 0; i < examination.count; i++)
-                works = works && examination.findings[i].works;
+                works = works && (examination.findings[i].works || examination.findings[i].optional);
         if (options->json)
                 print_json(findings_json(&examination, works));
         else

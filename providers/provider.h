@@ -374,6 +374,7 @@ struct exec_result {
 struct finding {
         const char *name;
         bool works;
+        bool optional;      /* nothing is wrong where it does not work */
         const char *detail; /* what was found, and where it does not work what to do */
 };
 

@@ -59,10 +59,6 @@ static const char *find_program(const char *name, struct arena *arena) {
         return NULL;
 }
 
-const char *bootstrap_find_mmdebstrap(struct arena *arena) {
-        return find_program("mmdebstrap", arena);
-}
-
 static int check_programs(struct arena *arena, struct error *err) {
         static const struct {
                 const char *program, *package;

@@ -30,7 +30,4 @@ int bootstrap_run(const struct bootstrap *bootstrap, struct arena *arena, struct
 /* Removes the folder with all in it, which may be owned by users of an ordinary user's ranges. */
 int bootstrap_remove(const char *folder, struct error *err) MUST_USE;
 
-/* The path of mmdebstrap, or NULL. */
-const char *bootstrap_find_mmdebstrap(struct arena *arena);
-
 #endif

@@ -20,7 +20,8 @@ struct examination {
 
 static void find(struct examination *examination, const char *name, bool works, const char *detail) {
         if (examination->count < examination->max)
-                examination->list[examination->count++] = (struct finding){ name, works, detail };
+                examination->list[examination->count++] =
+                        (struct finding){ .name = name, .works = works, .detail = detail };
 }
 
 static void find_error(struct examination *examination, const char *name, const struct error *err) {

@@ -117,6 +117,7 @@ def test_doctor(cloud, berth, prebuilt):
     assert told["works"] is True
     found = {finding["name"]: finding for finding in told["findings"]}
     assert "in us-east-1" in found["access"]["detail"]
+    assert found["skopeo"]["works"] and found["skopeo"]["optional"] and not found["access"]["optional"]
     told = berth("doctor", "--json", env={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}).expect(1).json()
     assert told["works"] is False
     assert not cloud.changing_calls()

@@ -222,17 +222,26 @@ def test_a_mirror_that_cannot_be_reached(lab):
 
 @needs_mmdebstrap
 def test_without_mmdebstrap(lab):
-    """Where its program cannot be run, the error names the package."""
-    place = shutil.which("mmdebstrap")
-    hide = f'mount --bind /dev/null {place} && exec "$@"'
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", hide, "sh", str(lab.binary), "image", "build", "python"],
-        cwd=lab.stack, env=lab.env, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    """Where its program cannot be run, the error names the package, and doctor does, without calling anything broken."""
+
+    def run(*arguments):
+        hide = f'mount --bind /dev/null {shutil.which("mmdebstrap")} && exec "$@"'
+        return subprocess.run(
+            ["unshare", "--mount", "sh", "-c", hide, "sh", str(lab.binary), *arguments],
+            cwd=lab.stack, env=lab.env, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    done = run("image", "build", "python")
     if "mount" in done.stderr:
         pytest.skip(f"nothing can be mounted here: {done.stderr}")
     assert done.returncode == 1 and "apt-get install mmdebstrap" in done.stderr
     assert builds(lab) == []
+    usual, without = lab("doctor", "--json"), run("doctor", "--json")
+    assert without.returncode == usual.code
+    (told,) = [f for f in json.loads(without.stdout)["findings"] if f["name"] == "mmdebstrap"]
+    assert not told["works"] and told["optional"] and told["detail"] == "optional, for berth image build: apt-get install mmdebstrap"
+    (told,) = [f for f in usual.json()["findings"] if f["name"] == "mmdebstrap"]
+    assert told["works"] and told["detail"] == "for berth image build"
 
 
 class Hanging:
