@@ -139,7 +139,7 @@ static struct value make_context(const struct planning *planning) {
         value_set_text(arena, context, "provider", args->provider_ops->name);
         value_set_text(arena, context, "stack", args->manifests->stack->name);
         value_set(arena, context, "spec", *args->manifests->stack->spec);
-        value_fingerprint(context, state_secret_key(args->state), fingerprint);
+        value_fingerprint_exact(context, state_secret_key(args->state), fingerprint);
         digest_hex(fingerprint, sizeof(fingerprint), hex);
         return value_text(arena, hex);
 }
@@ -161,7 +161,7 @@ static void note_source(const struct planning *planning, struct subject *subject
                                    .members = members };
         uint8_t fingerprint[SHA256_SIZE];
 
-        value_fingerprint(&map, state_secret_key(planning->args->state), fingerprint);
+        value_fingerprint_exact(&map, state_secret_key(planning->args->state), fingerprint);
         memcpy(subject->source, fingerprint, sizeof(subject->source));
 }
 
@@ -236,6 +236,32 @@ static bool was_as_applied(const struct subject *subject) {
                !subject->unfinished && sighting->health == HEALTH_READY;
 }
 
+static bool has_all_of(const struct value *map, const struct value *other) {
+        for (size_t i = 0; other && other->type == VALUE_MAP && i < other->count; i++) {
+                if (!value_get(map, other->members[i].name))
+                        return false;
+        }
+        return true;
+}
+
+/* Whether the wish is what was applied, also where a tag or variable of no text came or went: fingerprints leave those out. */
+static int is_as_recorded(struct subject *subject, struct arena *scratch, struct error *err) {
+        struct record *record = subject->record;
+
+        if (memcmp(subject->fingerprint, record->fingerprint, SHA256_SIZE) != 0)
+                return 0;
+        if (subject->ops->free_maps && record_decode(record, scratch, err) < 0)
+                return error_context(err, "%s", subject->address);
+        for (const char *const *path = subject->ops->free_maps; path && *path; path++) {
+                const struct value *wished = value_path(subject->wish, *path),
+                                   *recorded = value_path(record->spec, *path);
+
+                if (!has_all_of(recorded, wished) || !has_all_of(wished, recorded))
+                        return 0;
+        }
+        return 1;
+}
+
 /*
  * Offline, a resource that was as applied when it was last seen, and shall be as it was applied, needs no more than its
  * fingerprint: that of what it was made from, or else of the wish. Nothing is compared, and what is decoded for it is forgotten at once.
@@ -243,6 +269,7 @@ static bool was_as_applied(const struct subject *subject) {
 static int settle_by_fingerprint(struct planning *planning, struct subject *subject, struct arena *scratch,
                                  struct error *err) {
         struct record *record = subject->record, copy;
+        int same;
 
         if (planning->args->refresh != PLAN_REFRESH_NONE)
                 return 0;
@@ -254,9 +281,10 @@ static int settle_by_fingerprint(struct planning *planning, struct subject *subj
                 copy = *record;
                 subject->record = &copy;
                 subject->observed = (struct observation){ .name = subject->name, .exists = true };
-                if (make_wish(planning, subject, scratch, err) < 0)
+                if (make_wish(planning, subject, scratch, err) < 0 ||
+                    (same = is_as_recorded(subject, scratch, err)) < 0)
                         return -1;
-                subject->settled = memcmp(subject->fingerprint, record->fingerprint, SHA256_SIZE) == 0;
+                subject->settled = same;
                 subject->record = record;
                 subject->wish = NULL;
                 arena_clear(scratch);

@@ -226,14 +226,14 @@ static int compare_members(const void *a, const void *b) {
         return strcmp((*left)->name, (*right)->name);
 }
 
-size_t value_sorted_members(const struct value *map, const struct member **ret) {
+size_t value_sorted_members(const struct value *map, bool exact, const struct member **ret) {
         size_t count = 0;
 
         for (uint32_t i = 0; i < map->count; i++) {
                 const struct member *member = &map->members[i];
                 size_t at = count;
 
-                if (value_is_empty(&member->value))
+                if (!exact && value_is_empty(&member->value))
                         continue;
                 /* Small maps come nearly sorted or are cheap to sort so; large ones are left to qsort. */
                 while (map->count <= SMALL_MAP && at > 0 && strcmp(ret[at - 1]->name, member->name) > 0) {
@@ -264,8 +264,8 @@ static bool maps_equal(const struct value *a, const struct value *b, const uint8
         const struct member *a_small[SMALL_MAP], *b_small[SMALL_MAP];
         const struct member **a_members = value_member_list(a, a_small, SMALL_MAP);
         const struct member **b_members = value_member_list(b, b_small, SMALL_MAP);
-        size_t count = value_sorted_members(a, a_members);
-        bool equal = count == value_sorted_members(b, b_members);
+        size_t count = value_sorted_members(a, false, a_members);
+        bool equal = count == value_sorted_members(b, false, b_members);
 
         for (size_t i = 0; i < count && equal; i++) {
                 equal = strcmp(a_members[i]->name, b_members[i]->name) == 0 &&

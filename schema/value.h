@@ -97,5 +97,8 @@ struct value value_from_json(struct arena *arena, const json_t *json);
  * by their keyed hash): equal values have equal fingerprints.
  */
 void value_fingerprint(const struct value *value, const uint8_t key[SHA256_SIZE], uint8_t ret[SHA256_SIZE]);
+/* The same with empties counted: for what was written, where an empty text may mean more than none. */
+void value_fingerprint_exact(const struct value *value, const uint8_t key[SHA256_SIZE],
+                             uint8_t ret[SHA256_SIZE]);
 
 #endif

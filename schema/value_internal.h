@@ -18,8 +18,8 @@ struct member *value_add_member(struct arena *arena, struct value *map);
 /* Whether the value says nothing: null, "", an empty list, a map of nothing but such; NULL too. */
 bool value_is_empty(const struct value *value);
 
-/* The members that say something, by name, into `ret` (an array of map->count). */
-size_t value_sorted_members(const struct value *map, const struct member **ret);
+/* The members that say something (`exact`: all of them), by name, into `ret` (an array of map->count). */
+size_t value_sorted_members(const struct value *map, bool exact, const struct member **ret);
 /* `small` where the map's members fit into it, else memory to be released with free(). */
 const struct member **value_member_list(const struct value *map, const struct member **small,
                                         size_t small_count);

@@ -188,17 +188,22 @@ static void put_text(struct strbuf *form, char letter, const char *text, size_t 
         strbuf_append_bytes(form, text, length);
 }
 
-static void put_value(struct strbuf *form, const struct value *value, const uint8_t *key);
+struct canon {
+        const uint8_t *key;
+        bool exact; /* empties count */
+};
 
-static void put_map(struct strbuf *form, const struct value *map, const uint8_t *key) {
+static void put_value(struct strbuf *form, const struct value *value, const struct canon *canon);
+
+static void put_map(struct strbuf *form, const struct value *map, const struct canon *canon) {
         const struct member *small[32];
         const struct member **members = value_member_list(map, small, 32);
-        size_t count = value_sorted_members(map, members);
+        size_t count = value_sorted_members(map, canon->exact, members);
 
         put_number(form, 'm', count);
         for (size_t i = 0; i < count; i++) {
                 put_text(form, 'k', members[i]->name, strlen(members[i]->name));
-                put_value(form, &members[i]->value, key);
+                put_value(form, &members[i]->value, canon);
         }
         if (members != small)
                 free(members);
@@ -212,8 +217,8 @@ static void put_sensitive(struct strbuf *form, const struct value *text, const u
         put_text(form, 's', hex, sizeof(hex) - 1);
 }
 
-static void put_value(struct strbuf *form, const struct value *value, const uint8_t *key) {
-        if (value_is_empty(value)) {
+static void put_value(struct strbuf *form, const struct value *value, const struct canon *canon) {
+        if (!value || value->type == VALUE_NULL || (!canon->exact && value_is_empty(value))) {
                 strbuf_append_char(form, 'n');
                 return;
         }
@@ -226,7 +231,7 @@ static void put_value(struct strbuf *form, const struct value *value, const uint
                 break;
         case VALUE_TEXT:
                 if (value->sensitive)
-                        put_sensitive(form, value, key);
+                        put_sensitive(form, value, canon->key);
                 else
                         put_text(form, 't', value->text, value->count);
                 break;
@@ -236,16 +241,25 @@ static void put_value(struct strbuf *form, const struct value *value, const uint
         case VALUE_LIST:
                 put_number(form, 'l', value->count);
                 for (uint32_t i = 0; i < value->count; i++)
-                        put_value(form, &value->items[i], key);
+                        put_value(form, &value->items[i], canon);
                 break;
         default:
-                put_map(form, value, key);
+                put_map(form, value, canon);
         }
 }
 
-void value_fingerprint(const struct value *value, const uint8_t key[SHA256_SIZE], uint8_t ret[SHA256_SIZE]) {
+static void fingerprint(const struct value *value, const struct canon *canon, uint8_t ret[SHA256_SIZE]) {
         struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
 
-        put_value(&form, value, key);
+        put_value(&form, value, canon);
         digest_sha256(form.data, form.length, ret);
+}
+
+void value_fingerprint(const struct value *value, const uint8_t key[SHA256_SIZE], uint8_t ret[SHA256_SIZE]) {
+        fingerprint(value, &(struct canon){ .key = key }, ret);
+}
+
+void value_fingerprint_exact(const struct value *value, const uint8_t key[SHA256_SIZE],
+                             uint8_t ret[SHA256_SIZE]) {
+        fingerprint(value, &(struct canon){ .key = key, .exact = true }, ret);
 }

@@ -87,6 +87,35 @@ static void test_offline_what_is_the_same_is_not_worked_out(void **state) {
                          7);
 }
 
+/* A variable or a tag of no text is one: fingerprints leave it out, plans must not, whoever they ask. */
+static void test_an_empty_variable_comes_and_goes(void **state) {
+#define VARIABLES(text) STACK ENVIRONMENT("a", ", variables: {" text "}") ENVIRONMENT("b", "")
+        static const struct {
+                const char *before, *after, *line;
+        } rows[] = {
+                { VARIABLES(""), VARIABLES("EE: {value: ''}"), "update Environment/a(variables.EE)" },
+                { VARIABLES("EE: {value: ''}"), VARIABLES(""), "update Environment/a(variables.EE)" },
+                { VARIABLES("EE: {value: ''}"), VARIABLES("EE: {value: ''}"), "" },
+                { VARIABLES("EE: {value: ''}, FF: {value: x}"), VARIABLES("FF: {value: x}, EE: {value: ''}"),
+                  "" },
+                { VARIABLES(""),
+                  "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: lab}\nspec: {guards: {maxDeletes: 4}, tags: {cost: ''}}\n---\n" ENVIRONMENT(
+                          "a", ", variables: {}") ENVIRONMENT("b", ""),
+                  "update Stack/lab(tags.cost)" },
+        };
+        struct bench *bench = *state;
+
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                bench_apply(bench, rows[i].before);
+                offline_desires(bench, rows[i].after);
+                expect_line(bench, rows[i].line);
+                bench_apply(bench, rows[i].after);
+                offline_desires(bench, rows[i].after);
+                expect_line(bench, "");
+        }
+#undef VARIABLES
+}
+
 /* As an earlier version wrote it, or another one: worked out once, and written anew by the next apply. */
 static void test_a_record_without_its_source(void **state) {
         struct bench *bench = *state;
@@ -538,6 +567,7 @@ int main(void) {
                 TEST(test_create_then_nothing),
                 TEST(test_offline_what_is_the_same_is_not_worked_out),
                 TEST(test_a_record_without_its_source),
+                TEST(test_an_empty_variable_comes_and_goes),
                 TEST(test_order_of_an_apply),
                 TEST(test_one_field),
                 TEST(test_drift),

@@ -167,10 +167,12 @@ static int world_step(struct provider *provider, const struct change *change, st
         }                                                                                      \
         static const char *const recorded_only_##label[] = { "protect", NULL };                \
         static const char *const immutable_##label[] = { "tenantIsolation", NULL };            \
+        static const char *const free_maps_##label[] = { "variables", "tags", NULL };          \
         static const struct kind_ops ops_##label = {                                           \
                 .kind = (id),                                                                  \
                 .recorded_only = recorded_only_##label,                                        \
                 .immutable = immutable_##label,                                                \
+                .free_maps = free_maps_##label,                                                \
                 .desire = world_desire,                                                        \
                 .desire_repeats = (id) != KIND_STACK,                                          \
                 .observe = observe_##label,                                                    \

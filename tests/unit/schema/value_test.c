@@ -96,6 +96,34 @@ static void equality(void **state) {
         }
 }
 
+/* What is written differently differs, but for the order of a map's members. */
+static void exact_fingerprints(void **state) {
+        static const struct {
+                const char *a, *b;
+                bool equal;
+        } exact[] = {
+                { "{\"a\": 1, \"b\": \"\"}", "{\"b\": \"\", \"a\": 1}", true },
+                { "{\"a\": 1, \"b\": \"\"}", "{\"a\": 1}", false },
+                { "{\"a\": {\"b\": \"\"}}", "{\"a\": {}}", false },
+                { "{\"a\": []}", "{\"a\": {}}", false },
+                { "{\"a\": null}", "{\"a\": \"\"}", false },
+                { "{\"a\": \"!\"}", "{\"a\": \"\"}", false },
+                { "{\"a\": \"!s\"}", "{\"a\": \"!s\"}", true },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(exact) / sizeof(exact[0]); i++) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct value a = parse(arena, exact[i].a), b = parse(arena, exact[i].b);
+                uint8_t a_print[SHA256_SIZE], b_print[SHA256_SIZE];
+
+                value_fingerprint_exact(&a, key, a_print);
+                value_fingerprint_exact(&b, key, b_print);
+                if ((memcmp(a_print, b_print, SHA256_SIZE) == 0) != exact[i].equal)
+                        fail_msg("exact fingerprints of %s and %s", exact[i].a, exact[i].b);
+        }
+}
+
 static void equality_with_null(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct value empty = parse(arena, "{\"a\": [], \"b\": \"\"}"), full = parse(arena, "{\"a\": 0}");
@@ -237,10 +265,15 @@ static void paths(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(equality),     cmocka_unit_test(equality_with_null),
-                cmocka_unit_test(secrets),      cmocka_unit_test(json_round_trip),
-                cmocka_unit_test(dollar_names), cmocka_unit_test(not_utf8),
-                cmocka_unit_test(building),     cmocka_unit_test(paths),
+                cmocka_unit_test(equality),
+                cmocka_unit_test(exact_fingerprints),
+                cmocka_unit_test(equality_with_null),
+                cmocka_unit_test(secrets),
+                cmocka_unit_test(json_round_trip),
+                cmocka_unit_test(dollar_names),
+                cmocka_unit_test(not_utf8),
+                cmocka_unit_test(building),
+                cmocka_unit_test(paths),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
