@@ -387,6 +387,16 @@ static void consume_decisions(struct work *work) {
         (void)unlink(work->source->plan_path);
 }
 
+/* Told to others: what was done, not a thousand lines of it. */
+static json_t *result_json(const struct work *work, const struct apply_result *result) {
+        json_t *document = report_result_json(&work->plan, result),
+               *changes = json_object_get(document, "changes");
+
+        while (json_array_size(changes) > APPROVAL_LIST_MAX)
+                json_array_remove(changes, json_array_size(changes) - 1);
+        return document;
+}
+
 static void note_applied(struct work *work, const struct apply_result *result) {
         const char *text = attempt_text_applied(&work->plan, result, work->arena);
 
@@ -402,7 +412,7 @@ static void note_applied(struct work *work, const struct apply_result *result) {
         pthread_mutex_unlock(&work->source->lock);
         if (result->done)
                 source_tell(work->source, NOTIFY_APPLIED, work->attempt->commit, "Applied", text,
-                            json_pack("{s:o}", "result", report_result_json(&work->plan, result)));
+                            json_pack("{s:o}", "result", result_json(work, result)));
         if (result->failed) {
                 work->attempt->transient = true;
                 attempt_fail(work->attempt, "ApplyFailed",

@@ -171,15 +171,30 @@ enum poll_outcome source_poll(struct source *source, struct arena *arena, struct
         return ret->moved ? POLL_MOVED : POLL_UNCHANGED;
 }
 
+/* Somebody emptied the folder: the newest commit is asked for once more, and must be the very same. */
+static int fetch_again(struct source *source, struct git_request *request, const char *commit,
+                       struct arena *arena, struct git_answer *ret, enum git_failure *ret_failure,
+                       struct error *err) {
+        request->commit = NULL;
+        request->have = commit;
+        request->have_ref = json_text(source->status.seen, "ref");
+        *ret = (struct git_answer){ 0 };
+        return git_check(request, arena, ret, ret_failure, err);
+}
+
 int source_read_commit(struct source *source, const char *commit, struct arena *arena, struct git_answer *ret,
                        struct error *err) {
         struct git_request request = request_of(source);
         enum git_failure failure;
+        int result;
 
         request.commit = commit;
         request.read_anyway = true;
         *ret = (struct git_answer){ 0 };
-        if (git_check(&request, arena, ret, &failure, err) < 0)
+        result = git_check(&request, arena, ret, &failure, err);
+        if (result < 0 && failure == GIT_NOT_FOUND && strcmp(status_commit(source->status.seen), commit) == 0)
+                result = fetch_again(source, &request, commit, arena, ret, &failure, err);
+        if (result < 0)
                 return -1;
         /* What is put in force is what was judged: nothing else will do. */
         return ret->commit && strcmp(ret->commit, commit) == 0

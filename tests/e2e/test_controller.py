@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -450,6 +451,33 @@ def test_a_rewritten_history_is_refused(make, repository):
     controller = make(fastForwardOnly=False).start()
     repository.push()
     controller.wait_for("Applied", repository.head())
+
+
+def test_the_bare_repository_was_removed(make, repository):
+    """It is a copy: it comes again."""
+    commit = repository.commit(manifests(*TWO))
+    controller = make(driftSeconds=2).start()
+    controller.wait_for("Applied", commit)
+    place = record(controller, "environments/etl.json")
+    shutil.rmtree(controller.source_state("lab") / "git")
+    edit(place, lambda document: document["spec"].update(memoryMB=4096))
+    wait_until(lambda: json.loads(place.read_text())["spec"]["memoryMB"] == 2048)
+    controller.wait_for("Applied", commit)
+
+
+def test_killed_between_approval_and_apply(make, repository):
+    """Approved is approved: the next start applies it, or waits again where it is another plan by then."""
+    commit = repository.commit(manifests(*TWO, *[stacks.environment(f"e{i}") for i in range(40)]))
+    controller = make(mode="approve").start()
+    controller.wait_for("WaitingForApproval", commit)
+    controller("approve", "lab").expect(0)
+    controller.kill()
+    controller.start()
+    ready = wait_until(lambda: (c := controller.condition())["reason"] in ("Applied", "WaitingForApproval") and not controller.status()["busy"] and c)
+    if ready["reason"] == "WaitingForApproval":
+        controller("approve", "lab", "--wait").expect(0)
+    controller.wait_for("Applied", commit)
+    assert controller.status()["resources"]["Environment"] == 42
 
 
 def test_pointed_at_another_branch(make, repository):
