@@ -192,7 +192,9 @@ static void failures_that_last_end(void **state) {
         (void)state;
         open_client(&fixture, &down, 1, 1, NULL);
         assert_int_equal(aws_call(fixture.client, &get_function, &response, &err), -1);
-        assert_string_equal(err.message, "after 3 tries: lambda GetFunction: 503 ServiceUnavailable");
+        assert_string_equal(
+                err.message,
+                "after 3 tries: lambda GetFunction: 503 ServiceUnavailable; the trouble is on that side: try again later");
         assert_int_equal(response.status, 503);
         stop(&fixture);
         assert_int_equal(fixture.server.requests, 3);
@@ -451,7 +453,9 @@ static void steps_fail_at_last_and_begin_anew(void **state) {
                 assert_int_equal(step(&fixture, &get_function, &response, &err), STEP_AGAIN);
                 atomic_fetch_add(&elapsed_ms, 60000);
                 assert_int_equal(step(&fixture, &get_function, &response, &err), -1);
-                assert_string_equal(err.message, "after 3 tries: lambda GetFunction: 503 ServiceUnavailable");
+                assert_string_equal(
+                        err.message,
+                        "after 3 tries: lambda GetFunction: 503 ServiceUnavailable; the trouble is on that side: try again later");
                 assert_int_equal(fixture.progress.attempts, 0);
                 assert_false(fixture.progress.reserved);
         }
