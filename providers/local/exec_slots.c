@@ -24,18 +24,30 @@ void exec_slot_release(struct exec_slot *slot) {
         slot->path = NULL;
 }
 
-/* Adds what a living run uses; the file of a dead one is removed. Under the folder's lock. */
-static void add_run(int folder, const char *name, struct exec_use *sum) {
+/* --- what is in the folder, under its lock --- */
+
+/* Opens the file of one that lives; -1 where it is dead, and its file is removed then. */
+static int open_living(int folder, const char *name) {
         int file DESCRIPTOR_CLEANUP = openat(folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        int living = file;
+
+        if (file < 0)
+                return -1;
+        if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+                unlinkat(folder, name, 0);
+                return -1;
+        }
+        file = -1;
+        return living;
+}
+
+static void add_run(int folder, const char *name, struct exec_use *sum) {
+        int file DESCRIPTOR_CLEANUP = open_living(folder, name);
         char text[64] = "";
         int64_t memory_mb, cpu_millis;
 
         if (file < 0)
                 return;
-        if (flock(file, LOCK_EX | LOCK_NB) == 0) {
-                unlinkat(folder, name, 0);
-                return;
-        }
         sum->runs++;
         if (read(file, text, sizeof(text) - 1) > 0 &&
             sscanf(text, "%" SCNd64 " %" SCNd64, &memory_mb, &cpu_millis) == 2) {
@@ -58,6 +70,36 @@ static int add_runs(const char *path, struct exec_use *sum, struct error *err) {
         return 0;
 }
 
+struct line {
+        bool behind;   /* somebody who lives has a smaller number than ours */
+        uint64_t last; /* the largest number there is */
+};
+
+/* `own` is the number that we wait with; 0: none yet, so that whoever waits is before us. */
+static int look_at_line(const char *path, uint64_t own, struct line *ret, struct error *err) {
+        DIR *folder = opendir(path);
+        struct line line = { 0 };
+        struct dirent *entry;
+
+        if (!folder)
+                return error_set(err, "cannot read %s: %s", path, strerror(errno));
+        while ((entry = readdir(folder))) {
+                int file DESCRIPTOR_CLEANUP = -1;
+                uint64_t number;
+
+                if (sscanf(entry->d_name, "wait-%" SCNu64 "-", &number) != 1)
+                        continue;
+                line.last = number > line.last ? number : line.last;
+                if (line.behind || (own && number >= own))
+                        continue;
+                file = open_living(dirfd(folder), entry->d_name);
+                line.behind = file >= 0;
+        }
+        closedir(folder);
+        *ret = line;
+        return 0;
+}
+
 static bool exceeds(int64_t sum, int64_t more, int64_t limit) {
         return limit >= 0 && sum + more > limit;
 }
@@ -73,16 +115,12 @@ static const char *what_exceeds(const struct exec_use *sum, const struct exec_us
         return NULL;
 }
 
-/* Our own file, locked before anybody else may look. */
-static int add_own(const char *folder, const struct exec_use *use, struct exec_slot *ret, struct error *err) {
-        char name[64], text[64];
-        uint64_t random;
+/* --- our own files, locked before anybody else may look --- */
 
-        random_bytes(&random, sizeof(random));
-        snprintf(name, sizeof(name), "run-%ld-%" PRIx64, (long)getpid(), random);
+static int make_file(const char *folder, const char *name, const char *text, struct exec_slot *ret,
+                     struct error *err) {
         ret->path = path_join(folder, name);
         ret->file = open(ret->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-        snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", use->memory_mb, use->cpu_millis);
         if (ret->file < 0 || flock(ret->file, LOCK_EX | LOCK_NB) < 0 ||
             write(ret->file, text, strlen(text)) != (ssize_t)strlen(text)) {
                 error_set(err, "cannot write %s: %s", ret->path, strerror(errno));
@@ -92,42 +130,91 @@ static int add_own(const char *folder, const struct exec_use *use, struct exec_s
         return 0;
 }
 
-/* 1: taken; 0: *ret_what is exhausted; -1: err. */
-static int try_once(const char *folder, const struct exec_use *use, const struct exec_use *limits,
-                    struct exec_slot *ret, const char **ret_what, struct error *err) {
+static int add_own(const char *folder, const struct exec_use *use, struct exec_slot *ret, struct error *err) {
+        char name[64], text[64];
+        uint64_t random;
+
+        random_bytes(&random, sizeof(random));
+        snprintf(name, sizeof(name), "run-%ld-%" PRIx64, (long)getpid(), random);
+        snprintf(text, sizeof(text), "%" PRId64 " %" PRId64 "\n", use->memory_mb, use->cpu_millis);
+        return make_file(folder, name, text, ret, err);
+}
+
+/* A place in the line, given up as a slot is. */
+struct place {
+        struct exec_slot file;
+        uint64_t number; /* 0: none */
+};
+
+static int join_line(const char *folder, uint64_t last, struct place *place, struct error *err) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "wait-%" PRIu64 "-%ld", last + 1, (long)getpid());
+        if (make_file(folder, name, "", &place->file, err) < 0)
+                return -1;
+        place->number = last + 1;
+        return 0;
+}
+
+static void leave_line(struct place *place) {
+        exec_slot_release(&place->file);
+        place->number = 0;
+}
+
+/* --- taking a slot --- */
+
+/*
+ * 1: taken; 0: not now, *ret_why is the limit that was reached, NULL where others are before us, and with `wait` we are in
+ * the line; -1: err. Who comes is served after all who
+ * wait, also where it would fit and they do not: a large run is not kept waiting for ever by small ones.
+ */
+static int try_once(const char *folder, const struct exec_use *use, const struct exec_use *limits, bool wait,
+                    struct place *place, struct exec_slot *ret, const char **ret_why, struct error *err) {
         char *path TEXT_CLEANUP = path_join(folder, "lock");
         int lock DESCRIPTOR_CLEANUP = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         struct exec_use sum = { 0 };
+        struct line line;
 
         if (lock < 0 || flock(lock, LOCK_EX) < 0)
                 return error_set(err, "cannot lock %s: %s", path, strerror(errno));
-        if (add_runs(folder, &sum, err) < 0)
+        if (look_at_line(folder, place->number, &line, err) < 0)
                 return -1;
-        *ret_what = what_exceeds(&sum, use, limits);
-        if (*ret_what)
-                return 0;
-        return add_own(folder, use, ret, err) < 0 ? -1 : 1;
+        *ret_why = NULL;
+        if (!line.behind) {
+                if (add_runs(folder, &sum, err) < 0)
+                        return -1;
+                *ret_why = what_exceeds(&sum, use, limits);
+                if (!*ret_why)
+                        return add_own(folder, use, ret, err) < 0 ? -1 : 1;
+        }
+        return wait && !place->number ? join_line(folder, line.last, place, err) : 0;
+}
+
+static int say_full(const char *whose, const char *why, bool interrupted, struct error *err) {
+        const char *interruption = interrupted ? "interrupted while waiting for a free slot: " : "";
+        enum error_kind kind = interrupted ? ERROR_INTERRUPTED : ERROR_REFUSED;
+
+        if (!why)
+                return error_set_kind(err, kind, "%sothers wait already for %s's limits", interruption,
+                                      whose);
+        return error_set_kind(err, kind, "%s%s has reached its limit of %s with what runs now", interruption,
+                              whose, why);
 }
 
 int exec_slot_take(const char *folder, const char *whose, const struct exec_use *use,
                    const struct exec_use *limits, bool reject, const struct clock *clock,
                    struct exec_slot *ret, struct error *err) {
-        const char *what;
+        struct place place __attribute__((cleanup(leave_line))) = { .file = EXEC_SLOT_NONE };
+        const char *why;
         int taken;
 
         if (folder_make(folder, err) < 0)
                 return -1;
-        while ((taken = try_once(folder, use, limits, ret, &what, err)) == 0) {
+        while ((taken = try_once(folder, use, limits, !reject, &place, ret, &why, err)) == 0) {
                 if (reject)
-                        return error_set_kind(err, ERROR_REFUSED,
-                                              "%s has reached its limit of %s with what runs now", whose,
-                                              what);
+                        return say_full(whose, why, false, err);
                 if (clock->sleep_until(clock, clock->monotonic_ms(clock) + ASK_AGAIN_MS) < 0)
-                        return error_set_kind(
-                                err, ERROR_INTERRUPTED,
-                                "interrupted while waiting for a free slot: %s has reached its limit "
-                                "of %s",
-                                whose, what);
+                        return say_full(whose, why, true, err);
         }
         return taken < 0 ? -1 : 0;
 }

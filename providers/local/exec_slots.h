@@ -2,7 +2,8 @@
 /*
  * How much runs at the same time, across processes: for each agent or environment with a limit a folder, in it one file
  * a run, which the run keeps locked (flock) as long as it lives and which says what it uses. A run that dies in whatever
- * way frees its slot by dying. Who looks or adds holds the folder's lock file.
+ * way frees its slot by dying. Who looks or adds holds the folder's lock file. Who waits has such a file as well, with a
+ * number one larger than the last: they are served in that order.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_EXEC_SLOTS_H
 #define BERTH_PROVIDERS_LOCAL_EXEC_SLOTS_H
@@ -26,7 +27,8 @@ struct exec_slot {
 
 /*
  * Takes a slot in `folder` (made where needed) for `use`, so that all uses together stay within `limits`. Where they
- * would not: ERROR_REFUSED with `reject`, else waits until others end, or the user interrupts (ERROR_INTERRUPTED).
+ * would not, or others wait already: ERROR_REFUSED with `reject`, else waits its turn, or until the user interrupts
+ * (ERROR_INTERRUPTED).
  * `whose` is for messages: "Agent/x".
  */
 int exec_slot_take(const char *folder, const char *whose, const struct exec_use *use,
