@@ -18,6 +18,27 @@ static void list_options(const struct verb *verb) {
         }
 }
 
+/*
+ * The words that may stand behind a verb ("show|release"), as its usage line has them: lower-case alternatives. What is
+ * in capitals is the user's own.
+ */
+static const char *first_word(const struct verb *verb) {
+        return verb->operands + (verb->operands[0] == '[');
+}
+
+static bool verb_has_words(const struct verb *verb) {
+        return *first_word(verb) >= 'a' && *first_word(verb) <= 'z';
+}
+
+static void list_words(const struct verb *verb, const char *separator) {
+        for (const char *at = first_word(verb); *at >= 'a' && *at <= 'z';) {
+                size_t length = strcspn(at, "| []");
+
+                printf("%s%.*s", at == first_word(verb) ? "" : separator, (int)length, at);
+                at += length + (at[length] == '|');
+        }
+}
+
 static void print_bash(void) {
         fputs("# berth completion for bash: source <(berth completion bash)\n"
               "_berth() {\n"
@@ -43,6 +64,8 @@ static void print_bash(void) {
         for (const struct verb *verb = verbs; verb->name; verb++) {
                 printf("    %s) COMPREPLY=($(compgen -W \"", verb->name);
                 list_options(verb);
+                putchar(' ');
+                list_words(verb, " ");
                 fputs("\" -- \"$word\")) ;;\n", stdout);
         }
         fputs("    esac\n}\ncomplete -o default -F _berth berth\n", stdout);
@@ -90,6 +113,11 @@ static void print_zsh(void) {
                         printf("]%s%s%s'", row->argument ? ":" : "", row->argument ? row->name : "",
                                row->argument ? ":_files" : "");
                 }
+                if (verb_has_words(verb)) {
+                        fputs(" '1:what:(", stdout);
+                        list_words(verb, " ");
+                        fputs(")'", stdout);
+                }
                 fputs(" '*:file:_files' ;;\n", stdout);
         }
         fputs("    esac\n}\n_berth \"$@\"\n", stdout);
@@ -102,6 +130,11 @@ static void print_fish(void) {
                 printf("complete -c berth -n __fish_use_subcommand -f -a %s -d '", verb->name);
                 print_quoted(verb->doc, "");
                 fputs("'\n", stdout);
+                if (verb_has_words(verb)) {
+                        printf("complete -c berth -n '__fish_seen_subcommand_from %s' -f -a '", verb->name);
+                        list_words(verb, " ");
+                        fputs("'\n", stdout);
+                }
                 for (const struct option_row *row = options_rows; row->name; row++) {
                         if (!options_row_takes(row, verb))
                                 continue;
