@@ -76,14 +76,16 @@ static int open_one(const struct addrinfo *at, bool all) {
 }
 
 static unsigned port_of(int descriptor) {
-        struct sockaddr_storage address = { 0 };
+        union {
+                struct sockaddr any;
+                struct sockaddr_in four;
+                struct sockaddr_in6 six;
+        } address = { .six = { 0 } };
         socklen_t length = sizeof(address);
 
-        if (getsockname(descriptor, (struct sockaddr *)&address, &length) < 0)
+        if (getsockname(descriptor, &address.any, &length) < 0)
                 return 0;
-        if (address.ss_family == AF_INET6)
-                return ntohs(((const struct sockaddr_in6 *)&address)->sin6_port);
-        return ntohs(((const struct sockaddr_in *)&address)->sin_port);
+        return ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
 }
 
 /* The first of `family` that can be had; -1 with errno. */

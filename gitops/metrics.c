@@ -213,7 +213,7 @@ static struct series *insert(struct family *family, enum metric metric, size_t a
 static struct series *find(struct metrics *metrics, enum metric metric, const char *const *labels) {
         struct family *family = &metrics->families[metric];
         size_t count = label_count(metric), at;
-        const char *wanted[LABELS_MAX];
+        const char *wanted[LABELS_MAX] = { "", "", "" };
         bool found;
 
         for (size_t i = 0; i < count; i++) {
@@ -261,12 +261,12 @@ static void on_called(void *context, const char *service, const char *operation,
         snprintf(code, sizeof(code), "%d", status);
         metrics_add(metrics, METRIC_CALLS, 1, (const char *const[]){ service, operation, code });
         if (throttled)
-                metrics_add(metrics, METRIC_THROTTLES, 1, (const char *const[]){ service });
+                metrics_add(metrics, METRIC_THROTTLES, 1, (const char *const[LABELS_MAX]){ service });
 }
 
 static void on_waited(void *context, const char *service, int64_t wait_ms) {
         metrics_add(context, METRIC_QUOTA_WAIT_SECONDS, (double)wait_ms / 1000,
-                    (const char *const[]){ service });
+                    (const char *const[LABELS_MAX]){ service });
 }
 
 const struct provider_watch *metrics_provider_watch(const struct metrics *metrics) {

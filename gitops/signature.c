@@ -12,8 +12,8 @@ void signature_begin(struct signature *signature, const char *secret) {
 
         if (length > BLOCK)
                 digest_sha256(secret, length, key);
-        else
-                memcpy(key, secret, length);
+        for (size_t i = 0; length <= BLOCK && i < length; i++)
+                key[i] = (uint8_t)secret[i];
         for (size_t i = 0; i < BLOCK; i++) {
                 signature->outer_key[i] = key[i] ^ 0x5c;
                 key[i] ^= 0x36;

@@ -59,6 +59,7 @@ static void text_shows_the_source(void **state) {
         assert_string_equal(read, "one\nerror: re\\x1Bsearch: two\nwarning: three\n");
 }
 
+/* NOLINTBEGIN(misc-misleading-bidirectional) */
 static void write_json_lines(void) {
         log_set_json(true);
         log_set_level(LOG_LEVEL_DEBUG);
@@ -120,6 +121,8 @@ static void one_object_a_line(void **state) {
         }
         assert_string_equal(at, "");
 }
+
+/* NOLINTEND(misc-misleading-bidirectional) */
 
 static void write_too_much(void) {
         static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g" };

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+/* NOLINTBEGIN(misc-misleading-bidirectional) */
 static void texts(void **state) {
         static const struct {
                 const char *text, *markup;
@@ -42,6 +43,8 @@ static void texts(void **state) {
                 assert_string_equal(strbuf_text(&markup), cases[i].markup);
         }
 }
+
+/* NOLINTEND(misc-misleading-bidirectional) */
 
 static void code(void **state) {
         static const struct {
