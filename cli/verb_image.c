@@ -67,6 +67,8 @@ static int import(struct session *session, const struct options *options, struct
                         "images are imported into the store of this machine (--provider local); with "
                         "the provider %s they are pushed: berth image instructions",
                         session->provider_ops->name);
+        if (!options->quiet && isatty(STDERR_FILENO))
+                fputs("Verifying and unpacking; large images take a while.\n", stderr);
         if (session->provider_ops->images->import(session->provider, options->operands[1],
                                                   options->operands[2], session->arena, &row, err) < 0)
                 return -1;

@@ -320,10 +320,10 @@ static int move_root(const struct image_store *store, const char *digest) {
         char path[128];
 
         snprintf(path, sizeof(path), "%s/%s", LOCAL_IMAGES_ROOTS, digest + 7);
-        if (renameat2(store->work, "root", store->top, path, RENAME_NOREPLACE) == 0)
+        if (renameat(store->work, "root", store->top, path) == 0)
                 return 0;
-        /* Somebody else brought it meanwhile. */
-        return errno == EEXIST ? 0 : -1;
+        /* Somebody else brought it meanwhile: a folder that holds something is never replaced. */
+        return errno == EEXIST || errno == ENOTEMPTY ? 0 : -1;
 }
 
 int image_store_commit(struct image_store *store, const char *name, const char *digest, bool unpacked,

@@ -134,7 +134,7 @@ static void test_folders_on_the_way_count(void **state) {
         struct tarball_writer *writer = begin(&layer);
         struct error err = { 0 };
 
-        for (char first = 'a'; first <= 'e'; first++)
+        for (int first = 'a'; first <= 'e'; first++)
                 add(writer, TARBALL_FILE, arena_printf(place->arena, "%c/1/2/3/4/5", first), NULL, "x");
         end(&layer, writer);
         assert_int_equal(image_unpack_layer(&unpack, layer.file, true, layer.diff_id, &err), -1);
