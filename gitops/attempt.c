@@ -455,11 +455,10 @@ static void carry_out(struct work *work) {
         };
         struct apply_result result = { 0 };
         struct error err = { 0 };
+        bool needed = plan_has_changes(&work->plan) || has_news_for_state(&work->plan);
 
         put_in_force(work);
-        if (!plan_has_changes(&work->plan) && !has_news_for_state(&work->plan))
-                note_applied(work, &result);
-        else if (apply_plan(&args, work->arena, &result, &err) < 0)
+        if (needed && apply_plan(&args, work->arena, &result, &err) < 0)
                 (void)give_up(work, "StateFailed", &err);
         else
                 note_applied(work, &result);

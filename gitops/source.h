@@ -75,7 +75,7 @@ void source_init(struct source *source, struct following *following, const struc
 void source_dispose(struct source *source);
 int source_open_state(struct source *source, struct error *err) MUST_USE; /* fine where it is open */
 /* Runs until the loop stops; with --once one round. */
-void *source_run(void *source);
+void *source_run(void *argument);
 void source_wake(struct source *source, unsigned why);
 /* Writes the status to the state. */
 int source_save(struct source *source, struct error *err) MUST_USE;
@@ -107,6 +107,6 @@ struct reconcile_args {
 void source_reconcile(struct source *source, const struct reconcile_args *args, struct arena *arena);
 
 /* commands.c: what the control socket answers. */
-json_t *commands_answer(void *following, json_t *request);
+json_t *commands_answer(void *context, json_t *json);
 
 #endif

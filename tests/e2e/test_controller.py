@@ -600,3 +600,35 @@ def test_several_sources(offline, tmp_path):
         assert "did you mean" in controller("sync", "s11").expect(1).err
     finally:
         controller.stop()
+
+
+def test_on_aws(cloud, berth, prebuilt, repository):
+    """A function that somebody changed by hand comes back; what is removed in use is refused; a poll calls nothing."""
+    team = stacks.stack()
+    documents = (stacks.environment("x", memoryMB=2048), stacks.agent("a", "x"))
+    first = repository.commit(manifests(*documents, stack=team))
+    controller = Controller(berth, source("team", f"file://{repository.bare}", driftSeconds=5))
+    try:
+        controller.start().wait_for("Applied", first, timeout=60)
+        assert list(cloud.functions()) == ["alphaagent-env-x"]
+        cloud.aws("lambda").update_function_configuration(FunctionName="alphaagent-env-x", MemorySize=5000)
+        wait_until(lambda: cloud.functions()["alphaagent-env-x"]["MemorySize"] == 2048, timeout=60)
+        removed = repository.commit(manifests(documents[1], stacks.environment("y"), stack=team))
+        controller.wait_for("Refused", removed, timeout=60)
+        assert len(cloud.functions()) == 1
+        moved = repository.commit(manifests(stacks.environment("y"), stacks.agent("a", "y"), stack=team))
+        controller.wait_for("Applied", moved, timeout=60)
+        assert list(cloud.functions()) == ["alphaagent-env-y"]
+    finally:
+        controller.stop()
+    # Nothing new and no look at drift due: Git is asked, and nobody else.
+    controller.configure(source("team", f"file://{repository.bare}"))
+    try:
+        controller.start()
+        wait_until(lambda: controller.status()["rounds"] >= 1, timeout=60)
+        mark = cloud.mark()
+        rounds = controller.status()["rounds"]
+        wait_until(lambda: controller.status()["rounds"] >= rounds + 3)
+        assert cloud.calls(mark) == []
+    finally:
+        controller.stop()

@@ -151,9 +151,9 @@ static void nonsense(void **state) {
                 "[]",
                 "{\"internal\": 3}",
                 "{\"internal\": {}}",
-                "{\"internal\": {\"since\": 1, \"verdict\": [], \"approved\": 7, \"allowed\": \"x\", \"suspended\": \"y\"}, "
-                "\"commit\": \"x\", \"appliedCommit\": {\"id\": \"short\"}, \"plan\": [], \"refusals\": {}, \"result\": "
-                "\"none\"}",
+                ("{\"internal\": {\"since\": 1, \"verdict\": [], \"approved\": 7, \"allowed\": \"x\", \"suspended\": \"y\"}, "
+                 "\"commit\": \"x\", \"appliedCommit\": {\"id\": \"short\"}, \"plan\": [], \"refusals\": {}, \"result\": "
+                 "\"none\"}"),
                 "{\"internal\": {\"approved\": \"much longer than any id that a plan can have\"}}",
         };
 
