@@ -113,6 +113,16 @@ static int load_places(const char *root, struct arena *arena, const char **ret_i
         return 0;
 }
 
+/*
+ * -1 where there is none. A record is a file, and may say anything; these are multiplied: what no machine has is as good as
+ * any more.
+ */
+static int64_t number(const struct value *map, const char *name) {
+        int64_t given = value_get_integer(map, name, -1);
+
+        return given > INT32_MAX ? INT32_MAX : given;
+}
+
 static int check_sizes(const struct local_environment *environment, const char *path, struct error *err) {
         if (environment->memory_mb > 0 && environment->storage_mb > 0 && environment->timeout_s > 0)
                 return 0;
@@ -132,10 +142,10 @@ int local_environment_load(const char *root, const char *name, struct arena *are
                 return -1;
         environment.stack = arena_strdup(arena, stack_of(root));
         environment.name = arena_strdup(arena, name);
-        environment.memory_mb = value_get_integer(record.spec, "memoryMB", -1);
-        environment.storage_mb = value_get_integer(record.spec, "workspaceStorageMB", -1);
-        environment.timeout_s = value_get_integer(record.spec, "timeoutSeconds", -1);
-        environment.reserved_concurrency = value_get_integer(record.spec, "reservedConcurrency", -1);
+        environment.memory_mb = number(record.spec, "memoryMB");
+        environment.storage_mb = number(record.spec, "workspaceStorageMB");
+        environment.timeout_s = number(record.spec, "timeoutSeconds");
+        environment.reserved_concurrency = number(record.spec, "reservedConcurrency");
         environment.tenant_isolation = value_get_boolean(record.spec, "tenantIsolation", false);
         load_variables(value_get(record.spec, "variables"), arena, &environment);
         if (check_sizes(&environment, record.path, err) < 0 ||
@@ -163,9 +173,9 @@ int local_agent_load(const char *root, const char *name, struct arena *arena, st
                 .environment = value_get_text(record.spec, "environment"),
                 .specialist = type && strcmp(type, "specialist") == 0,
                 .active = value_get_boolean(record.spec, "active", false),
-                .cpus = value_get_integer(limits, "cpus", -1),
-                .memory_mb = value_get_integer(limits, "memoryMB", -1),
-                .containers = value_get_integer(limits, "containers", -1),
+                .cpus = number(limits, "cpus"),
+                .memory_mb = number(limits, "memoryMB"),
+                .containers = number(limits, "containers"),
                 .reject = on_limit && strcmp(on_limit, "reject") == 0,
         };
         return 0;

@@ -6,6 +6,7 @@
  */
 #include "base/files.h"
 #include "parts.h"
+#include "providers/local/environment.h"
 #include "providers/local/images.h"
 #include "providers/local/record.h"
 #include "providers/local/sweep.h"
@@ -25,7 +26,8 @@ static void put(const char *path, const char *text) {
 }
 
 static void set_up(void) {
-        static const char *const folders[] = { ROOT "/policies", ROOT "/images",
+        static const char *const folders[] = { ROOT "/policies", ROOT "/environments",
+                                               ROOT "/registry/agents", ROOT "/images",
                                                ROOT "/workspaces/sessions/one/workspace" };
         struct error err;
 
@@ -65,6 +67,20 @@ static void sweep(struct arena *arena) {
                 abort();
 }
 
+/* As `berth exec` does. */
+static void load_for_exec(struct arena *arena) {
+        struct local_environment environment;
+        struct local_agent agent;
+        struct error err;
+
+        if (local_environment_load(ROOT, "a", arena, &environment, &err) == 0 &&
+            (environment.memory_mb < 1 || environment.memory_mb > INT32_MAX || environment.timeout_s < 1 ||
+             environment.timeout_s > INT32_MAX))
+                abort();
+        if (local_agent_load(ROOT, "a", arena, &agent, &err) == 0 && agent.cpus > INT32_MAX)
+                abort();
+}
+
 static void look_for_image(struct arena *arena) {
         struct local_images images;
         struct local_image image;
@@ -79,6 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static const enum kind_id kinds_here[] = { KIND_STACK,       KIND_IMAGE,
                                                    KIND_ENVIRONMENT, KIND_WORKSPACE_POLICY,
                                                    KIND_AGENT,       KIND_SWARM };
+        static const char *const places[] = { ROOT "/policies/a.json", ROOT "/environments/a.json",
+                                              ROOT "/registry/agents/a.json" };
         static bool ready;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct parts parts = parts_of(data, size);
@@ -91,10 +109,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ready = true;
         for (size_t i = 0; i < sizeof(kinds_here) / sizeof(kinds_here[0]); i++)
                 parse(record, length, kinds_here[i], arena);
-        put(ROOT "/policies/a.json", arena_strndup(arena, length ? record : "", length));
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+                put(places[i], arena_strndup(arena, length ? record : "", length));
         put(ROOT "/workspaces/sessions/one/session.json", session);
         put(ROOT "/images/index.json", index);
         sweep(arena);
+        load_for_exec(arena);
         look_for_image(arena);
         free(record);
         free(session);

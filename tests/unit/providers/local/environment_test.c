@@ -187,11 +187,36 @@ static void test_agent(void **state) {
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
+/* Sizes are multiplied to bytes and milliseconds: what no machine has is cut. */
+static void test_sizes_without_end(void **state) {
+        struct place *place = *state;
+        const char *root = local_root(place->folder, "lab", place->arena);
+        struct local_environment environment;
+        struct local_agent agent;
+        struct error err;
+
+        write_record(place, "environments", "Environment", "huge",
+                     "\"memoryMB\": 9223372036854775807, \"workspaceStorageMB\": 4294967296, "
+                     "\"timeoutSeconds\": 2147483648, \"image\": {\"prebuilt\": \"python\"}");
+        write_record(
+                place, "registry/agents", "Agent", "huge",
+                "\"type\": \"specialist\", \"limits\": {\"cpus\": 9223372036854775807, \"memoryMB\": 5}");
+        assert_int_equal(load(place, "huge", &environment, &err), 0);
+        assert_int_equal(environment.memory_mb, INT32_MAX);
+        assert_int_equal(environment.storage_mb, INT32_MAX);
+        assert_int_equal(environment.timeout_s, INT32_MAX);
+        assert_int_equal(local_agent_load(root, "huge", place->arena, &agent, &err), 0);
+        assert_int_equal(agent.cpus, INT32_MAX);
+        assert_int_equal(agent.memory_mb, 5);
+        assert_int_equal(agent.containers, -1);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, place_setup, place_teardown)
 
 int main(void) {
-        const struct CMUnitTest tests[] = { TEST(test_complete), TEST(test_images), TEST(test_refused),
-                                            TEST(test_damaged_index), TEST(test_agent) };
+        const struct CMUnitTest tests[] = { TEST(test_complete), TEST(test_images),
+                                            TEST(test_refused),  TEST(test_damaged_index),
+                                            TEST(test_agent),    TEST(test_sizes_without_end) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
