@@ -122,6 +122,7 @@ struct metrics {
         char *sources[METRICS_SOURCES]; /* in the order in which they came */
         size_t source_count;
         struct provider_watch watch;
+        double start_seconds; /* of the process: asked once, since clocks that are corrected would move it */
 };
 
 static size_t label_count(enum metric metric) {
@@ -275,9 +276,12 @@ const struct provider_watch *metrics_provider_watch(const struct metrics *metric
 
 struct metrics *metrics_new(void) {
         struct metrics *metrics = calloc(1, sizeof(*metrics));
+        struct process_facts process;
 
         if (!metrics || pthread_mutex_init(&metrics->lock, NULL) != 0)
                 abort();
+        process_look(&process);
+        metrics->start_seconds = process.start_seconds;
         metrics->watch = (struct provider_watch){ metrics, on_called, on_waited };
         return metrics;
 }
@@ -409,7 +413,7 @@ void metrics_write(struct metrics *metrics, struct strbuf *ret) {
         write_process("process_resident_memory_bytes", "Resident memory.", "gauge", process.resident_bytes,
                       ret);
         write_process("process_start_time_seconds", "When the process started, since 1970.", "gauge",
-                      process.start_seconds, ret);
+                      metrics->start_seconds, ret);
         write_process("process_open_fds", "Open file descriptors.", "gauge", process.open_fds, ret);
         write_process("process_max_fds", "File descriptors that may be open at once.", "gauge",
                       process.max_fds, ret);

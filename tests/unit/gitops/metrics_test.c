@@ -174,7 +174,7 @@ static void series_are_bounded(void **state) {
 static void the_process_itself(void **state) {
         struct metrics *metrics = metrics_new();
         char *text = exposition(metrics);
-        double before = sample(text, "process_open_fds");
+        double before = sample(text, "process_open_fds"), start = sample(text, "process_start_time_seconds");
         int opened = dup(0);
         struct timespec now;
 
@@ -188,6 +188,8 @@ static void the_process_itself(void **state) {
         free(text);
         text = exposition(metrics);
         assert_true(sample(text, "process_open_fds") > before);
+        assert_true(sample(text, "process_start_time_seconds") >= start &&
+                    sample(text, "process_start_time_seconds") <= start);
         close(opened);
         free(text);
         metrics_free(metrics);
