@@ -72,7 +72,7 @@ int verb_images(const struct options *options, struct error *err) {
         if (count > 0)
                 print_table(rows, count);
         else if (!options->quiet)
-                fputs("The registry holds no image; berth image instructions tells how to push one.\n",
+                fputs("The registry holds no image; berth image instructions tells how to fill it.\n",
                       stderr);
         return EXIT_DONE;
 }

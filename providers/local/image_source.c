@@ -118,6 +118,20 @@ static int unpack_archive(int file, int stage, struct error *err) {
         return image_unpack_archive(&unpack, file, err);
 }
 
+/* What who writes such a path seems to think of. */
+static const char *hint(const char *path) {
+        static const char *const transports[] = { "oci:", "oci-archive:", "docker-archive:", "dir:" };
+
+        if (strncmp(path, "docker://", 9) == 0)
+                return "; what is in a registry is fetched first: skopeo copy --override-os linux --override-arch "
+                       "amd64 docker://... oci-archive:image.tar";
+        for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+                if (strncmp(path, transports[i], strlen(transports[i])) == 0)
+                        return "; the path alone is wanted here, without the word before it and the tag behind it";
+        }
+        return "";
+}
+
 int image_source_open(const char *path, int stage, struct image_source *ret, struct error *err) {
         struct image_source source = { .path = path, .folder = -1 };
         int given DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -125,7 +139,7 @@ int image_source_open(const char *path, int stage, struct image_source *ret, str
 
         if (given < 0 || fstat(given, &status) < 0)
                 return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
-                                      "cannot read %s: %s", path, strerror(errno));
+                                      "cannot read %s: %s%s", path, strerror(errno), hint(path));
         if (S_ISREG(status.st_mode)) {
                 if (unpack_archive(given, stage, err) < 0)
                         return error_context(err, "%s", path);

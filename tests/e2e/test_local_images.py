@@ -210,6 +210,8 @@ def test_words_that_are_wrong(berth, tmp_path):
     place = write(Made(CONTENT), tmp_path / "l")
     assert "no such file" in berth("image", "import", "a/b:1", tmp_path / "nowhere").expect(1).err.lower()
     assert "neither an OCI layout" in berth("image", "import", "a/b:1", tmp_path).expect(1).err
+    assert "the path alone" in berth("image", "import", "a/b:1", f"oci:{place}:1").expect(1).err
+    assert "skopeo copy" in berth("image", "import", "a/b:1", "docker://docker.io/library/python:3").expect(1).err
     for name in ("A/b:1", "a/b:", "../x:1", "a/b@sha256:" + "0" * 64, "a b:1", "/a:1", "a/b:../../x"):
         berth("image", "import", name, place).expect(1)
     assert "needs a name and an image" in berth("image", "import", "a/b:1").expect(1).err
