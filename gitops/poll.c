@@ -54,6 +54,8 @@ static void note_moved(struct source *source, const struct git_answer *answer) {
         json_decref(source->status.seen);
         source->status.seen = commit;
         source->status.bad = false;
+        json_decref(source->status.plan);
+        source->status.plan = NULL;
         source->status.approved[0] = '\0';
         json_decref(source->status.allowed);
         source->status.allowed = NULL;

@@ -2,6 +2,7 @@
 /* The thread of one source: when it looks, and what others see of it. */
 #include "gitops/source.h"
 
+#include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -265,8 +266,10 @@ static bool take_dues(struct source *source, struct dues *ret) {
         if (!ret->poll && !ret->reconcile)
                 return false;
         source->woken = 0;
+        /* A little early, by chance, so that sources that began together do not look together for ever. */
         if (ret->full)
-                source->next_drift_ms = now_ms + source->config->drift_interval_ms;
+                source->next_drift_ms = now_ms + (int64_t)((double)source->config->drift_interval_ms *
+                                                           (1.0 - 0.1 * random_unit()));
         if (ret->reconcile)
                 source->next_retry_ms = 0;
         if (ret->again || woken & WAKE_POLL)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller: a commit says what shall be. Here on the provider local, with repositories on this machine's disk."""
 
+import http.client
+import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import stat
 import subprocess
+import threading
 import time
 
 import pytest
@@ -630,5 +634,109 @@ def test_on_aws(cloud, berth, prebuilt, repository):
         rounds = controller.status()["rounds"]
         wait_until(lambda: controller.status()["rounds"] >= rounds + 3)
         assert cloud.calls(mark) == []
+    finally:
+        controller.stop()
+
+
+# --- those who are told -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def listener():
+    """A server on loopback that keeps the documents it is sent."""
+    told = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.told, server.url = told, f"http://127.0.0.1:{server.server_address[1]}/told"
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_who_is_told_what(offline, repository, listener):
+    controller = Controller(offline, source("lab", f"file://{repository.bare}", driftSeconds=1), notify=[{"url": listener.url}])
+
+    def told(event):
+        return next((t for t in listener.told if t["event"] == event), None)
+
+    first = repository.commit(manifests(*TWO))
+    try:
+        controller.start().wait_for("Applied", first)
+        applied = wait_until(lambda: told("applied"))
+        assert (applied["controller"], applied["source"], applied["commit"]) == ("test", "lab", first)
+        assert applied["result"]["summary"]["done"] == 5 and applied["message"] == "5 created"
+        edit(record(controller, "environments/etl.json"), lambda document: document["spec"].update(memoryMB=4096))
+        drift = wait_until(lambda: told("drift"))
+        assert [d["address"] for d in drift["drift"]] == ["Environment/etl"]
+        bad = repository.commit({"m.yaml": "nonsense"})
+        failed = wait_until(lambda: told("failed"))
+        assert (failed["reason"], failed["commit"]) == ("InvalidManifests", bad)
+        refused_commit = repository.commit(manifests(TWO[1], *TWO[2:]))
+        refused = wait_until(lambda: told("refused"))
+        assert refused["commit"] == refused_commit and refused["refusals"][0]["id"] == "has-dependents"
+        repository.commit(manifests(*TWO))
+        wait_until(lambda: told("recovered"))
+        time.sleep(2.5)
+        # Each once: what stays as it is is not told again.
+        assert sorted(t["event"] for t in listener.told if t["event"] not in ("applied",)) == ["drift", "failed", "recovered", "refused"]
+    finally:
+        controller.stop()
+
+
+def test_told_before_once_ends(offline, repository, listener):
+    repository.commit(manifests(*TWO))
+    controller = Controller(
+        offline, source("lab", f"file://{repository.bare}", mode="approve"), notify=[{"url": listener.url, "events": ["approval"]}]
+    )
+    controller.once(code=3)
+    (told,) = listener.told
+    assert told["event"] == "approval" and told["plan"]["id"] in told["message"]
+
+
+def test_hooks_wake_and_metrics_count(offline, repository):
+    first = repository.commit(manifests(*TWO))
+    secret = offline.folder / "secret"
+    secret.write_text("s3cret\n")
+    controller = Controller(
+        offline, source("lab", f"file://{repository.bare}", intervalSeconds=3600), listen="127.0.0.1:0", webhookSecretFile=str(secret)
+    )
+
+    def ask(method, path, headers=None):
+        port = int(re.findall(r"listening on port (\d+)", controller.lines())[-1])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request(method, path, body=b"{}" if method == "POST" else None, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    try:
+        controller.start().wait_for("Applied", first)
+        assert ask("GET", "/healthz")[0] == 200
+        assert ask("GET", "/readyz")[0] == 200
+        second = repository.commit(manifests(*TWO, stacks.environment("new")))
+        assert ask("POST", "/hooks/lab", {"X-Gitlab-Token": "wrong"})[0] == 401
+        began = time.monotonic()
+        assert ask("POST", "/hooks/lab", {"X-Gitlab-Token": "s3cret"})[0] in (200, 202, 204)
+        controller.wait_for("Applied", second)
+        assert time.monotonic() - began < 10
+        metrics = ask("GET", "/metrics")[1]
+        for line in (
+            'berth_reconciles_total{source="lab",result="applied"} 2',
+            'berth_git_polls_total{source="lab",result="fetched"} 2',
+            'berth_resources{source="lab",kind="Environment"} 3',
+            'berth_source_condition{source="lab",type="Ready"} 1',
+            'berth_source_suspended{source="lab"} 0',
+        ):
+            assert line in metrics, metrics
+        assert 'berth_last_success_timestamp_seconds{source="lab"}' in metrics
     finally:
         controller.stop()
