@@ -21,6 +21,9 @@ const char *git_name_objection(const char *name, size_t length);
 /* The same of each component of a relative path. */
 const char *git_path_objection(const char *path);
 
+/* What strangers wrote, for messages and status: at most `most` bytes, UTF-8, control characters as spaces. In the arena. */
+const char *git_clean_text(struct arena *arena, const char *text, size_t most);
+
 /* *.yaml and *.yml but dot-files, as a folder's manifests are chosen. */
 bool git_is_manifest_name(const char *name);
 

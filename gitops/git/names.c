@@ -75,6 +75,18 @@ const char *git_path_objection(const char *path) {
         }
 }
 
+const char *git_clean_text(struct arena *arena, const char *text, size_t most) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+        char *copy = arena_strndup(arena, text, strnlen(text, most));
+
+        for (char *at = copy; *at; at++) {
+                if ((unsigned char)*at < 0x20 || *at == 0x7F)
+                        *at = ' ';
+        }
+        text_append_utf8(&safe, copy);
+        return arena_strdup(arena, strbuf_text(&safe));
+}
+
 static bool ends_with(const char *name, const char *suffix) {
         size_t length = strlen(name), suffix_length = strlen(suffix);
 

@@ -2,7 +2,7 @@
 #include "gitops/git/repository.h"
 
 #include "base/library.h"
-#include "base/terminal.h"
+#include "gitops/git/trouble.h"
 
 #include <git2.h>
 #include <stdlib.h>
@@ -36,7 +36,6 @@
         X(git_odb_object_data)                   \
         X(git_odb_object_free)                   \
         X(git_odb_object_size)                   \
-        X(git_odb_object_type)                   \
         X(git_odb_read)                          \
         X(git_odb_read_header)                   \
         X(git_oid_fromstr)                       \
@@ -107,8 +106,7 @@ struct repository {
         git_remote *remote;
         uint64_t received;
         bool broken;
-        /* What the callbacks found, which libgit2's own codes do not tell apart. */
-        bool untrusted, refused, unasked, over_limit;
+        struct trouble trouble;
         unsigned asked;
 };
 
@@ -143,23 +141,11 @@ int repository_begin(const char *ca_file, enum git_failure *ret_failure, struct 
         return 0;
 }
 
-/* Texts from a server or a commit: UTF-8, one line, not endless. */
-static const char *clean_text(struct arena *arena, const char *text) {
-        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
-        char *copy = arena_strndup(arena, text, strnlen(text, TEXT_MAX));
-
-        for (char *at = copy; *at; at++) {
-                if ((unsigned char)*at < 0x20 || *at == 0x7F)
-                        *at = ' ';
-        }
-        text_append_utf8(&safe, copy);
-        return arena_strdup(arena, strbuf_text(&safe));
-}
-
 /* libgit2's own words, with what is secret cut out. */
 static const char *last_words(const struct repository *repository, struct arena *arena) {
         const git_error *last = sym_git_error_last();
-        const char *words = clean_text(arena, last && last->message ? last->message : "no reason given");
+        const char *words =
+                git_clean_text(arena, last && last->message ? last->message : "no reason given", TEXT_MAX);
         const char *password = repository->args->password;
         char *found = password && *password ? strstr(words, password) : NULL;
 
@@ -177,40 +163,6 @@ static int fail_broken(struct repository *repository, const char *what, const ch
         return FAIL(GIT_LOCAL, "%s %s cannot be read: %s", what, id, last_words(repository, arena));
 }
 
-static bool says(const char *words, const char *const *parts) {
-        for (; *parts; parts++) {
-                if (strcasestr(words, *parts))
-                        return true;
-        }
-        return false;
-}
-
-/* What went wrong between us and the server. libgit2 tells much of it by words alone. */
-static enum git_failure classify(const struct repository *repository, int code, const char *words) {
-        static const char *const absent[] = { "status code: 404",     "status code: 410",
-                                              "repository not found", "not exported",
-                                              "does not exist",       "not appear to be a git",
-                                              "no such repository",   NULL };
-        static const char *const forbidden[] = { "status code: 401", "status code: 403", "authentication",
-                                                 "permission denied", NULL };
-        static const char *const untrusted[] = { "cannot redirect", "certificate", "hostkey", "host key",
-                                                 NULL };
-
-        if (repository->over_limit)
-                return GIT_OVER_LIMIT;
-        if (repository->untrusted || code == GIT_ECERTIFICATE)
-                return GIT_HOST_UNTRUSTED;
-        if (repository->refused || repository->unasked || code == GIT_EAUTH)
-                return GIT_AUTHENTICATION;
-        if (says(words, absent))
-                return GIT_NOT_FOUND;
-        if (says(words, untrusted))
-                return GIT_HOST_UNTRUSTED;
-        if (says(words, forbidden))
-                return GIT_AUTHENTICATION;
-        return GIT_UNREACHABLE;
-}
-
 static const char *host_of(const struct repository *repository) {
         return repository->args->url->host ? repository->args->url->host : repository->args->url->path;
 }
@@ -218,30 +170,11 @@ static const char *host_of(const struct repository *repository) {
 static int fail_remote(struct repository *repository, int code, enum git_failure *ret_failure,
                        struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *words = last_words(repository, arena), *host = host_of(repository);
-        bool ssh = repository->args->url->scheme == URL_SSH;
-        enum git_failure failure = classify(repository, code, words);
 
-        if (failure == GIT_OVER_LIMIT)
-                return FAIL(failure, "the repository is larger than the %zu bytes that it may have on disk",
-                            repository->args->pack_bytes);
-        if (repository->untrusted && ssh)
-                return FAIL(failure, "%s has a host key that credentials.knownHostsFile does not vouch for",
-                            host);
-        if (repository->untrusted)
-                return FAIL(
-                        failure,
-                        "%s has a TLS certificate that is not trusted: by an unknown authority (credentials.caFile "
-                        "names one of your own), expired, or for another name (an address is none)",
-                        host);
-        if (repository->unasked)
-                return FAIL(failure, "%s asks for credentials, and none that it takes are given (%s)", host,
-                            ssh ? "credentials.sshKeyFile" : "credentials.passwordFile");
-        if (repository->refused)
-                return FAIL(failure, "%s does not accept the %s", host,
-                            ssh ? "ssh key for this user, or the key cannot be read"
-                                : "user name and password");
-        return FAIL(failure, "%s", words);
+        repository->trouble.untrusted |= code == GIT_ECERTIFICATE;
+        repository->trouble.unauthorised |= code == GIT_EAUTH;
+        return trouble_fail(&repository->trouble, repository->args->url, repository->args->pack_bytes,
+                            last_words(repository, arena), ret_failure, err);
 }
 
 static int on_credentials(git_credential **ret, const char *url, const char *user, unsigned allowed,
@@ -255,14 +188,14 @@ static int on_credentials(git_credential **ret, const char *url, const char *use
                 return sym_git_credential_username_new(ret, args->user);
         /* Asked again: what was given is not good enough. */
         if (repository->asked++ > 0) {
-                repository->refused = true;
+                repository->trouble.refused = true;
                 return GIT_EAUTH;
         }
         if ((allowed & GIT_CREDENTIAL_SSH_KEY) && args->ssh_key_file)
                 return sym_git_credential_ssh_key_new(ret, args->user, NULL, args->ssh_key_file, NULL);
         if ((allowed & GIT_CREDENTIAL_USERPASS_PLAINTEXT) && args->password && args->url->scheme == URL_HTTPS)
                 return sym_git_credential_userpass_plaintext_new(ret, args->user, args->password);
-        repository->unasked = true;
+        repository->trouble.unasked = true;
         return GIT_EAUTH;
 }
 
@@ -274,7 +207,7 @@ static int on_certificate(git_cert *certificate, int valid, const char *host, vo
         (void)host;
         if (valid)
                 return 0;
-        repository->untrusted = true;
+        repository->trouble.untrusted = true;
         return GIT_ECERTIFICATE;
 }
 
@@ -282,8 +215,8 @@ static int on_progress(const git_indexer_progress *progress, void *context) {
         struct repository *repository = context;
 
         repository->received = progress->received_bytes;
-        repository->over_limit = progress->received_bytes > repository->args->pack_bytes;
-        return repository->over_limit ? GIT_EUSER : 0;
+        repository->trouble.over_limit = progress->received_bytes > repository->args->pack_bytes;
+        return repository->trouble.over_limit ? GIT_EUSER : 0;
 }
 
 static void set_callbacks(git_remote_callbacks *callbacks, struct repository *repository) {
@@ -494,7 +427,7 @@ static bool is_ours(const struct repository *repository) {
                                       GIT_ERROR_HTTP, GIT_ERROR_NOMEMORY, GIT_ERROR_CALLBACK };
         const git_error *last = sym_git_error_last();
 
-        if (repository->over_limit || repository->untrusted || repository->refused || repository->unasked)
+        if (trouble_is_known(&repository->trouble))
                 return false;
         for (size_t i = 0; last && i < sizeof(theirs) / sizeof(theirs[0]); i++) {
                 if (last->klass == theirs[i])
@@ -506,8 +439,8 @@ static bool is_ours(const struct repository *repository) {
 int repository_list(struct repository *repository, struct arena *arena, struct remote_ref **ret,
                     size_t *ret_count, enum git_failure *ret_failure, struct error *err) {
         git_remote_connect_options options;
-        const git_remote_head **heads;
-        size_t count;
+        const git_remote_head **heads = NULL;
+        size_t count = 0;
         int result;
 
         if (!repository->remote)
@@ -596,8 +529,9 @@ int repository_commit(struct repository *repository, const char *id, struct aren
                 return fail_broken(repository, "commit", id, ret_failure, err);
         subject = sym_git_commit_summary(commit);
         author = sym_git_commit_author(commit);
-        ret->subject = clean_text(arena, subject ? subject : "");
-        ret->author = clean_text(arena, arena_printf(arena, "%s <%s>", author->name, author->email));
+        ret->subject = git_clean_text(arena, subject ? subject : "", TEXT_MAX);
+        ret->author =
+                git_clean_text(arena, arena_printf(arena, "%s <%s>", author->name, author->email), TEXT_MAX);
         if (__builtin_mul_overflow((int64_t)sym_git_commit_time(commit), 1000, &ret->committed_ms))
                 ret->committed_ms = 0;
         sym_git_oid_tostr(ret->tree, ID_SIZE, sym_git_commit_tree_id(commit));
@@ -629,26 +563,6 @@ int repository_commit_signature(struct repository *repository, const char *id, s
         return fail_broken(repository, "commit", id, ret_failure, err);
 }
 
-/* Where the armor begins that ends the tag: the last line that begins one, as git has it. */
-static size_t find_armor(const char *data, size_t size) {
-        static const char *const begins[] = { "-----BEGIN PGP SIGNATURE-----", "-----BEGIN PGP MESSAGE-----",
-                                              "-----BEGIN SSH SIGNATURE-----" };
-        size_t found = size;
-
-        for (size_t at = 0; at < size;) {
-                const char *end = memchr(data + at, '\n', size - at);
-
-                for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
-                        size_t length = strlen(begins[i]);
-
-                        if (size - at >= length && memcmp(data + at, begins[i], length) == 0)
-                                found = at;
-                }
-                at = end ? (size_t)(end - data) + 1 : size;
-        }
-        return found;
-}
-
 static bool tag_names(struct repository *repository, const git_oid *id, const char *commit) {
         char target[ID_SIZE] = "";
         git_tag *tag;
@@ -660,12 +574,9 @@ static bool tag_names(struct repository *repository, const git_oid *id, const ch
         return strcmp(target, commit) == 0;
 }
 
-int repository_tag_signature(struct repository *repository, const char *id, const char *commit,
-                             struct arena *arena, struct signed_text *ret, enum git_failure *ret_failure,
-                             struct error *err) {
+int repository_tag(struct repository *repository, const char *id, const char *commit, struct arena *arena,
+                   const char **ret, size_t *ret_length, enum git_failure *ret_failure, struct error *err) {
         git_odb_object *object;
-        const char *data;
-        size_t size, at;
         git_oid oid;
 
         sym_git_oid_fromstr(&oid, id);
@@ -673,18 +584,10 @@ int repository_tag_signature(struct repository *repository, const char *id, cons
                 return 0;
         if (sym_git_odb_read(&object, repository->objects, &oid) < 0)
                 return fail_broken(repository, "tag", id, ret_failure, err);
-        data = sym_git_odb_object_data(object);
-        size = sym_git_odb_object_size(object);
-        at = sym_git_odb_object_type(object) == GIT_OBJECT_TAG ? find_armor(data, size) : size;
-        if (at < size)
-                *ret = (struct signed_text){
-                        .payload = arena_strndup(arena, data, at),
-                        .payload_length = at,
-                        .signature = arena_strndup(arena, data + at, size - at),
-                        .signature_length = size - at,
-                };
+        *ret_length = sym_git_odb_object_size(object);
+        *ret = arena_strndup(arena, sym_git_odb_object_data(object), *ret_length);
         sym_git_odb_object_free(object);
-        return at < size;
+        return 1;
 }
 
 int repository_tree(struct repository *repository, const char *id, struct arena *arena,

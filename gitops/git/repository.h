@@ -60,7 +60,7 @@ int repository_begin(const char *ca_file, enum git_failure *ret_failure, struct 
 
 int repository_open(const struct repository_args *args, struct repository **ret,
                     enum git_failure *ret_failure, struct error *err) MUST_USE;
-void repository_closep(struct repository **repository);
+void repository_closep(struct repository **place); /* leaves NULL; one that is NULL is nothing to close */
 #define REPOSITORY_CLEANUP __attribute__((cleanup(repository_closep)))
 
 int repository_list(struct repository *repository, struct arena *arena, struct remote_ref **ret,
@@ -85,10 +85,10 @@ int repository_commit(struct repository *repository, const char *id, struct aren
 int repository_commit_signature(struct repository *repository, const char *id, struct arena *arena,
                                 struct signed_text *ret, enum git_failure *ret_failure,
                                 struct error *err) MUST_USE;
-/* The same of an annotated tag that names `commit` itself. */
-int repository_tag_signature(struct repository *repository, const char *id, const char *commit,
-                             struct arena *arena, struct signed_text *ret, enum git_failure *ret_failure,
-                             struct error *err) MUST_USE;
+/* 1 with an annotated tag's bytes; 0 where `id` is none, or one that does not name `commit` itself. */
+int repository_tag(struct repository *repository, const char *id, const char *commit, struct arena *arena,
+                   const char **ret, size_t *ret_length, enum git_failure *ret_failure,
+                   struct error *err) MUST_USE;
 /* In the tree's own order. */
 int repository_tree(struct repository *repository, const char *id, struct arena *arena,
                     struct tree_entry **ret, size_t *ret_count, enum git_failure *ret_failure,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define SHOWN_MAX 1200U
 #define LFS_POINTER "version https://git-lfs.github.com/spec/"
 
 /* A folder that is still to be read. */
@@ -40,15 +41,8 @@ static void *grow(void *items, size_t count, size_t *capacity, size_t size) {
 
 /* For messages: whatever bytes the tree has. */
 static const char *shown(struct arena *arena, const char *folder, const char *name) {
-        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
-        char *copy = arena_printf(arena, "%s%s%.300s", folder, *folder ? "/" : "", name);
-
-        for (char *at = copy; *at; at++) {
-                if ((unsigned char)*at < 0x20 || *at == 0x7F)
-                        *at = '?';
-        }
-        text_append_utf8(&safe, copy);
-        return arena_strdup(arena, strbuf_text(&safe));
+        return git_clean_text(arena, arena_printf(arena, "%s%s%.300s", folder, *folder ? "/" : "", name),
+                              SHOWN_MAX);
 }
 
 static const char *mode_objection(unsigned mode) {

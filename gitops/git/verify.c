@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/terminal.h"
 #include "gitops/git/child.h"
 
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #define JUDGE_OUTPUT_MAX ((size_t)256 * 1024)
 #define JUDGE_MS 20000
 #define PRINCIPALS_MAX 64U
+#define TEXT_MAX 512U
 
 struct judging {
         const struct verify_args *args;
@@ -21,17 +21,9 @@ struct judging {
         enum git_failure *ret_failure;
 };
 
-/* For messages and status: what a key's owner may have put into a name. */
+/* What a key's owner may have put into a name. */
 static const char *clean(struct arena *arena, const char *text, size_t length) {
-        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
-        char *copy = arena_strndup(arena, text, length > 512 ? 512 : length);
-
-        for (char *at = copy; *at; at++) {
-                if ((unsigned char)*at < 0x20 || *at == 0x7F)
-                        *at = ' ';
-        }
-        text_append_utf8(&safe, copy);
-        return arena_strdup(arena, strbuf_text(&safe));
+        return git_clean_text(arena, text, length < TEXT_MAX ? length : TEXT_MAX);
 }
 
 static const struct {
@@ -274,6 +266,44 @@ static int check_files(const struct judging *judging, struct error *err) {
         return read_keys(judging, &keyring, err);
 }
 
+size_t verify_find_armor(const char *data, size_t size) {
+        static const char *const begins[] = { "-----BEGIN PGP SIGNATURE-----", "-----BEGIN PGP MESSAGE-----",
+                                              "-----BEGIN SSH SIGNATURE-----" };
+        size_t found = size;
+
+        for (size_t at = 0; at < size;) {
+                const char *end = memchr(data + at, '\n', size - at);
+
+                for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+                        size_t length = strlen(begins[i]);
+
+                        if (size - at >= length && memcmp(data + at, begins[i], length) == 0)
+                                found = at;
+                }
+                at = end ? (size_t)(end - data) + 1 : size;
+        }
+        return found;
+}
+
+/* 1 with the signature of the tag itself. */
+static int tag_signature(struct repository *repository, const struct remote_ref *ref, struct arena *arena,
+                         struct signed_text *ret, enum git_failure *ret_failure, struct error *err) {
+        const char *data;
+        size_t size, at;
+        int found = repository_tag(repository, ref->id, ref->commit, arena, &data, &size, ret_failure, err);
+
+        if (found <= 0)
+                return found;
+        at = verify_find_armor(data, size);
+        *ret = (struct signed_text){
+                .payload = data,
+                .payload_length = at,
+                .signature = data + at,
+                .signature_length = size - at,
+        };
+        return at < size;
+}
+
 int verify_commit(const struct verify_args *args, struct repository *repository, const struct remote_ref *ref,
                   struct arena *arena, const char **ret_signer, enum git_failure *ret_failure,
                   struct error *err) {
@@ -295,8 +325,7 @@ int verify_commit(const struct verify_args *args, struct repository *repository,
                 found = judge(&judging, &signed_text, ret_signer, &why, err);
         if (found != 0)
                 return found < 0 ? -1 : 0;
-        found = repository_tag_signature(repository, ref->id, ref->commit, arena, &signed_text, ret_failure,
-                                         err);
+        found = tag_signature(repository, ref, arena, &signed_text, ret_failure, err);
         if (found > 0)
                 found = judge(&judging, &signed_text, ret_signer, &tag_why, err);
         if (found != 0)

@@ -26,6 +26,9 @@ int verify_commit(const struct verify_args *args, struct repository *repository,
 /* OpenPGP keys as gpgv wants them: armor taken off. Appends to `keyring`; binary input stays as it is. */
 int keyring_add(const char *data, size_t length, struct strbuf *keyring, struct error *err) MUST_USE;
 
+/* Where the armor begins that ends a tag: the last line that begins one, as git has it. `size` where there is none. */
+size_t verify_find_armor(const char *data, size_t size);
+
 /* What gpgv's --status-fd says. 1 where exactly one good and valid signature is there, with the signer. Else 0 and why. */
 int verify_read_status(const char *text, struct arena *arena, const char **ret_signer, const char **ret_why);
 

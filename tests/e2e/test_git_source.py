@@ -926,7 +926,34 @@ def test_a_large_repository(server, sources, large):
     assert descends["ok"] and descends["moved"]
 
 
+def test_killed_at_any_time(daemon, sources, large):
+    """What a kill leaves is no hindrance to the next poll, and does not pile up."""
+    source = sources(daemon, large)
+    for number in range(12):
+        process = source.start()
+        time.sleep(0.1 + number * 0.25)
+        process.kill()
+        process.communicate()
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        answer = source.ask()
+        if answer["ok"] or "in use" not in answer["message"]:
+            break
+        time.sleep(0.1)
+    assert answer["ok"] and len(answer["files"]) == 5000, answer
+    assert source.size() < 10_000_000
+    assert not [p for p in (source.folder / "repository.git/objects/pack").iterdir() if not p.name.startswith("pack-")]
+
+
 # --- the worker's own door ---
+
+
+def test_berth_is_its_own_worker(binary, repository, tmp_path):
+    request = {"url": str(repository.bare), "branch": "main", "folder": str(tmp_path / "source")}
+    done = subprocess.run([binary, "git-worker"], input=frame(request), capture_output=True, timeout=60)
+    assert done.returncode == 0 and b'"ok":true' in done.stdout and done.stdout.endswith(STACK.encode()), done
+    shown = subprocess.run([binary, "--help"], capture_output=True, timeout=60).stdout
+    assert b"controller" in shown and b"git-worker" not in shown
 
 
 @pytest.mark.parametrize("given", [b"", b"\n", b"5\n{", b"x", b"99999999999999999999\n{}", b"2\n[]", b"2\n{}", b'9\n{"url":1}', b"-1\n{}"])

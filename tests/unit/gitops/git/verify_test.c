@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "gitops/git/known_hosts.h"
+#include "gitops/git/trouble.h"
 #include "gitops/git/verify.h"
 
 #define G "[GNUPG:] "
@@ -124,11 +125,81 @@ static void known_hosts(void **state) {
         }
 }
 
+#define PGP "-----BEGIN PGP SIGNATURE-----"
+#define SSH "-----BEGIN SSH SIGNATURE-----"
+
+static void where_a_tags_armor_begins(void **state) {
+        static const struct {
+                const char *text;
+                size_t at; /* from the start */
+        } tags[] = {
+                { "", 0 },
+                { "words\n", 6 },
+                { PGP, 0 },
+                { "words\n" PGP "\nx\n", 6 },
+                { "words\n" SSH "\nx\n", 6 },
+                { "words\n" PGP "\n" PGP "\n", 36 },
+                { "words " PGP "\n", 36 },
+                { "words\n " PGP "\n", 37 },
+                { "words\n-----BEGIN PGP SIGNATUR", 29 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < COUNT(tags); i++)
+                assert_int_equal(verify_find_armor(tags[i].text, strlen(tags[i].text)), tags[i].at);
+}
+
+/* libgit2's words as they were seen, and what they mean to a user. */
+static void troubles(void **state) {
+        static const struct {
+                const char *words;
+                enum git_failure failure;
+        } cases[] = {
+                { "unexpected http status code: 404", GIT_NOT_FOUND },
+                { "unexpected http status code: 403", GIT_AUTHENTICATION },
+                { "unexpected http status code: 503", GIT_UNREACHABLE },
+                { "remote error: access denied or repository not exported: /a", GIT_NOT_FOUND },
+                { "fatal: '/a' does not appear to be a git repository", GIT_NOT_FOUND },
+                { "ERROR: Repository not found.", GIT_NOT_FOUND },
+                { "cannot redirect from 'a' to 'b'", GIT_HOST_UNTRUSTED },
+                { "failed to connect to a: Connection refused", GIT_UNREACHABLE },
+                { "failed to write: No space left on device", GIT_LOCAL },
+                { "", GIT_UNREACHABLE },
+        };
+        const struct url https = { .scheme = URL_HTTPS, .host = "h" },
+                         ssh = { .scheme = URL_SSH, .host = "h" };
+        struct trouble trouble = { 0 };
+        enum git_failure failure;
+        struct error err = { 0 };
+
+        (void)state;
+        assert_false(trouble_is_known(&trouble));
+        for (size_t i = 0; i < COUNT(cases); i++) {
+                assert_int_equal(trouble_fail(&trouble, &https, 1, cases[i].words, &failure, &err), -1);
+                assert_int_equal(failure, cases[i].failure);
+                assert_string_equal(err.message, cases[i].words);
+        }
+        trouble.unauthorised = true;
+        assert_int_equal(trouble_fail(&trouble, &https, 1, "no", &failure, &err), -1);
+        assert_int_equal(failure, GIT_AUTHENTICATION);
+        trouble.unasked = true;
+        assert_int_equal(trouble_fail(&trouble, &ssh, 1, "no", &failure, &err), -1);
+        assert_non_null(strstr(err.message, "credentials.sshKeyFile"));
+        trouble.untrusted = true;
+        assert_int_equal(trouble_fail(&trouble, &ssh, 1, "status code: 404", &failure, &err), -1);
+        assert_int_equal(failure, GIT_HOST_UNTRUSTED);
+        trouble.over_limit = true;
+        assert_int_equal(trouble_fail(&trouble, &ssh, 12345, "no", &failure, &err), -1);
+        assert_int_equal(failure, GIT_OVER_LIMIT);
+        assert_non_null(strstr(err.message, "12345"));
+        assert_true(trouble_is_known(&trouble));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(what_gpgv_says),
-                cmocka_unit_test(armor),
-                cmocka_unit_test(known_hosts),
+                cmocka_unit_test(what_gpgv_says), cmocka_unit_test(armor),
+                cmocka_unit_test(known_hosts),    cmocka_unit_test(where_a_tags_armor_begins),
+                cmocka_unit_test(troubles),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

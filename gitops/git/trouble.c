@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gitops/git/trouble.h"
+
+#include <string.h>
+
+static const struct {
+        enum git_failure failure;
+        const char *words;
+} sayings[] = {
+        { GIT_NOT_FOUND, "status code: 404" },       { GIT_NOT_FOUND, "status code: 410" },
+        { GIT_NOT_FOUND, "repository not found" },   { GIT_NOT_FOUND, "not exported" },
+        { GIT_NOT_FOUND, "does not exist" },         { GIT_NOT_FOUND, "not appear to be a git" },
+        { GIT_NOT_FOUND, "no such repository" },     { GIT_HOST_UNTRUSTED, "cannot redirect" },
+        { GIT_HOST_UNTRUSTED, "certificate" },       { GIT_HOST_UNTRUSTED, "hostkey" },
+        { GIT_HOST_UNTRUSTED, "host key" },          { GIT_AUTHENTICATION, "status code: 401" },
+        { GIT_AUTHENTICATION, "status code: 403" },  { GIT_AUTHENTICATION, "authentication" },
+        { GIT_AUTHENTICATION, "permission denied" }, { GIT_LOCAL, "no space left on device" },
+        { GIT_LOCAL, "read-only file system" },
+};
+
+static enum git_failure classify(const struct trouble *trouble, const char *words) {
+        if (trouble->over_limit)
+                return GIT_OVER_LIMIT;
+        if (trouble->untrusted)
+                return GIT_HOST_UNTRUSTED;
+        if (trouble->refused || trouble->unasked)
+                return GIT_AUTHENTICATION;
+        for (size_t i = 0; i < sizeof(sayings) / sizeof(sayings[0]); i++) {
+                if (strcasestr(words, sayings[i].words))
+                        return sayings[i].failure;
+        }
+        return trouble->unauthorised ? GIT_AUTHENTICATION : GIT_UNREACHABLE;
+}
+
+bool trouble_is_known(const struct trouble *trouble) {
+        return trouble->untrusted || trouble->refused || trouble->unasked || trouble->unauthorised ||
+               trouble->over_limit;
+}
+
+int trouble_fail(const struct trouble *trouble, const struct url *url, size_t pack_bytes, const char *words,
+                 enum git_failure *ret_failure, struct error *err) {
+        enum git_failure failure = classify(trouble, words);
+        const char *host = url->host ? url->host : url->path;
+        bool ssh = url->scheme == URL_SSH;
+
+        if (trouble->over_limit)
+                return FAIL(failure, "the repository is larger than the %zu bytes that it may have on disk",
+                            pack_bytes);
+        if (trouble->untrusted && ssh)
+                return FAIL(failure, "%s has a host key that credentials.knownHostsFile does not vouch for",
+                            host);
+        if (trouble->untrusted)
+                return FAIL(
+                        failure,
+                        "%s has a TLS certificate that is not trusted: by an unknown authority "
+                        "(credentials.caFile names one of your own), expired, or for another name (an address is "
+                        "none)",
+                        host);
+        if (trouble->unasked)
+                return FAIL(failure, "%s asks for credentials, and none that it takes are given (%s)", host,
+                            ssh ? "credentials.sshKeyFile" : "credentials.passwordFile");
+        if (trouble->refused)
+                return FAIL(failure, "%s does not accept the %s", host,
+                            ssh ? "ssh key for this user, or the key cannot be read"
+                                : "user name and password");
+        return FAIL(failure, "%s", words);
+}

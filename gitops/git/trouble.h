@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What went wrong between us and a server, as users see it. libgit2 tells much of it by words alone. */
+#ifndef BERTH_GITOPS_GIT_TROUBLE_H
+#define BERTH_GITOPS_GIT_TROUBLE_H
+
+#include "gitops/git/internal.h"
+#include "gitops/git/url.h"
+
+/* What our callbacks found, and libgit2's codes where they are clear. */
+struct trouble {
+        bool untrusted;    /* certificate or host key */
+        bool refused;      /* credentials, given and not accepted */
+        bool unasked;      /* credentials, asked for and not there */
+        bool unauthorised; /* the server says so in some other way */
+        bool over_limit;   /* larger than pack_bytes */
+};
+
+bool trouble_is_known(const struct trouble *trouble);
+
+/* -1 with the failure and its message; `words` are libgit2's, cleaned. */
+int trouble_fail(const struct trouble *trouble, const struct url *url, size_t pack_bytes, const char *words,
+                 enum git_failure *ret_failure, struct error *err) MUST_USE;
+
+#endif
