@@ -125,15 +125,16 @@ static json_t *time_json(int64_t wall_ms) {
         return json_string(text);
 }
 
-static json_t *or_null(json_t *borrowed) {
-        return borrowed ? json_incref(borrowed) : json_null();
+/* Copies: the source's own thread counts references to these without the lock under which others read them. */
+static json_t *or_null(const json_t *borrowed) {
+        return borrowed ? json_deep_copy(borrowed) : json_null();
 }
 
-static json_t *or_empty(json_t *borrowed, json_t *empty) {
+static json_t *or_empty(const json_t *borrowed, json_t *empty) {
         if (!borrowed)
                 return empty;
         json_decref(empty);
-        return json_incref(borrowed);
+        return json_deep_copy(borrowed);
 }
 
 static json_t *condition_json(const struct condition *condition, enum condition_type type) {

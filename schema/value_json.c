@@ -125,8 +125,11 @@ static struct value map_from_json(struct arena *arena, const json_t *json) {
                 bool escaped = name[0] == '$' && name[1] == '$';
                 struct member *member;
 
-                /* A map has each name once: of what Berth did not write, "$x" stands and "$$x" beside it is left out. */
-                if (escaped && json_object_get(json, name + 1))
+                /*
+                 * A map has each name once. Berth writes no "$x", only "$$x" for it; where somebody did, "$x" stands, and "$$x"
+                 * beside it is left out. "$$$x" is "$$x", and no such case.
+                 */
+                if (escaped && name[2] != '$' && json_object_get(json, name + 1))
                         continue;
                 member = &map.members[map.count++];
                 member->name = arena_strdup(arena, escaped ? name + 1 : name);

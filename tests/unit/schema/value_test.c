@@ -206,6 +206,28 @@ static void dollar_names(void **state) {
         assert_string_equal(value_get_text(&read, "$secret"), "not one");
 }
 
+/* Names that differ in a dollar alone stay two; only what Berth never writes, "$x" beside "$$x", is one. */
+static void dollars_apart(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct value *map = value_new_map(arena);
+        json_t *json JSON_CLEANUP = NULL;
+        struct value read;
+
+        (void)state;
+        value_set_integer(arena, map, "$x", 1);
+        value_set_integer(arena, map, "$$x", 2);
+        value_set_integer(arena, map, "$$$x", 3);
+        value_set_integer(arena, map, "x", 4);
+        json = value_to_json(map, key);
+        read = value_from_json(arena, json);
+        assert_true(value_equal(map, &read, key));
+        assert_int_equal(read.count, 4);
+        read = parse(arena, "{\"$x\": 1, \"$$x\": 2, \"$$$x\": 3}");
+        assert_int_equal(read.count, 2);
+        assert_int_equal(value_get_integer(&read, "$x", 0), 1);
+        assert_int_equal(value_get_integer(&read, "$$x", 0), 3);
+}
+
 static void not_utf8(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct value value = value_text(arena, "a\xFFz");
@@ -265,15 +287,11 @@ static void paths(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(equality),
-                cmocka_unit_test(exact_fingerprints),
-                cmocka_unit_test(equality_with_null),
-                cmocka_unit_test(secrets),
-                cmocka_unit_test(json_round_trip),
-                cmocka_unit_test(dollar_names),
-                cmocka_unit_test(not_utf8),
-                cmocka_unit_test(building),
-                cmocka_unit_test(paths),
+                cmocka_unit_test(equality),           cmocka_unit_test(exact_fingerprints),
+                cmocka_unit_test(equality_with_null), cmocka_unit_test(secrets),
+                cmocka_unit_test(json_round_trip),    cmocka_unit_test(dollar_names),
+                cmocka_unit_test(dollars_apart),      cmocka_unit_test(not_utf8),
+                cmocka_unit_test(building),           cmocka_unit_test(paths),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
