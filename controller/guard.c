@@ -127,6 +127,9 @@ static bool still_bound(const struct subject *dependent, const char *environment
                 if (bound && strcmp(bound, environment) == 0)
                         return true;
         }
+        /* Re-pointed already, by a run that died before it could record that: the next apply does. */
+        if (dependent->desired && dependent->settled)
+                return false;
         /* Left out of this plan by --target or --exclude, or refused itself: it stays as it was recorded. */
         if (dependent->change && !change_is_refused(dependent->change))
                 return false;

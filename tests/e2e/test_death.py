@@ -74,7 +74,7 @@ class Trial:
         mark, seen, calls = self.cloud.mark(), collections.Counter(), []
         self.crossing.turn()
         process = self.start(self.disk.env(), *args)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=self.berth.timeout)
         assert process.returncode == 0, (out, err)
         for call in self.cloud.calls(mark):
             key = (call["service"], call["operation"])
@@ -91,7 +91,11 @@ class Trial:
         mark = self.cloud.mark()
         self.crossing.turn()
         process = self.start(env or {}, *args)
-        out, err = process.communicate(timeout=120)
+        try:
+            out, err = process.communicate(timeout=self.berth.timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"{note}: it hangs\n{process.communicate()}") from None
         text = (out + err).decode("utf-8", "replace")
         assert process.returncode in (0, code), f"{note}: ended with {process.returncode}\n{text}"
         self.crossing.wait_idle()
@@ -117,12 +121,14 @@ class Trial:
         for number, step in enumerate(chosen, 1):
             try:
                 disturb(*step)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
+            except AssertionError as error:
                 failures.append(f"--- {name} {step}\n{error}")
-                note(f"{self.cloud.flavor} {failures[-1]}")
+                note(f"{self.cloud.flavor} {failures[-1][:3000]}")
                 self.anew()
             if number % 50 == 0 or number == len(chosen):
                 note(f"{self.cloud.flavor} {name}: {number} of {len(chosen)} ({len(steps)} steps in all), {len(failures)} failed, {dict(self.figures)}")
+        self.crossing.turn()
+        self.crossing.recover("at last, undisturbed", locks_may_stay=False)
         assert not failures, f"{len(failures)} of {len(chosen)}\n" + "\n".join(failures[:10])
 
     def anew(self):

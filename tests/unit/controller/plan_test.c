@@ -376,6 +376,38 @@ static void test_failures_are_taken_up_again(void **state) {
         expect_line(bench, "update Environment/a(variables.OLD)");
 }
 
+/* What re-pointed the dependents died before it recorded that: the environment that they left is in nobody's use. */
+static void test_a_run_that_died_re_pointing(void **state) {
+        const char *moved = STACK ENVIRONMENT("b", "") AGENT("x", "b") AGENT("y", "b") SWARM("s", "x", "b");
+        static const char *const dependents[] = { "Agent/x", "Swarm/s" };
+        struct bench *bench = *state;
+
+        bench_apply(bench, LAB);
+        bench_must_plan(bench, moved);
+        expect_line(bench, "update Agent/x(environment); update Swarm/s(environment); delete Environment/a");
+        for (size_t i = 0; i < 2; i++) {
+                struct journal_entry entry = {
+                        .run = 1, .address = dependents[i], .action = "update", .stage = 0
+                };
+                struct state_op op = { .type = STATE_JOURNAL_BEGIN, .journal = &entry };
+                struct error err;
+
+                assert_int_equal(state_commit(bench->state, &op, 1, &err), 0);
+                world_put(dependents[i],
+                          value_to_json(plan_subject(&bench->plan, dependents[i])->wish, NULL));
+        }
+        bench_must_plan(bench, moved);
+        expect_line(bench, "delete Environment/a");
+        /* One that still shall use it is in the way as ever. */
+        bench_must_plan(bench,
+                        STACK ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "b"));
+        expect_line(bench, "update Agent/x(environment); delete Environment/a !has-dependents");
+        bench_apply(bench, moved);
+        assert_string_equal(world.log, "delete Environment/a");
+        bench_must_plan(bench, moved);
+        expect_line(bench, "");
+}
+
 static void test_a_run_that_died(void **state) {
         struct bench *bench = *state;
         struct journal_entry entry = { .run = 1, .address = "Environment/a", .action = "create", .stage = 0 };
@@ -584,6 +616,7 @@ int main(void) {
                 TEST(test_another_stacks_state),
                 TEST(test_failures_are_taken_up_again),
                 TEST(test_a_run_that_died),
+                TEST(test_a_run_that_died_re_pointing),
                 TEST(test_target_and_exclude),
                 TEST(test_disassociation),
                 TEST(test_specialists_are_not_left_behind),
