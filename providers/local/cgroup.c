@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "providers/local/cgroup_files.h"
+#include "providers/local/cgroup_v2.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,77 +71,15 @@ struct cgroup {
         size_t count;
         const char *memory, *cpu; /* the folders that tell usage; NULL: nobody does */
         const char *const *launcher;
+        const char *slice; /* of a scope: what it is in, and how many were killed there before */
+        uint64_t kills_before;
         struct mounts mounts;
         char *bases[FOLDERS_MAX]; /* where runs' folders are, ours among them */
         size_t base_count;
         struct arena *arena;
 };
 
-static bool lists(const char *list, const char *word) {
-        size_t length = strlen(word);
-
-        for (const char *at = list; (at = strstr(at, word)); at += length) {
-                if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' '))
-                        return true;
-        }
-        return false;
-}
-
-static bool lists_needed(const char *folder, const char *file) {
-        char text[1024];
-
-        return cgroup_file_read(folder, file, text, sizeof(text)) && lists(text, "memory") &&
-               lists(text, "cpu") && lists(text, "pids");
-}
-
 /* --- version 2 --- */
-
-/* Whether groups below `base` get the controllers, switched on where we may. */
-static bool enable(const char *base) {
-        if (lists_needed(base, "cgroup.subtree_control"))
-                return true;
-        if (!lists_needed(base, "cgroup.controllers"))
-                return false;
-        return cgroup_file_write(base, "cgroup.subtree_control", "+memory +cpu +pids") == 0;
-}
-
-static int set_v2(const char *folder, const struct cgroup_limits *limits) {
-        char cpu[64];
-
-        snprintf(cpu, sizeof(cpu), "%u %u", limits->cpu_millis * (PERIOD_US / 1000), PERIOD_US);
-        /* Without swap accounting there is no such file, and nothing to limit. */
-        if (cgroup_file_write(folder, "memory.swap.max", "0") < 0 && errno != ENOENT)
-                return -1;
-        if (cgroup_file_write_number(folder, "memory.max", limits->memory_bytes) < 0 ||
-            cgroup_file_write(folder, "memory.oom.group", "1") < 0 ||
-            cgroup_file_write_number(folder, "pids.max", limits->processes) < 0 ||
-            cgroup_file_write(folder, "cpu.max", cpu) < 0)
-                return -1;
-        return 0;
-}
-
-/* Also whether a process may be moved in: that takes the right to write where both come from. */
-static bool make_v2_in(struct cgroup *group, const char *base, const struct cgroup_limits *limits) {
-        char name[64];
-        char *folder;
-
-        if (!enable(base))
-                return false;
-        cgroup_folder_name(name, sizeof(name));
-        folder = arena_printf(group->arena, "%s/%s", base, name);
-        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
-                return false;
-        if (set_v2(folder, limits) < 0) {
-                rmdir(folder);
-                return false;
-        }
-        group->method = METHOD_V2;
-        group->enforced = CGROUP_EVERYTHING;
-        group->folders[group->count++] = folder;
-        group->bases[group->base_count++] = arena_strdup(group->arena, base);
-        group->memory = group->cpu = folder;
-        return true;
-}
 
 /* This process's own group below the mount, "" for the root. */
 static const char *own_path(struct arena *arena) {
@@ -149,49 +88,29 @@ static const char *own_path(struct arena *arena) {
         if (!cgroup_file_read("/proc/self", "cgroup", text, sizeof(text)))
                 return "";
         while ((line = strsep(&rest, "\n"))) {
+                /* With "..": it is not below what is mounted here. */
                 if (strncmp(line, "0::/", 4) == 0)
-                        return line[4] ? arena_strdup(arena, line + 3) : "";
+                        return line[4] && !strstr(line, "/..") ? arena_strdup(arena, line + 3) : "";
         }
         return "";
 }
 
-/* A group of our own, given to us with nobody else in it: we move to a leaf, since only leaves may have processes. */
-static bool make_room(const char *own) {
-        char text[65536], leaf[4096];
-
-        if (!cgroup_file_read(own, "cgroup.procs", text, sizeof(text)) || strchr(text, '\n') ||
-            atol(text) != (long)getpid())
-                return false;
-        snprintf(leaf, sizeof(leaf), "%s/berth", own);
-        return (mkdir(leaf, 0755) == 0 || errno == EEXIST) &&
-               cgroup_file_write_number(leaf, "cgroup.procs", (uint64_t)getpid()) == 0;
-}
-
 static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits) {
-        const char *mount = group->mounts.at[UNIFIED], *path;
-        char *own, *base, *slash;
+        struct cgroup_v2_place place = { .mount = group->mounts.at[UNIFIED], .root = geteuid() == 0 };
+        const char *folder, *base;
 
-        if (!mount)
+        if (!place.mount)
                 return false;
-        path = own_path(group->arena);
-        own = arena_printf(group->arena, "%s%s", mount, path);
-        if (geteuid() == 0 && enable(mount)) {
-                base = arena_printf(group->arena, "%s/berth", mount);
-                if ((mkdir(base, 0755) == 0 || errno == EEXIST) && make_v2_in(group, base, limits))
-                        return true;
-        }
-        if (!path[0])
+        place.own = own_path(group->arena);
+        folder = cgroup_v2_make(&place, limits, group->arena, &base);
+        if (!folder)
                 return false;
-        /* Beside our own group, where the folder above is ours: below a user's service manager it is. */
-        base = arena_strdup(group->arena, own);
-        slash = strrchr(base, '/');
-        *slash = '\0';
-        if (access(base, W_OK) == 0 &&
-            faccessat(AT_FDCWD, arena_printf(group->arena, "%s/cgroup.procs", base), W_OK, AT_EACCESS) == 0) {
-                if (make_v2_in(group, base, limits))
-                        return true;
-        }
-        return access(own, W_OK) == 0 && make_room(own) && make_v2_in(group, own, limits);
+        group->method = METHOD_V2;
+        group->enforced = CGROUP_EVERYTHING;
+        group->folders[group->count++] = arena_strdup(group->arena, folder);
+        group->bases[group->base_count++] = arena_strdup(group->arena, base);
+        group->memory = group->cpu = folder;
+        return true;
 }
 
 /* --- version 1 --- */
@@ -252,34 +171,28 @@ static bool make_v1(struct cgroup *group, const struct cgroup_limits *limits) {
 
 /* --- a scope of the user's systemd --- */
 
+/* systemd-run speaks to the user's bus, and to nothing else. */
+static bool has_user_bus(struct arena *arena) {
+        const char *runtime = getenv("XDG_RUNTIME_DIR"), *address = getenv("DBUS_SESSION_BUS_ADDRESS");
+
+        return (address && *address) ||
+               (runtime && *runtime && access(arena_printf(arena, "%s/bus", runtime), F_OK) == 0);
+}
+
 /* systemd-run takes limits that its manager cannot enforce without a word: what was delegated to it is looked at. */
 static bool make_scope(struct cgroup *group, const struct cgroup_limits *limits) {
-        const char *runtime = getenv("XDG_RUNTIME_DIR"), *mount = group->mounts.at[UNIFIED];
-        const char **words;
-        size_t count = 0;
-        char *manager;
+        const char *mount = group->mounts.at[UNIFIED], *manager;
 
-        if (!mount || !runtime || access("/usr/bin/systemd-run", X_OK) < 0 ||
-            access(arena_printf(group->arena, "%s/systemd/private", runtime), F_OK) < 0)
+        if (!mount || geteuid() == 0 || access("/usr/bin/systemd-run", X_OK) < 0 ||
+            !has_user_bus(group->arena))
                 return false;
         manager = arena_printf(group->arena, "%s/user.slice/user-%lu.slice/user@%lu.service", mount,
                                (unsigned long)geteuid(), (unsigned long)geteuid());
-        if (!lists_needed(manager, "cgroup.controllers"))
+        if (!cgroup_v2_lists(manager, "cgroup.controllers"))
                 return false;
-        words = arena_array(group->arena, 16, sizeof(*words));
-        words[count++] = "/usr/bin/systemd-run";
-        words[count++] = "--user";
-        words[count++] = "--scope";
-        words[count++] = "--quiet";
-        words[count++] = "--collect";
-        words[count++] = arena_printf(group->arena, "--property=MemoryMax=%llu",
-                                      (unsigned long long)limits->memory_bytes);
-        words[count++] = "--property=MemorySwapMax=0";
-        words[count++] = arena_printf(group->arena, "--property=TasksMax=%u", limits->processes);
-        words[count++] =
-                arena_printf(group->arena, "--property=CPUQuota=%u%%", (limits->cpu_millis + 9) / 10);
-        words[count++] = "--";
-        group->launcher = words;
+        group->slice = arena_printf(group->arena, "%s/" CGROUP_SLICE, manager);
+        group->kills_before = cgroup_file_number(group->slice, "memory.events", "oom_kill");
+        group->launcher = cgroup_scope_words(limits, group->arena);
         group->method = METHOD_SCOPE;
         group->enforced = CGROUP_EVERYTHING;
         return true;
@@ -367,33 +280,44 @@ void cgroup_kill(struct cgroup *group) {
                 cgroup_folder_kill(group->folders[0]);
 }
 
-/* The scope's folder, while `pid` is in it. */
-static void find_scope(struct cgroup *group, pid_t pid) {
+/*
+ * The scope, as long as it is there: systemd removes it when its last process has ended, which is about now. That the limit
+ * killed somebody is counted in the slice above it as well, and stays there; another run's, at the same time, would count
+ * too, which matters only to one that was killed itself.
+ */
+static void measure_scope(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
+        uint64_t kills = cgroup_file_number(group->slice, "memory.events", "oom_kill");
         char folder[64], text[4096];
-        const char *mount = group->mounts.at[UNIFIED];
 
         snprintf(folder, sizeof(folder), "/proc/%ld", (long)pid);
-        if (mount && cgroup_file_read(folder, "cgroup", text, sizeof(text)) &&
-            strncmp(text, "0::/", 4) == 0 && strstr(text, ".scope"))
-                group->memory = group->cpu = arena_printf(group->arena, "%s%s", mount, text + 3);
+        if (cgroup_file_read(folder, "cgroup", text, sizeof(text)))
+                group->memory = group->cpu =
+                        cgroup_scope_folder(group->mounts.at[UNIFIED], text, group->arena);
+        /* Fewer than before: systemd made the slice anew. */
+        ret->memory_kills = kills >= group->kills_before ? kills - group->kills_before : kills;
 }
 
 void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
+        uint64_t kills;
+
         *ret = (struct cgroup_usage){ 0 };
         if (group->method == METHOD_SCOPE)
-                find_scope(group, pid);
+                measure_scope(group, pid, ret);
         if (!group->memory || !group->cpu)
                 return;
-        ret->known = true;
         if (group->method == METHOD_V1) {
                 ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.max_usage_in_bytes", NULL);
                 ret->memory_kills = cgroup_file_number(group->memory, "memory.oom_control", "oom_kill");
                 ret->cpu_us = cgroup_file_number(group->cpu, "cpuacct.usage", NULL) / 1000;
+                ret->known = true;
                 return;
         }
+        kills = cgroup_file_number(group->memory, "memory.events", "oom_kill");
+        ret->memory_kills = kills > ret->memory_kills ? kills : ret->memory_kills;
         ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.peak", NULL);
-        ret->memory_kills = cgroup_file_number(group->memory, "memory.events", "oom_kill");
         ret->cpu_us = cgroup_file_number(group->cpu, "cpu.stat", "usage_usec");
+        /* Of a scope that went away while it was read there is nothing to say: what the process used is known otherwise. */
+        ret->known = group->method == METHOD_V2 || ret->cpu_us > 0;
 }
 
 void cgroup_close(struct cgroup *group) {

@@ -31,7 +31,7 @@ struct cgroup_limits {
 };
 
 struct cgroup_usage {
-        bool known; /* false: there is no group to ask; the rest is 0 then */
+        bool known; /* false: there is no group to ask; the next two are 0 then */
         uint64_t peak_memory_bytes;
         uint64_t cpu_us;
         uint64_t memory_kills; /* processes killed for exceeding the memory limit */

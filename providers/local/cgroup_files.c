@@ -74,7 +74,7 @@ static bool kill_listed(const char *folder) {
         if (!cgroup_file_read(folder, "cgroup.procs", text, sizeof(text)))
                 return false;
         while ((line = strsep(&rest, "\n"))) {
-                pid_t pid = (pid_t)atol(line);
+                pid_t pid = (pid_t)strtol(line, NULL, 10);
 
                 /* 0 stands for a process outside of what we can see. */
                 if (pid > 1) {
