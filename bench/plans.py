@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offline plans: against the budget, and as the work grows."""
+
+import shutil
+
+from common import WORK, measure, report, run
+
+ENVIRONMENTS = 10_000
+AGENTS = 50_000
+PER_FILE = 500
+SIZES = (100, 1_000, 10_000, 100_000)
+
+
+def environment(number):
+    return f"""apiVersion: berth/v1
+kind: Environment
+metadata:
+  name: bench-{number}
+  labels: {{team: team-{number % 20}}}
+spec:
+  description: Generated for the benchmark
+  image: {{prebuilt: python}}
+  memoryMB: {1769 + number % 4096}
+  workspaceStorageMB: {512 + number % 1024}
+  logRetentionDays: 30
+  variables:
+    STAGE: bench
+    NUMBER: "{number}"
+"""
+
+
+def agent(number, environments):
+    return f"""apiVersion: berth/v1
+kind: Agent
+metadata:
+  name: agent-{number}
+  labels: {{team: team-{number % 20}}}
+spec:
+  type: specialist
+  environment: bench-{number % environments}
+  active: true
+"""
+
+
+def write_manifests(folder, environments, agents):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "stack.yaml").write_text(
+        "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: bench}\nspec: {provider: aws}\n"
+    )
+    for kind, document, count in (
+        ("environments", environment, environments),
+        ("agents", lambda number: agent(number, environments), agents),
+    ):
+        for start in range(0, count, PER_FILE):
+            documents = [document(number) for number in range(start, min(start + PER_FILE, count))]
+            (folder / f"{kind}-{start:06}.yaml").write_text("---\n".join(documents))
+
+
+def bench_plan(build, quick):
+    del quick  # always the whole of it
+    manifests = WORK / "manifests"
+    write_manifests(manifests, ENVIRONMENTS, AGENTS)
+    files = sorted(manifests.glob("*.yaml"))
+    size = sum(file.stat().st_size for file in files)
+    print(f"plan: {ENVIRONMENTS} environments and {AGENTS} agents, {size / 1e6:.1f} MB in {len(files)} files")
+
+    state = WORK / "state"
+    shutil.rmtree(state, ignore_errors=True)
+    common = ["-f", manifests, "--state", state]
+    floor = [build / "yaml_floor", *files]
+    ours, theirs, _ = measure([build / "berth", "validate", *common], floor, 3)
+    report("validate", ours, theirs, 3, "libyaml")
+    ours, theirs, _ = measure([build / "berth", "plan", "--refresh", "none", *common], floor, 5)
+    report("plan, all new", ours, theirs, 3, "libyaml")
+    shutil.rmtree(state, ignore_errors=True)
+    run([build / "settle", manifests, state])
+    ours, theirs, memory = measure([build / "berth", "plan", "--refresh", "none", *common], floor, 5)
+    report("plan, no change", ours, theirs, 3, "libyaml")
+    print(f"{'plan, memory':<16} {memory:9.1f} MB   {'within' if memory <= 128 else 'OVER'} the budget of 128 MB")
+
+
+def bench_growth(build, quick):
+    """Offline plans in which nothing changed, ten times as large each: time and memory a resource should stay as they are."""
+    manifests, state = WORK / "manifests", WORK / "state"
+    print("growth: offline plans in which nothing changed; one agent for each environment")
+    print(f"{'environments':>14} {'resources':>10} {'plan':>12} {'a resource':>12} {'libyaml':>12} {'ratio':>7} {'memory':>10}")
+    for size in SIZES[:3] if quick else SIZES:
+        write_manifests(manifests, size, size)
+        shutil.rmtree(state, ignore_errors=True)
+        run([build / "settle", manifests, state])
+        plan = [build / "berth", "plan", "--refresh", "none", "-f", manifests, "--state", state]
+        floor = [build / "yaml_floor", *sorted(manifests.glob("*.yaml"))]
+        ours, theirs, memory = measure(plan, floor, 3 if size > 10_000 else 7)
+        print(
+            f"{size:>14,} {size * 2 + 1:>10,} {ours * 1000:>9.1f} ms {ours * 1e6 / (size * 2 + 1):>9.2f} us "
+            f"{theirs * 1000:>9.1f} ms {ours / theirs:>6.2f}x {memory:>7.1f} MB",
+            flush=True,
+        )
