@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gitops/found.h"
 
+#include "base/digest.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "controller/report.h"
@@ -33,12 +34,12 @@ static json_t *drift_list(const struct plan *plan) {
 static void note_drift(struct work *work) {
         struct source *source = work->source;
         const struct plan *plan = &work->plan;
-        json_t *before JSON_CLEANUP = NULL, *now = drift_list(plan);
+        json_t *before JSON_CLEANUP = NULL, *now JSON_CLEANUP = drift_list(plan), *kept = json_deep_copy(now);
         size_t news = 0;
 
         pthread_mutex_lock(&source->lock);
         before = source->status.drift;
-        source->status.drift = json_incref(now);
+        source->status.drift = kept;
         pthread_mutex_unlock(&source->lock);
         for (size_t i = 0; i < plan->drift_count; i++) {
                 const char *address = plan->drifts[i].address, *slash = strchr(address, '/');
@@ -55,7 +56,6 @@ static void note_drift(struct work *work) {
                 source_tell(source, NOTIFY_DRIFT, work->attempt->commit, "Drift",
                             attempt_text_drift(plan, work->config->correct_drift, work->arena),
                             json_pack("{s:O}", "drift", now));
-        json_decref(now);
 }
 
 static bool same_refusals(const json_t *before, const json_t *now) {
@@ -66,13 +66,14 @@ static bool same_refusals(const json_t *before, const json_t *now) {
 static void note_refusals(struct work *work) {
         struct source *source = work->source;
         struct source_status *status = &source->status;
-        json_t *before JSON_CLEANUP = NULL, *now = approval_refusals_json(&work->plan), *refusal;
+        json_t *before JSON_CLEANUP = NULL, *now JSON_CLEANUP = approval_refusals_json(&work->plan);
+        json_t *kept = json_deep_copy(now), *refusal;
         bool news;
         size_t i;
 
         pthread_mutex_lock(&source->lock);
         before = status->refusals;
-        status->refusals = now;
+        status->refusals = kept;
         news = !same_refusals(before, now) ||
                strcmp(status->conditions[CONDITION_READY].commit, work->attempt->commit) != 0;
         pthread_mutex_unlock(&source->lock);
@@ -86,9 +87,24 @@ static void note_refusals(struct work *work) {
                     approval_refusals_text(now, work->arena), json_pack("{s:O}", "refusals", now));
 }
 
+/* Plans of a commit warn of the same again and again: said once, until it is something else. */
+static void say_warnings(struct work *work) {
+        const struct plan *plan = &work->plan;
+        struct digest_stream *stream = digest_stream_new();
+        char hex[SHA256_HEX_SIZE];
+
+        for (size_t i = 0; i < plan->warning_count; i++)
+                digest_stream_add(stream, plan->warnings[i], strlen(plan->warnings[i]) + 1);
+        digest_stream_end(stream, hex);
+        if (strcmp(hex, work->source->warned) == 0)
+                return;
+        memcpy(work->source->warned, hex, sizeof(hex));
+        for (size_t i = 0; i < plan->warning_count; i++)
+                log_warning("%s", plan->warnings[i]);
+}
+
 void found_plan(struct work *work) {
-        for (size_t i = 0; i < work->plan.warning_count; i++)
-                log_warning("%s", work->plan.warnings[i]);
+        say_warnings(work);
         note_drift(work);
         if (!work->attempt->fallback)
                 note_refusals(work);

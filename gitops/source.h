@@ -9,6 +9,7 @@
 #ifndef BERTH_GITOPS_SOURCE_H
 #define BERTH_GITOPS_SOURCE_H
 
+#include "base/digest.h"
 #include "gitops/follow.h"
 #include "gitops/metrics.h"
 #include "gitops/notify.h"
@@ -67,7 +68,8 @@ struct source {
 
         /* The thread's own. */
         unsigned poll_failures, failures;
-        bool looked; /* at everything that exists, since the start */
+        char warned[SHA256_HEX_SIZE]; /* of what the last plan warned of */
+        bool looked;                  /* at everything that exists, since the start */
 };
 
 /* source.c */
