@@ -224,6 +224,17 @@ static void describe(struct exec *exec, struct sandbox_spec *spec) {
         };
 }
 
+/* "No such file" of a program that is there means its loader, or the interpreter of a script. */
+static int explain_start(const struct exec *exec, const struct sandbox_spec *spec, struct error *err) {
+        if (!spec->image_root || !strstr(err->message, "execvp"))
+                return -1;
+        return error_context(
+                err,
+                "Environment/%s: the image %s has %s, but not what starts it (its loader, or the "
+                "interpreter of a script)",
+                exec->environment.name, exec->environment.image, spec->argv[0]);
+}
+
 static int run(struct exec *exec, struct error *err) {
         const struct exec_request *request = exec->request;
         struct output output OUTPUT_CLEANUP = { 0 }, errors OUTPUT_CLEANUP = { 0 };
@@ -241,7 +252,7 @@ static int run(struct exec *exec, struct error *err) {
                 sinks.errors.output = &errors;
         }
         if (sandbox_run(&spec, &sinks, exec->arena, &ended, err) < 0)
-                return -1;
+                return explain_start(exec, &spec, err);
         if (request->capture) {
                 output_finish(&output, exec->arena, &exec->result->output);
                 output_finish(&errors, exec->arena, &exec->result->errors);

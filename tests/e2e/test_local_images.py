@@ -130,6 +130,19 @@ def test_an_archive_that_is_compressed_as_a_whole(berth, tmp_path):
     assert list(json.loads((store(berth) / "index.json").read_text())["images"]) == ["a/b:latest"]
 
 
+def test_a_docker_archive_as_older_dockers_wrote_them(berth, tmp_path):
+    """The same layer twice, the second time as a link to the first."""
+    layer = layouts.tar_of(CONTENT)
+    config = {"os": "linux", "architecture": "amd64", "rootfs": {"diff_ids": [layouts.digest_of(layer)] * 2}}
+    names = {"Config": "c.json", "RepoTags": ["data/etl:stable"], "Layers": ["one/layer.tar", "two/layer.tar"]}
+    other = {**names, "RepoTags": None, "Layers": ["one/layer.tar"]}
+    entries = [folder("one"), file("one/layer.tar", layer), folder("two"), link("two/layer.tar", "../one/layer.tar")]
+    entries += [file("c.json", json.dumps(config)), file("manifest.json", json.dumps([names, other])), file("repositories", "{}")]
+    (tmp_path / "image.tar").write_bytes(layouts.tar_of(entries))
+    check_content(root_of(berth, take(berth, "data/etl:stable", tmp_path / "image.tar")["digest"]))
+    assert '2 images ("data/etl:stable")' in berth("image", "import", "x/y:1", tmp_path / "image.tar").expect(1).err
+
+
 def test_several_images_in_one_layout(berth, tmp_path):
     made = {name: Made([file("which", name)]) for name in ("one", "two")}
     descriptors = [made["one"].descriptor("one"), made["two"].descriptor("registry.example/a/b:two")]
@@ -417,6 +430,7 @@ def system(tmp_path_factory):
         "python": write(Made(layouts.system(), extra, env=env), base / "python"),
         "sh": write(Made(layouts.system(python=False)), base / "sh"),
         "nothing": write(Made([file("hello", "x")]), base / "nothing"),
+        "half": write(Made([file("usr/bin/python3", "#!/nowhere\n", 0o755)]), base / "half"),
     }
 
 
@@ -471,6 +485,10 @@ def test_a_shell_without_python(run):
 def test_an_image_in_which_nothing_runs(run):
     assert "no sh in its PATH" in run("nothing", "id", language="sh").expect(125).err
     assert "no python3 in its PATH" in run("nothing", "1").expect(125).err
+
+
+def test_a_program_without_what_starts_it(run):
+    assert "has python3, but not what starts it" in run("half", "1").expect(125).err
 
 
 def test_all_sandboxes_share_what_none_can_change(berth, run):
