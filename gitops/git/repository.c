@@ -163,6 +163,22 @@ static int fail_broken(struct repository *repository, const char *what, const ch
         return FAIL(GIT_LOCAL, "%s %s cannot be read: %s", what, id, last_words(repository, arena));
 }
 
+/*
+ * An object cannot be taken for what it should be. Where its bytes are as its name says, the repository is well and it
+ * was made so: by somebody, on purpose or with a tool that should not.
+ */
+static int fail_object(struct repository *repository, const char *what, const char *id, const git_oid *oid,
+                       enum git_failure *ret_failure, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *words = last_words(repository, arena);
+        git_odb_object *object;
+
+        if (sym_git_odb_read(&object, repository->objects, oid) < 0)
+                return fail_broken(repository, what, id, ret_failure, err);
+        sym_git_odb_object_free(object);
+        return FAIL(GIT_UNSAFE_TREE, "%s %s is malformed, or something else: %s", what, id, words);
+}
+
 static const char *host_of(const struct repository *repository) {
         return repository->args->url->host ? repository->args->url->host : repository->args->url->path;
 }
@@ -526,7 +542,7 @@ int repository_commit(struct repository *repository, const char *id, struct aren
 
         sym_git_oid_fromstr(&oid, id);
         if (sym_git_commit_lookup(&commit, repository->body, &oid) < 0)
-                return fail_broken(repository, "commit", id, ret_failure, err);
+                return fail_object(repository, "commit", id, &oid, ret_failure, err);
         subject = sym_git_commit_summary(commit);
         author = sym_git_commit_author(commit);
         ret->subject = git_clean_text(arena, subject ? subject : "", TEXT_MAX);
@@ -560,7 +576,7 @@ int repository_commit_signature(struct repository *repository, const char *id, s
                 return 1;
         if (result == GIT_ENOTFOUND && repository_has(repository, id))
                 return 0;
-        return fail_broken(repository, "commit", id, ret_failure, err);
+        return fail_object(repository, "commit", id, &oid, ret_failure, err);
 }
 
 static bool tag_names(struct repository *repository, const git_oid *id, const char *commit) {
@@ -583,7 +599,7 @@ int repository_tag(struct repository *repository, const char *id, const char *co
         if (strcmp(id, commit) == 0 || !tag_names(repository, &oid, commit))
                 return 0;
         if (sym_git_odb_read(&object, repository->objects, &oid) < 0)
-                return fail_broken(repository, "tag", id, ret_failure, err);
+                return fail_object(repository, "tag", id, &oid, ret_failure, err);
         *ret_length = sym_git_odb_object_size(object);
         *ret = arena_strndup(arena, sym_git_odb_object_data(object), *ret_length);
         sym_git_odb_object_free(object);
@@ -600,7 +616,7 @@ int repository_tree(struct repository *repository, const char *id, struct arena 
 
         sym_git_oid_fromstr(&oid, id);
         if (sym_git_tree_lookup(&tree, repository->body, &oid) < 0)
-                return fail_broken(repository, "tree", id, ret_failure, err);
+                return fail_object(repository, "tree", id, &oid, ret_failure, err);
         count = sym_git_tree_entrycount(tree);
         entries = arena_array(arena, count, sizeof(*entries));
         for (size_t i = 0; i < count; i++) {
@@ -627,12 +643,12 @@ int repository_blob(struct repository *repository, const char *id, const char *p
 
         sym_git_oid_fromstr(&oid, id);
         if (sym_git_odb_read_header(&size, &type, repository->objects, &oid) < 0)
-                return fail_broken(repository, "file", path, ret_failure, err);
+                return fail_object(repository, "file", path, &oid, ret_failure, err);
         if (size > limit)
                 return FAIL(GIT_OVER_LIMIT, "%s has %zu bytes, and a manifest may have %zu", path, size,
                             limit);
         if (sym_git_blob_lookup(&blob, repository->body, &oid) < 0)
-                return fail_broken(repository, "file", path, ret_failure, err);
+                return fail_object(repository, "file", path, &oid, ret_failure, err);
         size = (size_t)sym_git_blob_rawsize(blob);
         if (size > limit) {
                 sym_git_blob_free(blob);

@@ -235,6 +235,36 @@ def test_what_is_not_there(server, sources, repository):
     source.accept()
 
 
+def test_an_empty_repository(server, sources, served):
+    sources(server, Repository(served, f"empty{next(_number)}")).refuse("NotFound", "the repository is empty")
+
+
+def test_unusual_refs(server, sources, repository):
+    repository.git("branch", "feature/x-1.0")
+    repository.push("feature/x-1.0")
+    assert sources(server, repository, branch="feature/x-1.0").accept()["ref"] == "refs/heads/feature/x-1.0"
+    # A tag of a tag, and a tag of what is no commit, among those that match.
+    repository.tag("v1.0.0", "-a", "-m", "inner")
+    repository.git("tag", "-a", "-m", "outer", "v1.1.0", "v1.0.0")
+    repository.push("refs/tags/v1.1.0")
+    assert sources(server, repository, tag="1.x", branch=None).accept()["ref"] == "refs/tags/v1.1.0"
+    repository.git("update-ref", "refs/tags/v1.2.0", repository.git("rev-parse", "HEAD^{tree}"))
+    repository.push("refs/tags/v1.2.0")
+    answer = sources(server, repository, tag="1.x", branch=None).ask()
+    assert answer["ref"] == "refs/tags/v1.1.0" if answer["ok"] else answer["reason"] == "UnsafeTree", answer
+    for branch in ("-x", "a..b", "a b", "a~1", "refs/heads/*", "a:b", "", "x@{1}"):
+        sources(server, repository, branch=branch).refuse("SourceFailed", "no name of a branch")
+
+
+def test_paths_may_be_relative(ssh, sources, repository, keys, ada, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    repository.commit({"agents/a.yaml": "# a\n"}, env=keys.signing(ada))
+    source = sources(ssh, repository, gpgKeys=[os.path.relpath(keys.export(ada), tmp_path)])
+    source.folder = tmp_path / "state" / "git"
+    source.request["folder"] = "state/git"
+    assert ada in source.accept()["signer"]
+
+
 def test_one_poll_is_one_question(https, sources, repository):
     source = sources(https, repository)
     source.accept()
@@ -765,6 +795,26 @@ def test_what_counts_as_a_manifest(local, repository):
 def test_lfs_pointers_are_said(local, repository):
     repository.commit({"agents/big.yaml": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n"})
     local.refuse("NotFound", "agents/big.yaml", "Git LFS")
+
+
+def test_objects_that_are_malformed_are_not_fetched_again_and_again(daemon, sources, repository):
+    """They are what somebody made: throwing the repository away would bring the same ones again."""
+    blob = repository.raw("blob", "# x\n")
+    source = sources(daemon, repository, fastForwardOnly=False)
+    source.accept()
+    good = source.packs()
+    for commit in (
+        repository.raw_commit(blob),  # a tree that is none
+        repository.raw_commit(repository.raw_tree([("40000", "agents", blob)])),
+        repository.raw_commit(repository.raw_tree([("100644", "a.yaml", repository.raw_tree([]))])),
+        repository.raw_commit(repository.raw("tree", b"no tree at all")),
+    ):
+        repository.set_ref("refs/heads/main", commit)
+        answer = source.ask()
+        assert not answer["ok"] and answer["reason"] in ("UnsafeTree", "Unreachable", "SourceFailed", "NotFound"), answer
+        if answer["reason"] == "UnsafeTree":
+            assert set(good) <= set(source.packs())
+            assert source.refuse("UnsafeTree")["fetched"] is False
 
 
 def test_limits(local, repository):
