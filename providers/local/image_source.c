@@ -363,17 +363,18 @@ static int measure(const struct image_source *source, const char *path, struct a
         return 0;
 }
 
-static json_t *describe(struct image_source *source, const char *path, const char *type, struct arena *arena,
+/* A descriptor of a file; where `layer`, of the compression that it has. */
+static json_t *describe(struct image_source *source, const char *path, bool layer, struct arena *arena,
                         struct error *err) {
-        const char *digest, *compression;
+        const char *digest, *compression, *type = "application/vnd.oci.image.config.v1+json";
         int64_t size;
 
         if (measure(source, path, arena, &digest, &size, &compression, err) < 0)
                 return NULL;
+        if (layer)
+                type = arena_printf(arena, "application/vnd.oci.image.layer.v1.tar%s", compression);
         source->files[source->file_count++] = (struct image_source_file){ digest, arena_strdup(arena, path) };
-        return json_pack("{s:s+, s:s, s:I}", "mediaType", type,
-                         type[strlen(type) - 1] == 'r' ? compression : "", "digest", digest, "size",
-                         (json_int_t)size);
+        return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", digest, "size", (json_int_t)size);
 }
 
 /* What the archive would have as its manifest. Only what is there goes in, so that the same archive gives the same digest. */
@@ -387,12 +388,10 @@ static json_t *make_manifest(struct image_source *source, const json_t *image, s
         if (!config_path || !json_is_array(paths) || json_array_size(paths) > LAYERS_MAX)
                 (void)error_set(err, "manifest.json names no configuration, or no layers that could be");
         else
-                config =
-                        describe(source, config_path, "application/vnd.oci.image.config.v1+json", arena, err);
+                config = describe(source, config_path, false, arena, err);
         json_array_foreach (paths, i, path) {
                 json_t *layer = config && json_is_string(path)
-                                        ? describe(source, json_string_value(path),
-                                                   "application/vnd.oci.image.layer.v1.tar", arena, err)
+                                        ? describe(source, json_string_value(path), true, arena, err)
                                         : NULL;
 
                 if (config && !json_is_string(path))
