@@ -30,7 +30,7 @@ struct options {
         const char *environment, *agent, *code, *language, *out; /* exec: or NULL */
         unsigned timeout_s;                                      /* exec: 0: the environment's own */
         bool accept_degraded, self_test;
-        bool once, wait; /* controller */
+        bool once, wait;    /* controller */
         const char **files; /* NAME=PATH */
         size_t file_count;
         const char *const *operands;
