@@ -21,7 +21,7 @@ from disk import Disk
 EXHAUSTIVE = bool(os.environ.get("BERTH_EXHAUSTIVE"))
 SEED = os.environ.get("BERTH_SEED", datetime.date.today().isoformat())
 
-pytestmark = pytest.mark.timeout(7200 if EXHAUSTIVE else 300)
+pytestmark = pytest.mark.timeout(14400 if EXHAUSTIVE else 600)
 
 
 def sample(steps, most):
@@ -129,7 +129,7 @@ class Trial:
                 note(f"{self.cloud.flavor} {name}: {number} of {len(chosen)} ({len(steps)} steps in all), {len(failures)} failed, {dict(self.figures)}")
         self.crossing.turn()
         self.crossing.recover("at last, undisturbed", locks_may_stay=False)
-        assert not failures, f"{len(failures)} of {len(chosen)}\n" + "\n".join(failures[:10])
+        assert not failures, f"{len(failures)} of {len(chosen)}; again with BERTH_SEED={SEED}\n" + "\n".join(failures[:10])
 
     def anew(self):
         """As at the beginning, after a failure."""

@@ -16,7 +16,7 @@ from hurry import Hurry
 from test_death import EXHAUSTIVE, Trial
 
 PACE = 30
-pytestmark = pytest.mark.timeout(7200 if EXHAUSTIVE else 300)
+pytestmark = pytest.mark.timeout(14400 if EXHAUSTIVE else 600)
 
 # Each strikes one call once. These pass: Berth tries again, and all is well.
 PASSING = {
