@@ -232,22 +232,22 @@ class Authority:
         self.file = self.folder / f"{name.replace(' ', '-')}.pem"
         self.file.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
-    def _sign(self, subject, public, is_ca, hosts):
+    def _sign(self, subject, public, is_ca, hosts, days=1):
         now = datetime.datetime.now(datetime.timezone.utc)
         builder = (
             x509.CertificateBuilder().subject_name(subject).issuer_name(self.name).public_key(public)
-            .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=1)).add_extension(x509.BasicConstraints(is_ca, None), True)
+            .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(days=10))
+            .not_valid_after(now + datetime.timedelta(days=days)).add_extension(x509.BasicConstraints(is_ca, None), True)
         )  # fmt: skip
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts]), False)
         return builder.sign(self.key, hashes.SHA256())
 
-    def issue(self, *hosts):
-        """(certificate file, key file)"""
+    def issue(self, *hosts, days=1):
+        """(certificate file, key file); `days` that it is still valid."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0])])
-        made = self._sign(name, key.public_key(), False, hosts)
+        made = self._sign(name, key.public_key(), False, hosts, days)
         certificate, secret = self.folder / f"{hosts[0]}.crt", self.folder / f"{hosts[0]}.key"
         certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
         secret.write_bytes(
@@ -363,13 +363,14 @@ ScriptAlias /private/ /usr/lib/git-core/git-http-backend/
 class Https(Server):
     """/git/ is open to all, /private/ wants USER and PASSWORD; redirects: {path: target}."""
 
-    def __init__(self, root, folder, authority, redirects=None):
+    def __init__(self, root, folder, authority, redirects=None, name="localhost", days=1):
         super().__init__(free_port())
         self.root, self.folder = Path(root), Path(folder)
         self.authority, self.redirects = authority, redirects or {}
+        self.certified = (name, days)
 
     def begin(self):
-        certificate, key = self.authority.issue("localhost")
+        certificate, key = self.authority.issue(self.certified[0], days=self.certified[1])
         digest = base64.b64encode(hashlib.sha1(PASSWORD.encode()).digest()).decode()
         (self.folder / "users").write_text(f"{USER}:{{SHA}}{digest}\n")
         settings = self.folder / "apache.conf"
@@ -446,6 +447,45 @@ class Ssh(Server):
 
     def url(self, name):
         return f"ssh://git@127.0.0.1:{self.port}{self.root}/{name}"
+
+
+class Stalling:
+    """Passes on what another server says, up to so many bytes, and then holds its tongue."""
+
+    def __init__(self, port, limit):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port, self.target, self.limit = self.socket.getsockname()[1], port, limit
+        self.held = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                here, _ = self.socket.accept()
+            except OSError:
+                return
+            there = socket.create_connection(("127.0.0.1", self.target))
+            self.held += [here, there]
+            threading.Thread(target=self._pass, args=(here, there, None), daemon=True).start()
+            threading.Thread(target=self._pass, args=(there, here, self.limit), daemon=True).start()
+
+    @staticmethod
+    def _pass(source, target, limit):
+        passed = 0
+        try:
+            while limit is None or passed < limit:
+                data = source.recv(min(65536, limit - passed) if limit else 65536)
+                if not data:
+                    return
+                target.sendall(data)
+                passed += len(data)
+        except OSError:
+            pass
+
+    def stop(self):
+        self.socket.close()
+        for connection in self.held:
+            connection.close()
 
 
 class Silent:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from git_servers import PASSWORD, USER, Authority, Daemon, Https, Keys, Repository, Silent, Ssh, run
+from git_servers import PASSWORD, USER, Authority, Daemon, Https, Keys, Repository, Silent, Ssh, Stalling, run
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\n"
@@ -313,6 +313,16 @@ def test_a_server_that_speaks_no_git(sources, repository):
     silent.stop()
 
 
+def test_a_server_that_stalls_while_it_sends(daemon, sources, large):
+    source = sources(daemon, large)
+    stalling = Stalling(daemon.port, 1_000_000)
+    stalled = source.request["url"].replace(str(daemon.port), str(stalling.port))
+    source.refuse("Unreachable", "no answer within 5 s, while fetching", url=stalled, limits={"timeoutMs": 5000})
+    stalling.stop()
+    assert len(source.accept()["files"]) == 5000
+    assert source.size() < 10_000_000
+
+
 def test_interrupts_end_a_poll(sources, repository):
     silent = Silent()
     source = sources(None, repository, url=f"git://127.0.0.1:{silent.port}/a.git", limits={"timeoutMs": 60000})
@@ -382,6 +392,17 @@ def test_certificates(https, sources, repository, tmp_path):
     source.refuse("SourceFailed", "caFile", credentials={"caFile": "/no/such/file"})
     source.refuse("SourceFailed", "certificates", credentials={"caFile": str(repository.work / "README.md")})
     source.accept()
+
+
+@pytest.mark.parametrize("name, days", [("localhost", -1), ("elsewhere.example", 1)])
+def test_certificates_that_expired_or_are_for_others(place, served, sources, repository, name, days):
+    folder = inside(place, f"apache-{name}")
+    server = Https(served, folder, Authority(folder), name=name, days=days).begin()
+    try:
+        sources(server, repository).refuse("HostUntrusted", "expired, or for another name")
+        assert not [line for line in server.requests() if "200" in line]
+    finally:
+        server.stop()
 
 
 def test_redirects_stay_with_the_host(https, sources, repository):
