@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define RECIPES_PER_TARGET 4
+#define RECIPES_PER_TARGET 5
 #define COMMANDS_MAX 4
 
 static struct image_recipe *new_recipe(struct image_instructions *instructions, struct arena *arena,
@@ -31,6 +31,20 @@ static void add_login(const struct provider *provider, struct arena *arena, cons
                 provider->region, tool, instructions->registry);
 }
 
+/* The one that `berth image build` can make (providers/local/prebuilt.c), on any machine. */
+static void add_prebuilt(const struct provider *provider, struct arena *arena,
+                         const struct image_target *target, struct image_instructions *instructions) {
+        struct image_recipe *recipe;
+
+        if (strcmp(target->repository, arena_printf(arena, "%s/prebuilt/python", provider->prefix)) != 0)
+                return;
+        recipe = new_recipe(instructions, arena, "berth", target->repository,
+                            "make it of Debian's packages, and push");
+        recipe->commands[recipe->command_count++] = "berth image build python -o python.tar";
+        recipe->commands[recipe->command_count++] =
+                arena_printf(arena, "skopeo copy oci-archive:python.tar docker://%s", target->uri);
+}
+
 static void add_target(const struct provider *provider, struct arena *arena,
                        const struct image_target *target, struct image_instructions *instructions) {
         struct image_recipe *recipe;
@@ -41,6 +55,7 @@ static void add_target(const struct provider *provider, struct arena *arena,
                         arena_printf(arena, "aws ecr create-repository --region %s --repository-name %s",
                                      provider->region, target->repository);
         }
+        add_prebuilt(provider, arena, target, instructions);
         recipe = new_recipe(instructions, arena, "docker", target->repository, "build and push");
         recipe->commands[recipe->command_count++] =
                 admission_build_command(provider, target->repository, target->tag, arena);

@@ -410,11 +410,17 @@ def test_image_instructions(world, cloud):
     assert FLAGS.format(uri=f"{registry}/team/tool:v1") in commands
     assert f"podman build --platform linux/amd64 -t {registry}/team/tool:v1 ." in commands
     assert commands.count("aws ecr create-repository --region us-east-1 --repository-name team/tool") == 1
+    (prebuilt,) = [r for r in found["recipes"] if r["tool"] == "berth"]
+    assert prebuilt["repository"] == "alphaagent/prebuilt/python" and prebuilt["commands"] == [
+        "berth image build python -o python.tar",
+        f"skopeo copy oci-archive:python.tar docker://{registry}/alphaagent/prebuilt/python:latest",
+    ]
     text = world.berth("image", "instructions").expect(0).out
     assert [line for line in text.splitlines() if line and not line.startswith("#")] == commands
     assert "alphaagent/prebuilt/node" not in text
     only = world.berth("image", "instructions", "alphaagent/prebuilt/node", "--json").expect(0).json()
     assert [i["repository"] for i in only["images"]] == ["alphaagent/prebuilt/node"]
+    assert "berth" not in {r["tool"] for r in only["recipes"]}, "there is no such recipe"
 
 
 @real_registry
