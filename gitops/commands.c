@@ -276,6 +276,8 @@ static json_t *answer_approve(const struct request *request) {
                 return refuse("approve needs the name of a source");
         if (allow && !json_is_array(allow))
                 return refuse("\"allow\" must be a list of texts");
+        if (json_object_get(request->json, "plan") && !json_text(request->json, "plan"))
+                return refuse("\"plan\" must be a text");
         if (decide(request->source, json_text(request->json, "plan"), allow ? allow : empty, arena, &err) < 0)
                 return refuse_by(&err);
         rounds = json_object();

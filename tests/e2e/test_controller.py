@@ -384,7 +384,11 @@ def test_the_socket_is_the_owners_alone(make, repository):
     repository.commit(manifests(*TWO))
     controller = make().start()
     assert stat.S_IMODE((controller.state / "controller.sock").stat().st_mode) == 0o600
-    for request in (b"\n", b"[]\n", b"{", b"x" * 100000, b'{"command": 1}\n', b'{"command": "status", "source": {}}\n', b'{"command": "approve"}\n'):
+    for request in (b"\n", b"[]\n", b"{", b"x" * 100000, b'{"command": 1}\n', b'{"command": "status", "source": {}}\n', b'{"command": "approve"}\n',
+        b'{"command": "approve", "source": "lab", "plan": 7}\n', b'{"command": "approve", "source": "lab", "allow": "protected"}\n',
+        b'{"command": "approve", "source": "lab", "allow": [1]}\n', b'{"command": "approve", "source": "lab", "allow": {}}\n',
+        b'{"command": "sync", "source": "../lab"}\n', b'{"command": "STATUS"}\n',
+    ):
         with socket.socket(socket.AF_UNIX) as asking:
             folder = os.open(controller.state, os.O_PATH)
             asking.connect(f"/proc/self/fd/{folder}/controller.sock")
