@@ -59,8 +59,8 @@ static void not_told(void **state) {
                 "/nonexistent/socket",
                 "@",
                 "/",
-                "/a-name-that-is-longer-than-the-107-bytes-that-the-name-of-a-unix-socket-may-"
-                "have-which-is-not-much-these-days-as-everybody-knows"
+                ("/a-name-that-is-longer-than-the-107-bytes-that-the-name-of-a-unix-socket-may-"
+                 "have-which-is-not-much-these-days-as-everybody-knows")
         };
 
         (void)state;
