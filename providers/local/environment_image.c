@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define WARNINGS_MAX 8
+#define LISTED_MAX 16
 #define NAMES_MAX 4
 
 static bool same(const char *a, const char *b) {
@@ -85,28 +85,45 @@ static void warn(struct missing_list *list, struct observation *observation, con
         observation->warnings = warnings;
 }
 
-static const char *describe(struct arena *arena, const struct missing *item) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-
-        strbuf_append(&text, item->name.text);
+/* "NAME, pinned to DIGEST," and the environments that wait for it. */
+static void append_missing(struct strbuf *text, const struct missing *item, const char *between) {
+        strbuf_append(text, item->name.text);
         if (item->pinned)
-                strbuf_printf(&text, ", pinned to %s,", item->pinned);
-        strbuf_append(&text, " is not in the local image store, so nothing can run in ");
+                strbuf_printf(text, ", pinned to %s,", item->pinned);
+        strbuf_append(text, between);
         for (size_t i = 0; i < item->count && i < NAMES_MAX; i++)
-                strbuf_printf(&text, "%s%s", i ? ", " : "", item->environments[i]);
+                strbuf_printf(text, "%s%s", i ? ", " : "", item->environments[i]);
         if (item->count > NAMES_MAX)
-                strbuf_printf(&text, " and %zu more", item->count - NAMES_MAX);
-        strbuf_printf(&text, ": %s", local_image_remedy(&item->name, arena));
-        return arena_strdup(arena, strbuf_text(&text));
+                strbuf_printf(text, " and %zu more", item->count - NAMES_MAX);
+}
+
+/* One sentence for all of them: a stack made for AWS begins with none of its images here. */
+static void append_all(struct strbuf *text, const struct missing_list *list) {
+        strbuf_printf(text,
+                      "%zu images are not in the local image store, so nothing can run in the environments "
+                      "that need them (berth image import NAME:TAG PATH, then apply again):",
+                      list->count);
+        for (size_t i = 0; i < list->count && i < LISTED_MAX; i++) {
+                strbuf_append(text, i ? "; " : " ");
+                append_missing(text, &list->items[i], " for ");
+        }
+        if (list->count > LISTED_MAX)
+                strbuf_printf(text, "; and %zu more", list->count - LISTED_MAX);
 }
 
 static void tell_missing(struct missing_list *list) {
-        for (size_t i = 0; i < list->count && i < WARNINGS_MAX; i++)
-                warn(list, list->items[i].where, describe(list->arena, &list->items[i]));
-        if (list->count > WARNINGS_MAX)
-                warn(list, list->items[WARNINGS_MAX].where,
-                     arena_printf(list->arena, "%zu more images are not in the local store",
-                                  list->count - WARNINGS_MAX));
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (list->count == 0)
+                return;
+        if (list->count == 1) {
+                append_missing(&text, &list->items[0],
+                               " is not in the local image store, so nothing can run in ");
+                strbuf_printf(&text, ": %s", local_image_remedy(&list->items[0].name, list->arena));
+        } else {
+                append_all(&text, list);
+        }
+        warn(list, list->items[0].where, arena_strdup(list->arena, strbuf_text(&text)));
 }
 
 /* Resolves what the manifest's name means today, and says whether what shall run is there. */
