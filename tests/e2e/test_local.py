@@ -78,7 +78,7 @@ def test_the_examples_from_an_empty_machine(offline):
     declared = [d for p in EXAMPLES.rglob("*.yaml") for d in stacks.read(p.read_text()) if d["kind"] != "ResourceRange"]
     assert {(r["kind"], r["name"]) for r in found.values()} == {(d["kind"], d["metadata"]["name"]) for d in declared}
     assert all(r["stack"] == "northlight" and r["formatVersion"] == "1" for r in found.values())
-    for line in ("data/etl:stable", "berth image import data/etl:stable PATH"):
+    for line in ("data/etl:stable for etl", "berth image import NAME:TAG PATH"):
         assert any(line in warning for warning in plan["warnings"])
     mapped = offline("map", "--json").expect(0).json()
     assert mapped
