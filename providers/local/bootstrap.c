@@ -246,13 +246,28 @@ static void relay(struct run *run) {
                 take_line(run);
 }
 
+/* What helps, where the words of others do not say it. */
+static const char *hint_for(const char *text) {
+        static const char *const hints[][2] = {
+                { "/etc/subuid",
+                  "; as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER, with "
+                  "numbers that no other line of /etc/subuid has" },
+                { "NO_PUBKEY", "; where this is not Debian: apt-get install debian-archive-keyring gpg" },
+                { "unshare failed: Operation not permitted",
+                  "; a container needs CAP_SYS_ADMIN for it (--privileged), a user the right to make user namespaces" },
+        };
+
+        for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
+                if (strstr(text, hints[i][0]))
+                        return hints[i][1];
+        }
+        return "";
+}
+
 /* The lines before the end go to where the steps went; the errors among them, in one line, are the error. */
 static int fail(const struct run *run, const char *what, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         size_t first = run->count > LINES_KEPT ? run->count - LINES_KEPT : 0;
-        static const char ranges[] =
-                "; as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "
-                "USER, with numbers that no other line has";
         const char *line = NULL;
 
         for (size_t i = first; i < run->count; i++) {
@@ -265,7 +280,7 @@ static int fail(const struct run *run, const char *what, struct error *err) {
         if (!text.length && line)
                 strbuf_printf(&text, "%.300s", line);
         return error_set(err, "%s failed%s%s%s", what, text.length ? ": " : " and did not say why",
-                         strbuf_text(&text), strstr(strbuf_text(&text), "/etc/subuid") ? ranges : "");
+                         strbuf_text(&text), hint_for(strbuf_text(&text)));
 }
 
 static int run_words(struct run *run, const struct words *words, const struct words *environment,

@@ -78,9 +78,11 @@ def built(binary, tmp_path_factory):
     reason = why_not()
     if reason:
         pytest.skip(reason)
-    berth = make(binary, tmp_path_factory.mktemp("built"))
+    folder = tmp_path_factory.mktemp("built")
+    berth = make(binary, folder)
     result = berth("image", "build", "python", "-o", "python.tar", "--json", timeout=800).expect(0)
-    return SimpleNamespace(berth=berth, archive=berth.stack / "python.tar", row=result.json(), result=result)
+    yield SimpleNamespace(berth=berth, archive=berth.stack / "python.tar", row=result.json(), result=result)
+    shutil.rmtree(folder)  # 900 MB, which pytest would keep for three sessions
 
 
 def skopeo(*arguments):
