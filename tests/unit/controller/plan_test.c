@@ -376,6 +376,24 @@ static void test_failures_are_taken_up_again(void **state) {
         expect_line(bench, "update Environment/a(variables.OLD)");
 }
 
+/* What cannot be written down is not done: the provider is told, so that what waits for that change need not wait for ever. */
+static void test_a_change_that_is_abandoned(void **state) {
+        struct bench *bench = *state;
+        struct apply_args args = {
+                .planning = &bench->args, .plan = &bench->plan, .command = "apply", .parallel = 4
+        };
+        struct error err;
+
+        bench_must_plan(bench, STACK ENVIRONMENT("a", ""));
+        assert_int_equal(state_lease_acquire(bench->state, "apply", &err), 0);
+        world.log[0] = '\0';
+        world.robbed = bench->state;
+        assert_int_equal(apply_plan(&args, bench->arena, &bench->result, &err), -1);
+        assert_string_equal(world.log, "create Stack/lab");
+        assert_string_equal(world.abandoned, "Stack/lab");
+        state_lease_release(bench->state);
+}
+
 /* What re-pointed the dependents died before it recorded that: the environment that they left is in nobody's use. */
 static void test_a_run_that_died_re_pointing(void **state) {
         const char *moved = STACK ENVIRONMENT("b", "") AGENT("x", "b") AGENT("y", "b") SWARM("s", "x", "b");
@@ -617,6 +635,7 @@ int main(void) {
                 TEST(test_failures_are_taken_up_again),
                 TEST(test_a_run_that_died),
                 TEST(test_a_run_that_died_re_pointing),
+                TEST(test_a_change_that_is_abandoned),
                 TEST(test_target_and_exclude),
                 TEST(test_disassociation),
                 TEST(test_specialists_are_not_left_behind),

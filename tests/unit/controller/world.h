@@ -36,6 +36,8 @@ struct provider {
         const char *account;
         char fail_at[128]; /* address whose second stage fails */
         char log[8192];    /* "create Environment/a; ..." */
+        char abandoned[8192];
+        struct state *robbed; /* loses its lease at the next step: nothing can be recorded any more */
         unsigned reads, desires;
 };
 
@@ -78,7 +80,7 @@ static void world_reset(void) {
                 json_decref(world.things[i].spec);
         world.count = 0;
         world.account = "111111111111";
-        world.fail_at[0] = world.log[0] = '\0';
+        world.fail_at[0] = world.log[0] = world.abandoned[0] = '\0';
         world.reads = world.desires = 0;
 }
 
@@ -148,6 +150,9 @@ static int world_step(struct provider *provider, const struct change *change, st
                                   value_to_json(change->desired, (const uint8_t[SHA256_SIZE]){ 0 }))
                                 ->health = HEALTH_READY;
                 progress->stage = 1;
+                if (provider->robbed && state_lease_break(provider->robbed, true, err) < 0)
+                        result = -1;
+                provider->robbed = NULL;
         } else if (strcmp(provider->fail_at, change->address) == 0) {
                 result = error_set(err, "it would not");
         } else {
@@ -156,6 +161,16 @@ static int world_step(struct provider *provider, const struct change *change, st
         }
         pthread_mutex_unlock(&provider->lock);
         return result;
+}
+
+static void world_abandon(struct provider *provider, const struct change *change) {
+        size_t length;
+
+        pthread_mutex_lock(&provider->lock);
+        length = strlen(provider->abandoned);
+        snprintf(provider->abandoned + length, sizeof(provider->abandoned) - length, "%s%s",
+                 length ? "; " : "", change->address);
+        pthread_mutex_unlock(&provider->lock);
 }
 
 #define WORLD_KIND(label, id)                                                                  \
@@ -177,6 +192,7 @@ static int world_step(struct provider *provider, const struct change *change, st
                 .desire_repeats = (id) != KIND_STACK,                                          \
                 .observe = observe_##label,                                                    \
                 .step = world_step,                                                            \
+                .abandon = world_abandon,                                                      \
         }
 
 WORLD_KIND(stack, KIND_STACK);
