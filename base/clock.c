@@ -76,3 +76,21 @@ void interrupt_install(void) {
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
 }
+
+/* A terminal that goes away says so more than once, by the kernel and by the shell: that is no impatience. */
+static void on_hangup(int number) {
+        int none = 0;
+
+        (void)number;
+        atomic_compare_exchange_strong(&interrupts, &none, 1);
+}
+
+void interrupt_on_hangup(void) {
+        struct sigaction action = { .sa_handler = on_hangup, .sa_flags = SA_RESTART }, before;
+
+        /* nohup is to go on without a terminal. */
+        if (sigaction(SIGHUP, NULL, &before) < 0 || before.sa_handler == SIG_IGN)
+                return;
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGHUP, &action, NULL);
+}

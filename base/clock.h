@@ -23,11 +23,13 @@ extern const struct clock clock_system;
 /* "2026-01-31T12:00:00Z"; the buffer takes 21 bytes and more. */
 void clock_format(int64_t wall_ms, char *buffer, size_t size);
 
-/* How often the user asked to stop (SIGINT, SIGTERM): 0 no, 1 finish what is in flight, 2 stop now. */
+/* How often the user asked to stop (SIGINT, SIGTERM, SIGHUP): 0 no, 1 finish what is in flight, 2 stop now. */
 int interrupt_count(void);
 /* Counts one more; safe in a signal handler. */
 void interrupt_raise(void);
 /* Installs the handlers for SIGINT and SIGTERM. */
 void interrupt_install(void);
+/* SIGHUP asks to stop too, once at most, however often it comes; where it is ignored (nohup) it stays so. */
+void interrupt_on_hangup(void);
 
 #endif

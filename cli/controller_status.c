@@ -134,7 +134,7 @@ static int widest_name(const json_t *sources) {
 }
 
 /* The commands that let something through, ready to be copied. */
-static void print_decision(const json_t *source, FILE *stream) {
+static void print_decision(const json_t *source, const char *where, FILE *stream) {
         const json_t *ready = controller_status_condition(source, "Ready"),
                      *refusals = json_object_get(source, "refusals");
         const char *reason = json_text(ready, "reason"), *name = json_text(source, "name");
@@ -142,6 +142,12 @@ static void print_decision(const json_t *source, FILE *stream) {
         json_t *refusal;
         size_t i;
 
+        /* Nothing is let through while it rests. */
+        if (json_is_true(json_object_get(source, "suspended"))) {
+                fprintf(stream, "\n%s: suspended; to go on\n  berth controller resume %s%s\n", name, name,
+                        where);
+                return;
+        }
         if (!reason || (!waits && strcmp(reason, "Refused") != 0))
                 return;
         fprintf(stream, "\n%s: ", name);
@@ -155,10 +161,10 @@ static void print_decision(const json_t *source, FILE *stream) {
                 fprintf(stream, " --allow %s%s%s", json_text(refusal, "id"), address ? ":" : "",
                         address ? address : "");
         }
-        fputc('\n', stream);
+        fprintf(stream, "%s\n", where);
 }
 
-void controller_status_table(const json_t *document, int64_t now_ms, FILE *stream) {
+void controller_status_table(const json_t *document, const char *where, int64_t now_ms, FILE *stream) {
         const json_t *sources = json_object_get(document, "sources");
         int width = widest_name(sources);
         json_t *source;
@@ -174,7 +180,7 @@ void controller_status_table(const json_t *document, int64_t now_ms, FILE *strea
                 print_line(&row, width, stream);
         }
         json_array_foreach (sources, i, source)
-                print_decision(source, stream);
+                print_decision(source, where, stream);
 }
 
 static void print_member(const char *label, const char *text, FILE *stream) {
@@ -194,6 +200,27 @@ static void print_time(const char *label, const json_t *source, const char *memb
         print_member(label, strbuf_text(&text), stream);
 }
 
+/* Only of a controller that runs, and only where trying again may help. */
+static void print_retry(const json_t *source, int64_t now_ms, FILE *stream) {
+        const json_t *condition = controller_status_condition(source, "Ready");
+        const char *reason = json_text(condition, "reason");
+        bool ready = json_is_true(json_object_get(condition, "status")) ||
+                     (reason && strcmp(reason, "WaitingForApproval") == 0);
+        bool stalled =
+                json_is_true(json_object_get(controller_status_condition(source, "Stalled"), "status"));
+        const char *retry = json_text(source, "nextRetry"), *poll = json_text(source, "nextPoll"),
+                   *time = retry && (!poll || strcmp(retry, poll) < 0) ? retry : poll;
+        struct tm parts = { 0 };
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        int64_t left;
+
+        if (ready || stalled || !time || !strptime(time, "%Y-%m-%dT%H:%M:%SZ", &parts))
+                return;
+        left = (int64_t)timegm(&parts) - now_ms / 1000;
+        strbuf_printf(&text, "%s (in %" PRId64 " s)", time, left > 0 ? left : 0);
+        print_member("tried again", strbuf_text(&text), stream);
+}
+
 static void print_commit(const char *label, const json_t *commit, FILE *stream) {
         const char *signer = json_text(commit, "signer");
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -206,6 +233,15 @@ static void print_commit(const char *label, const json_t *commit, FILE *stream) 
         print_member(label, strbuf_text(&text), stream);
 }
 
+/* What the condition has to say beyond its reason: the same words are said once. */
+static const char *message_of(const json_t *condition, const json_t *source) {
+        const char *message = json_text(condition, "message"),
+                   *said = json_text(controller_status_condition(source, "Ready"), "message");
+        bool is_ready = strcmp(json_text(condition, "type"), "Ready") == 0;
+
+        return message && (is_ready || !said || strcmp(message, said) != 0) ? message : "";
+}
+
 static void print_conditions(const json_t *source, int64_t now_ms, FILE *stream) {
         json_t *condition;
         size_t i;
@@ -214,7 +250,7 @@ static void print_conditions(const json_t *source, int64_t now_ms, FILE *stream)
                 bool status = json_is_true(json_object_get(condition, "status"));
                 bool good = status == (strcmp(json_text(condition, "type"), "Ready") == 0);
                 struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-                const char *message = json_text(condition, "message");
+                const char *message = message_of(condition, source);
                 char age[32];
 
                 if (!status && strcmp(json_text(condition, "type"), "Ready") != 0)
@@ -226,8 +262,7 @@ static void print_conditions(const json_t *source, int64_t now_ms, FILE *stream)
                         status ? "true" : "false", terminal_style(stream, STYLE_PLAIN));
                 strbuf_printf(&text, "for %s: %s%s%s",
                               age_of(json_text(condition, "since"), now_ms, age, sizeof(age)),
-                              json_text(condition, "reason"), message && *message ? ": " : "",
-                              message ? message : "");
+                              json_text(condition, "reason"), *message ? ": " : "", message);
                 terminal_print_wrapped(stream, strbuf_text(&text), 23, 23);
         }
 }
@@ -263,6 +298,22 @@ static void print_changes(const json_t *plan, FILE *stream) {
         }
 }
 
+static void print_dependents(const json_t *dependents, FILE *stream) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *dependent;
+        size_t i;
+
+        json_array_foreach (dependents, i, dependent) {
+                if (i == LIST_MAX) {
+                        strbuf_printf(&text, " and %zu more", json_array_size(dependents) - i);
+                        break;
+                }
+                strbuf_printf(&text, "%s%s", i ? ", " : "used by ", json_string_value(dependent));
+        }
+        if (text.length)
+                print_member("", strbuf_text(&text), stream);
+}
+
 static void print_refusals(const json_t *refusals, FILE *stream) {
         json_t *refusal;
         size_t i;
@@ -276,6 +327,7 @@ static void print_refusals(const json_t *refusals, FILE *stream) {
                 strbuf_printf(&text, "%s%s%s: %s", address ? address : "", address ? ": " : "",
                               json_text(refusal, "id"), json_text(refusal, "message"));
                 print_member(i ? "" : "refused", strbuf_text(&text), stream);
+                print_dependents(json_object_get(refusal, "dependents"), stream);
                 if (remedy)
                         print_member("", remedy, stream);
         }
@@ -300,7 +352,7 @@ static void print_drift(const json_t *drift, FILE *stream) {
         }
 }
 
-static void print_source(const json_t *source, int64_t now_ms, FILE *stream) {
+static void print_source(const json_t *source, const char *where, int64_t now_ms, FILE *stream) {
         struct strbuf from STRBUF_CLEANUP = STRBUF_INIT;
         const char *path = json_text(source, "path");
 
@@ -314,6 +366,7 @@ static void print_source(const json_t *source, int64_t now_ms, FILE *stream) {
         if (!json_equal(json_object_get(source, "commit"), json_object_get(source, "appliedCommit")))
                 print_commit("in force", json_object_get(source, "appliedCommit"), stream);
         print_conditions(source, now_ms, stream);
+        print_retry(source, now_ms, stream);
         print_time("polled", source, "lastPoll", now_ms, stream);
         print_time("reconciled", source, "lastReconciled", now_ms, stream);
         print_time("applied", source, "lastApplied", now_ms, stream);
@@ -322,13 +375,13 @@ static void print_source(const json_t *source, int64_t now_ms, FILE *stream) {
         print_changes(json_object_get(source, "plan"), stream);
         print_refusals(json_object_get(source, "refusals"), stream);
         print_drift(json_object_get(source, "drift"), stream);
-        print_decision(source, stream);
+        print_decision(source, where, stream);
 }
 
-void controller_status_details(const json_t *document, int64_t now_ms, FILE *stream) {
+void controller_status_details(const json_t *document, const char *where, int64_t now_ms, FILE *stream) {
         json_t *source;
         size_t i;
 
         json_array_foreach (json_object_get(document, "sources"), i, source)
-                print_source(source, now_ms, stream);
+                print_source(source, where, now_ms, stream);
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "base/suggest.h"
 #include "cli/controller_status.h"
 #include "cli/session.h"
@@ -10,6 +11,7 @@
 #include "gitops/control.h"
 #include "gitops/follow.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -66,6 +68,7 @@ static int run_controller(const struct options *options, struct error *err) {
         args.folder = session_state_folder(&session, options);
         log_set_json(options->json);
         interrupt_install();
+        interrupt_on_hangup();
         return follow_run(&args, &code, err) < 0 ? -1 : code;
 }
 
@@ -124,16 +127,46 @@ static int keep_source(json_t *document, const char *name, struct error *err) {
         return name && json_array_size(sources) == 0 ? error_set(err, "there is no source \"%s\"", name) : 0;
 }
 
+static void append_word(struct strbuf *text, const char *word) {
+        static const char plain[] =
+                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,";
+
+        if (*word && word[strspn(word, plain)] == '\0') {
+                strbuf_append(text, word);
+                return;
+        }
+        strbuf_append_char(text, '\'');
+        for (; *word; word++)
+                strbuf_append(text, *word == '\'' ? "'\\''" : (char[]){ *word, '\0' });
+        strbuf_append_char(text, '\'');
+}
+
+/* What leads a command to the same controller as this one was led to. */
+static const char *place_of(const struct options *options, struct strbuf *text) {
+        const char *environment = getenv("BERTH_STATE");
+
+        if (options->state && (!environment || strcmp(options->state, environment) != 0)) {
+                strbuf_append(text, " --state ");
+                append_word(text, options->state);
+        } else if (!options->state && strcmp(options->path, ".") != 0) {
+                strbuf_append(text, " -f ");
+                append_word(text, options->path);
+        }
+        return strbuf_text(text);
+}
+
 static void print_status(const struct asking *asking, json_t *document) {
+        struct strbuf place STRBUF_CLEANUP = STRBUF_INIT;
+        const char *where = place_of(asking->options, &place);
         int64_t now_ms = clock_system.wall_ms(&clock_system);
 
         if (asking->options->json) {
                 json_object_set_new(document, "formatVersion", json_string("1"));
                 print_json(json_incref(document));
         } else if (asking->name) {
-                controller_status_details(document, now_ms, stdout);
+                controller_status_details(document, where, now_ms, stdout);
         } else {
-                controller_status_table(document, now_ms, stdout);
+                controller_status_table(document, where, now_ms, stdout);
         }
 }
 
@@ -186,6 +219,7 @@ static int exit_code_of(const json_t *source) {
 /* Until each source has ended the round that it was asked for. */
 static int wait_for_rounds(const struct asking *asking, const json_t *answer, struct error *err) {
         json_t *document JSON_CLEANUP = json_pack("{s:[]}", "sources");
+        struct strbuf place STRBUF_CLEANUP = STRBUF_INIT;
         int worst = EXIT_DONE;
         const char *name;
         json_t *round;
@@ -212,7 +246,8 @@ static int wait_for_rounds(const struct asking *asking, const json_t *answer, st
         if (asking->options->json)
                 print_json(json_incref(document));
         else
-                controller_status_table(document, clock_system.wall_ms(&clock_system), stdout);
+                controller_status_table(document, place_of(asking->options, &place),
+                                        clock_system.wall_ms(&clock_system), stdout);
         return worst;
 }
 

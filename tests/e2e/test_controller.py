@@ -404,7 +404,7 @@ def test_the_socket_is_the_owners_alone(make, repository):
     assert controller("status").code == 0
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_ended_while_it_works(make, repository, signum):
     """Whatever it was in the middle of, the next start makes it whole."""
     many = [stacks.environment(f"e{i}") for i in range(60)] + [stacks.agent(f"a{i}", f"e{i}") for i in range(60)]
@@ -417,6 +417,60 @@ def test_ended_while_it_works(make, repository, signum):
     assert controller.status()["resources"] == {"Agent": 60, "Environment": 60, "Stack": 1}
     verified = controller.berth("state", "verify", "--json", "--state", controller.source_state("lab")).expect(0)
     assert verified.json()["valid"] is True
+
+
+def test_a_terminal_that_goes_away(make, repository):
+    """It says so twice: what is in flight is finished all the same. Under nohup it goes on."""
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied")
+    controller.process.send_signal(signal.SIGHUP)
+    assert controller.stop(signal.SIGHUP) == 0
+    assert "what is in flight is finished" in controller.lines()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        controller.start()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    controller.process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert controller.answers()
+
+
+def test_commands_to_copy_lead_to_the_same_controller(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make(mode="approve").start()
+    controller.wait_for("WaitingForApproval")
+    plan = controller.status()["plan"]["id"]
+    command = f"berth controller approve lab {plan}"
+    place = controller.file
+    berth, state = controller.berth, controller.state
+    assert f"{command} -f {place}\n" in controller("status").expect(0).out
+    assert f"{command} -f {place}\n" in controller("status", "lab").expect(0).out
+    assert f"{command} --state {state}\n" in berth("controller", "status", "--state", state).expect(0).out
+    odd = state.parent / "it's a link"
+    odd.symlink_to(state)
+    shown = berth("controller", "status", "--state", odd).expect(0).out
+    assert " --state '" + str(odd).replace("'", "'\\''") + "'\n" in shown
+    # While it rests nothing can be approved: what helps is told.
+    controller("suspend", "lab").expect(0)
+    shown = controller("status").expect(0).out
+    assert "approve" not in shown and f"berth controller resume lab -f {place}\n" in shown
+
+
+def test_details_name_who_depends_and_when_it_is_tried_again(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied")
+    repository.commit(manifests(TWO[1], *TWO[2:]), "Without etl")
+    controller.wait_for("Refused")
+    shown = controller("status", "lab").expect(0).out
+    assert re.search(r"refused .*Environment/etl: has-dependents.*\n +used by Agent/loader\n", shown)
+    assert "tried again" not in shown
+    assert shown.count("1 dependent still uses it (Agent/loader)") == 1, "the same message is said once"
+    shutil.rmtree(repository.bare)
+    wait_until(lambda: controller.condition()["reason"] in ("NotFound", "Unreachable"))
+    assert re.search(r"\n  tried again +\S+Z \(in \d+ s\)\n", controller("status", "lab").expect(0).out)
 
 
 def test_it_ends_at_once_when_idle(make, repository):
