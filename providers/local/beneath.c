@@ -10,10 +10,10 @@
 /* The kernel gives up with EAGAIN where somebody renames folders meanwhile. */
 #define TRIES 128
 
-int beneath_open(int folder, const char *path, int flags) {
+static int open_by(int folder, const char *path, int flags, unsigned resolve) {
         struct open_how how = {
                 .flags = (unsigned)(flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY)),
-                .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+                .resolve = resolve | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
         };
         long descriptor = -1;
 
@@ -23,4 +23,12 @@ int beneath_open(int folder, const char *path, int flags) {
                         break;
         }
         return (int)descriptor;
+}
+
+int beneath_open(int folder, const char *path, int flags) {
+        return open_by(folder, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+int beneath_follow(int folder, const char *path, int flags) {
+        return open_by(folder, path, flags, RESOLVE_IN_ROOT);
 }

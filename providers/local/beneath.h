@@ -12,4 +12,10 @@
  */
 int beneath_open(int folder, const char *path, int flags);
 
+/*
+ * The same, but links are followed as if `folder` were the root of everything: absolute ones begin there, and ".." does not
+ * leave it. Magic links, as /proc has them, are none.
+ */
+int beneath_follow(int folder, const char *path, int flags);
+
 #endif

@@ -32,7 +32,11 @@ static uint64_t stream_limit(const struct unpack_limits *limits) {
 static const char *reason(int error) {
         switch (error) {
         case ELOOP:
-                return "it stands behind a symbolic link, and nothing is written through links";
+                return "it stands behind symbolic links that lead to each other";
+        case EEXIST:
+                return "it stands behind a symbolic link that leads to nothing in the image";
+        case ENAMETOOLONG:
+                return "it stands behind a symbolic link, too deep in the image";
         case ENOTDIR:
                 return "it stands in what is no folder";
         default:
@@ -46,6 +50,49 @@ static int open_folder(int parent, const char *path) {
         return beneath_open(parent, path, O_RDONLY | O_DIRECTORY);
 }
 
+static bool is_same(const struct stat *one, const struct stat *other) {
+        return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+/* Whether something may stand in the folder: links could else lead deeper and deeper, name by name. */
+static bool has_depth_left(int root, int folder) {
+        struct stat top, status;
+        int at = openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        bool left = false;
+
+        if (fstat(root, &top) < 0)
+                close_descriptor(&at);
+        for (unsigned depth = 0; at >= 0 && depth < UNPACK_DEPTH_MAX && fstat(at, &status) == 0; depth++) {
+                int above;
+
+                left = is_same(&status, &top);
+                if (left)
+                        break;
+                above = openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+                close_descriptor(&at);
+                at = above;
+        }
+        close_descriptor(&at);
+        return left;
+}
+
+/*
+ * As programs in the image would see the path: a later layer writes lib/x where /lib has long been a link to usr/lib. The
+ * kernel keeps the image's root for the root of everything, wherever links lead.
+ */
+static int open_within(int root, const char *path) {
+        int folder = open_folder(root, path);
+
+        if (folder >= 0 || errno != ELOOP)
+                return folder;
+        folder = beneath_follow(root, path, O_RDONLY | O_DIRECTORY);
+        if (folder >= 0 && !has_depth_left(root, folder)) {
+                close_descriptor(&folder);
+                errno = ENAMETOOLONG;
+        }
+        return folder;
+}
+
 /* A new one, which everybody may enter whatever the umask is: who runs in the image is neither root nor its owner. */
 static int make_folder(int parent, const char *name) {
         int folder DESCRIPTOR_CLEANUP = -1;
@@ -57,30 +104,31 @@ static int make_folder(int parent, const char *name) {
 
 /* Part by part, making what lacks; what is made counts as an entry. */
 static int make_parents(struct unpack *unpack, const char *path) {
-        char part[UNPACK_NAME_MAX + 1];
+        char upto[UNPACK_PATH_MAX + 1];
         int at = open_folder(unpack->root, ".");
+        size_t length = 0;
 
-        while (at >= 0 && *path) {
-                size_t length = strcspn(path, "/");
+        while (at >= 0 && path[length]) {
+                size_t part = length;
                 int next;
 
-                memcpy(part, path, length);
-                part[length] = '\0';
-                next = open_folder(at, part);
-                if (next < 0 && errno == ENOENT && make_folder(at, part) == 0) {
+                length += strcspn(path + length, "/");
+                memcpy(upto, path, length);
+                upto[length] = '\0';
+                next = open_within(unpack->root, upto);
+                if (next < 0 && errno == ENOENT && make_folder(at, upto + part) == 0) {
                         unpack->tally.entries++;
-                        next = open_folder(at, part);
+                        next = open_within(unpack->root, upto);
                 }
                 close(at);
                 at = next;
-                path += length;
-                path += *path == '/';
+                length += path[length] == '/';
         }
         return at;
 }
 
 static int open_parent(struct unpack *unpack, const struct image_path *path) {
-        int parent = open_folder(unpack->root, path->folder);
+        int parent = open_within(unpack->root, path->folder);
 
         return parent < 0 && errno == ENOENT ? make_parents(unpack, path->folder) : parent;
 }
@@ -89,7 +137,7 @@ static int open_parent(struct unpack *unpack, const struct image_path *path) {
 
 /* What a later layer takes away of earlier ones; what is not there is away already. */
 static int apply_whiteout(const struct unpack *unpack, const struct image_path *path, struct error *err) {
-        int folder DESCRIPTOR_CLEANUP = open_folder(unpack->root, path->folder);
+        int folder DESCRIPTOR_CLEANUP = open_within(unpack->root, path->folder);
 
         if (folder < 0)
                 return errno == ENOENT || errno == ENOTDIR ? 0 : error_set(err, "%s", reason(errno));
@@ -200,13 +248,12 @@ static int put_hard_link(const struct unpack *unpack, int parent, const char *na
                 return error_context(err, "it is a hard link to a file of which is said");
         if (path.meaning != PATH_ENTRY || !path.name[0])
                 return error_set(err, "it is a hard link to no file");
-        folder = open_folder(unpack->root, path.folder);
+        folder = open_within(unpack->root, path.folder);
         if (folder < 0 || fstatat(folder, path.name, &target, AT_SYMLINK_NOFOLLOW) < 0)
                 return error_set(err, "the file to which it is a hard link is not there: %s", reason(errno));
         if (!S_ISREG(target.st_mode) && !S_ISLNK(target.st_mode))
                 return error_set(err, "it is a hard link to what is no file");
-        if (fstatat(parent, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && present.st_dev == target.st_dev &&
-            present.st_ino == target.st_ino)
+        if (fstatat(parent, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && is_same(&present, &target))
                 return 0;
         if (tree_remove(parent, name) < 0 || linkat(folder, path.name, parent, name, 0) < 0)
                 return error_set(err, "%s", reason(errno));

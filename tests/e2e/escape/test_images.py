@@ -160,32 +160,75 @@ def test_names_of_any_bytes_are_taken_as_they_are_and_shown_safely(place):
 
 
 def link_attacks(outside):
+    """Entries, and where in the image the last one is, as the image's own programs would see it; None: it is refused."""
     return {
-        "one hop": [link("d", outside), file("d/evil", "x")],
-        "one hop, relative": [link("d", UP + outside.lstrip("/")), file("d/evil", "x")],
-        "two hops": [folder("a"), link("a/here", "."), link("a/here/up", ".."), file("a/here/up/up/evil", "x")],
-        "two hops, each harmless by itself": [link("x", "."), link("x/y", ".."), file("x/y/evil", "x")],
-        "links to links": [link("l1", "l2"), link("l2", outside), file("l1/evil", "x")],
-        "to the root": [link("r", "/"), file(f"r{outside}/evil", "x")],
-        "through /proc": [link("p", "/proc/self/cwd"), file("p/evil", "x")],
-        "a folder through it": [link("d", outside), folder("d/evil")],
-        "a link through it": [link("d", outside), link("d/evil", "x")],
-        "a hard link through it": [file("f", "x"), link("d", outside), hard("d/evil", "f")],
-        "a whiteout through it": [link("d", outside)],
+        "one hop": ([link("d", outside), file("d/evil", "x")], None),
+        "one hop, relative": ([link("d", UP + outside.lstrip("/")), file("d/evil", "x")], None),
+        "two hops": ([folder("a"), link("a/here", "."), link("a/here/up", ".."), file("a/here/up/up/evil", "x")], "up/evil"),
+        "two hops, each harmless by itself": ([link("x", "."), link("x/y", ".."), file("x/y/evil", "x")], "evil"),
+        "links to links": ([link("l1", "l2"), link("l2", outside), file("l1/evil", "x")], None),
+        "to the root": ([link("r", "/"), file(f"r{outside}/evil", "x")], f".{outside}/evil"),
+        "upwards from the root": ([link("u", UP + "tmp"), folder("tmp"), file("u/evil", "x")], "tmp/evil"),
+        "upwards through a link": ([folder("a/b"), link("c", "a/b"), link("e", "c/../../../.."), file("e/evil", "x")], "evil"),
+        "through /proc": ([link("p", "/proc/self/cwd"), file("p/evil", "x")], None),
+        "through /proc of the image": ([folder("proc/self"), link("proc/self/cwd", outside), file("proc/self/cwd/evil", "x")], None),
+        "a folder through it": ([link("d", outside), folder("d/evil")], None),
+        "a link through it": ([link("d", outside), link("d/evil", "x")], None),
+        "a hard link through it": ([file("f", "x"), link("d", outside), hard("d/evil", "f")], None),
+        "in a circle": ([link("a", "b"), link("b", "a"), file("a/evil", "x")], None),
+        "to itself": ([link("a", "a/a"), file("a/evil", "x")], None),
+        "to a file": ([file("f", "x"), link("a", "f"), file("a/evil", "x")], None),
+        "into what is missing": ([link("a", "b"), file("a/evil", "x")], None),
     }
 
 
 @pytest.mark.parametrize("attack", link_attacks(""))
 @pytest.mark.parametrize("layers", ["one layer", "two layers"])
-def test_nothing_is_written_through_links(place, attack, layers):
-    entries = link_attacks(str(place.outside))[attack]
-    if attack == "a whiteout through it":
-        write(place, entries, [file("d/.wh.secret")])
-    elif layers == "one layer":
-        write(place, entries)
-    else:
-        write(place, entries[:-1], entries[-1:])
-    place.refused("symbolic link")
+def test_links_on_the_way_lead_nowhere_but_into_the_image(place, attack, layers):
+    entries, where = link_attacks(str(place.outside))[attack]
+    write(place, *([entries] if layers == "one layer" else [entries[:-1], entries[-1:]]))
+    if where is None:
+        place.refused("it stands in what is no folder" if attack == "to a file" else "it stands behind")
+        return
+    root = place.taken()
+    found = [p.relative_to(root) for p in root.rglob("evil")]
+    assert found == [Path(where)] and (root / where).read_text() == "x"
+
+
+def test_whiteouts_and_hard_links_behind_links_mean_the_image_s_own(place):
+    outside = str(place.outside)
+    here = outside.lstrip("/")
+    write(
+        place,
+        [folder("a"), link("d", outside), file("a/file", "x"), link("away", "/a"), folder("empty"), link("e", UP + "empty"), file("empty/old", "x")],
+        [file("d/.wh.secret"), file("d/.wh..wh..opq"), file("e/.wh..wh..opq"), file("e/new", "x"), hard("linked", "away/file")],
+        [file(f"{here}/secret", "the image's own"), file("away/.wh.file")],
+        [hard("taken", "d/secret"), file("d/.wh.secret")],
+    )  # fmt: skip
+    place.refused('layer 4 of 4', 'entry "taken"', "is not there")
+    write(
+        place,
+        [folder("a"), link("d", outside), file("a/file", "x"), link("away", "/a"), folder("empty"), link("e", UP + "empty"), file("empty/old", "x")],
+        [file("d/.wh.secret"), file("d/.wh..wh..opq"), file("e/.wh..wh..opq"), file("e/new", "x"), hard("linked", "away/file")],
+        [file(f"{here}/secret", "the image's own"), file("away/.wh.file")],
+        [hard("taken", "d/secret")],
+    )  # fmt: skip
+    root = place.taken()
+    assert (root / "linked").read_text() == "x" and not (root / "a/file").exists()
+    assert os.listdir(root / "empty") == ["new"] and (root / "e").is_symlink()
+    assert (root / "taken").read_text() == "the image's own"
+
+
+def test_links_do_not_lead_deeper_than_names_may(place):
+    deep = "/".join(["d"] * 98)
+    write(place, [folder(deep), link("l", deep), file("l/ok", "x"), file("l/e/ok", "x")])
+    root = place.taken()
+    assert (root / deep / "e" / "ok").exists()
+    for last in (file("l/e/f/evil", "x"), folder("l/e/f/g/h"), file("l/e/" + "d/" * 50 + "evil", "x")):
+        write(place, [folder(deep), link("l", deep), folder("l/e")], [last])
+        place.refused("too deep")
+    write(place, [folder(deep), link("l", deep), folder("l/e"), link("m", "l/e"), folder("m/f")], [file("m/f/evil", "x")])
+    place.refused("too deep")
 
 
 def test_a_file_over_a_link_replaces_the_link(place):
