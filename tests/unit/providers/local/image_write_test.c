@@ -19,8 +19,11 @@
 
 /* --- a tar, as POSIX describes it --- */
 
+/* Octal digits, and a NUL behind them. */
 static void field(char *at, size_t size, unsigned long number) {
-        snprintf(at, size, "%0*lo", (int)size - 1, number);
+        for (size_t i = size - 1; i-- > 0; number /= 8)
+                at[i] = (char)('0' + number % 8);
+        at[size - 1] = '\0';
 }
 
 static void put(FILE *file, const char *name, char type, unsigned mode, unsigned user, long date,
