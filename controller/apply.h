@@ -40,8 +40,9 @@ struct apply_watcher {
 struct apply_args {
         const struct plan_args *planning;
         struct plan *plan;
-        const char *command; /* for the history: "apply", "destroy" */
-        const char *commit;  /* of the manifests, or NULL */
+        const char *command;     /* for the history: "apply", "destroy" */
+        const char *commit;      /* of the manifests, or NULL */
+        const char *approved_by; /* a person whose decision let it through, or NULL: for the history */
         unsigned parallel;
         const struct apply_watcher *watcher;
 };

@@ -58,6 +58,8 @@ static const struct value *describe(const struct apply_args *args, const struct 
         }
         value_set(arena, detail, "changes", *changes);
         value_set(arena, detail, "allowed", *allowed);
+        if (args->approved_by)
+                value_set_text(arena, detail, "approvedBy", args->approved_by);
         return detail;
 }
 

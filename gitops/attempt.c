@@ -310,6 +310,18 @@ static void put_in_force(struct work *work) {
         pthread_mutex_unlock(&work->source->lock);
 }
 
+/* Whose decision lets this plan through; NULL: it needed none. */
+static const char *approver_of(struct work *work) {
+        const struct source_status *status = &work->source->status;
+        const char *approver = NULL;
+
+        pthread_mutex_lock(&work->source->lock);
+        if (!work->attempt->fallback && (work->approved || json_array_size(status->allowed)))
+                approver = arena_strdup(work->arena, status->approver);
+        pthread_mutex_unlock(&work->source->lock);
+        return approver && *approver ? approver : NULL;
+}
+
 static void carry_out(struct work *work) {
         struct apply_watcher watcher = { .context = work, .ended = on_ended, .progress = on_progress };
         struct apply_args args = {
@@ -317,6 +329,7 @@ static void carry_out(struct work *work) {
                 .plan = &work->plan,
                 .command = COMMAND,
                 .commit = work->attempt->commit,
+                .approved_by = approver_of(work),
                 .parallel = work->following->args->parallel,
                 .watcher = &watcher,
         };

@@ -2,6 +2,7 @@
 /* What people tell the running controller. A request is what anybody who may open the socket has written: nothing of it is taken for granted. */
 #include "base/json.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "base/suggest.h"
 #include "gitops/approval.h"
 #include "gitops/source.h"
@@ -46,6 +47,13 @@ struct request {
         const json_t *json;
         struct source *source; /* NULL: all of them */
 };
+
+/* For log and history. */
+static const char *asker_of(const struct request *request) {
+        const char *by = json_text(request->json, "by");
+
+        return by ? by : "somebody";
+}
 
 static json_t *answer_status(const struct request *request) {
         struct following *following = request->following;
@@ -106,12 +114,16 @@ static json_t *answer_sync(const struct request *request) {
                 json_object_set_new(rounds, source->config->name, wake(source, WAKE_SYNC));
                 woken++;
         }
+        if (woken == 0) {
+                json_decref(rounds);
+                return refuse("every source is suspended: berth controller resume");
+        }
         answer = woken == 1 ? agree("one source looks anew") : agree("sources look anew");
         json_object_set_new(answer, "rounds", rounds);
         return answer;
 }
 
-static int suspend_one(struct source *source, bool suspend, struct error *err) {
+static int suspend_one(struct source *source, bool suspend, const char *by, struct error *err) {
         int before;
 
         if (source_open_state(source, err) < 0)
@@ -121,7 +133,7 @@ static int suspend_one(struct source *source, bool suspend, struct error *err) {
         source->status.suspended = suspend ? 1 : 0;
         pthread_mutex_unlock(&source->lock);
         if (source_save(source, err) == 0) {
-                log_info("%s by hand", suspend ? "suspended" : "resumed");
+                log_info("%s by %s", suspend ? "suspended" : "resumed", by);
                 source_wake(source, suspend ? 0 : WAKE_POLL);
                 return 0;
         }
@@ -142,7 +154,7 @@ static json_t *answer_suspension(const struct request *request, bool suspend) {
                 if (request->source && request->source != source)
                         continue;
                 log_context_set("source", source->config->name);
-                result = suspend_one(source, suspend, &err);
+                result = suspend_one(source, suspend, asker_of(request), &err);
                 log_context_clear();
                 if (result < 0)
                         return refuse_by(&err);
@@ -248,9 +260,25 @@ static int check_approval(const struct source *source, const char *wanted, const
                                                       : check_refusals(source, wanted, allow, arena, err);
 }
 
-static int decide(struct source *source, const char *wanted, json_t *allow, struct arena *arena,
+/* Who let what through: there is no other trace of it where the apply comes to nothing. */
+static void log_decision(const struct source *source, const char *plan, const json_t *allow, const char *by) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *allowed;
+        size_t i;
+
+        json_array_foreach (allow, i, allowed)
+                strbuf_printf(&text, "%s%s", i ? ", " : *plan ? ", and " : "", json_string_value(allowed));
+        log_context_set("source", source->config->name);
+        log_info("%s%s%s, by %s", *plan ? "approved: plan " : "let through once: ", plan, strbuf_text(&text),
+                 by);
+        log_context_clear();
+}
+
+static int decide(struct source *source, const struct request *request, json_t *allow, struct arena *arena,
                   struct error *err) {
         struct source_status *status = &source->status;
+        const char *wanted = json_text(request->json, "plan"), *by = asker_of(request);
+        char plan[sizeof(status->approved)] = "";
         int result;
 
         pthread_mutex_lock(&source->lock);
@@ -258,12 +286,17 @@ static int decide(struct source *source, const char *wanted, json_t *allow, stru
         if (result == 0) {
                 json_decref(status->allowed);
                 status->allowed = json_deep_copy(allow);
-                if (source->config->mode == SOURCE_APPROVE)
-                        snprintf(status->approved, sizeof(status->approved), "%s",
-                                 json_text(status->plan, "id"));
+                snprintf(status->approver, sizeof(status->approver), "%.63s", by);
+                if (source->config->mode == SOURCE_APPROVE) {
+                        snprintf(plan, sizeof(plan), "%s", json_text(status->plan, "id"));
+                        memcpy(status->approved, plan, sizeof(plan));
+                }
         }
         pthread_mutex_unlock(&source->lock);
-        return result == 0 ? source_save(source, err) : -1;
+        if (result < 0 || source_save(source, err) < 0)
+                return -1;
+        log_decision(source, plan, allow, by);
+        return 0;
 }
 
 static json_t *answer_approve(const struct request *request) {
@@ -278,7 +311,7 @@ static json_t *answer_approve(const struct request *request) {
                 return refuse("\"allow\" must be a list of texts");
         if (json_object_get(request->json, "plan") && !json_text(request->json, "plan"))
                 return refuse("\"plan\" must be a text");
-        if (decide(request->source, json_text(request->json, "plan"), allow ? allow : empty, arena, &err) < 0)
+        if (decide(request->source, request, allow ? allow : empty, arena, &err) < 0)
                 return refuse_by(&err);
         rounds = json_object();
         json_object_set_new(rounds, request->source->config->name, wake(request->source, WAKE_DECISION));

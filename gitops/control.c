@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -119,6 +120,21 @@ static json_t *refuse(const char *why) {
         return json_pack("{s:b, s:s}", "ok", 0, "error", why);
 }
 
+/* Who asks, by the kernel's word: whatever the request itself says of that is written over. */
+static void sign(int connection, json_t *request) {
+        struct ucred peer = { .uid = (uid_t)-1 };
+        socklen_t length = sizeof(peer);
+        struct passwd entry, *found = NULL;
+        char buffer[4096], name[256] = "somebody";
+
+        if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid != (uid_t)-1) {
+                snprintf(name, sizeof(name), "uid %ld", (long)peer.uid);
+                if (getpwuid_r(peer.uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
+                        snprintf(name, sizeof(name), "%s", found->pw_name);
+        }
+        json_object_set_new(request, "by", json_string(name));
+}
+
 static void serve(struct control *control, int connection) {
         int64_t until_ms = now_ms() + REQUEST_MS;
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT;
@@ -130,6 +146,8 @@ static void serve(struct control *control, int connection) {
                 answer = refuse("the request is too long");
         } else {
                 request = json_loadb(strbuf_text(&line), line.length, JSON_REJECT_DUPLICATES, NULL);
+                if (json_is_object(request))
+                        sign(connection, request);
                 answer = json_is_object(request) ? control->answer(control->context, request)
                                                  : refuse("the request is no JSON object");
         }

@@ -19,7 +19,7 @@ struct control;
 /*
  * Listens on FOLDER/controller.sock (a stale one is replaced, a live one is ERROR_LOCKED) and answers each request by
  * `answer`, which gets a borrowed request and returns a new reference; it is called on a thread of its own, one
- * request at a time.
+ * request at a time. The request's "by" is the name of the user who asks, as the kernel has it.
  */
 int control_listen(const char *folder, json_t *(*answer)(void *context, json_t *request), void *context,
                    struct control **ret, struct error *err) MUST_USE;

@@ -218,6 +218,7 @@ json_t *status_store(const struct source_status *status, const struct source_con
         set(internal, "applied", json_integer(status->applied_ms));
         set(internal, "success", json_integer(status->success_ms));
         set(internal, "approved", json_string(status->approved));
+        set(internal, "approver", json_string(status->approver));
         set(internal, "allowed", or_empty(status->allowed, json_array()));
         set(object, "internal", internal);
         return object;
@@ -291,6 +292,7 @@ void status_restore(struct source_status *status, const json_t *stored) {
         status->success_ms = json_integer_or(internal, "success", 0);
         status->result = restore_result(json_text(stored, "result"));
         read_text(status->approved, sizeof(status->approved), internal, "approved");
+        read_text(status->approver, sizeof(status->approver), internal, "approver");
         if (status_conclude(status, 1))
                 restore_since(status, json_object_get(internal, "since"));
 }

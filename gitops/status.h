@@ -66,6 +66,7 @@ struct source_status {
         json_t *resources; /* map kind: count */
         char approved[16]; /* id of the plan that a person approved, or "" */
         json_t *allowed;   /* list of "ID[:ADDR]" that a person lets through, once, for `seen` */
+        char approver[64]; /* who did the last of either, or "" */
 };
 
 void status_init(struct source_status *status);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller: a commit says what shall be. Here on the provider local, with repositories on this machine's disk."""
 
+import getpass
 import http.client
 import http.server
 import json
@@ -134,6 +135,8 @@ def test_what_a_person_lets_through_goes_through_once(make, repository):
     assert "there is no source" in controller("approve", "lba", "--allow", "has-dependents").expect(1).err
     controller("approve", "lab", "--allow", "has-dependents:Environment/etl", "--wait").expect(0)
     controller.wait_for("Applied", without)
+    assert f"let through once: has-dependents:Environment/etl, by {getpass.getuser()}" in controller.lines()
+    assert controller.history("lab")[0]["detail"]["approvedBy"] == getpass.getuser()
     assert not record(controller, "environments/etl.json").exists()
     # Once: the same thing again is refused again.
     back = repository.commit(manifests(*TWO), "Back")
@@ -226,6 +229,8 @@ def test_exactly_the_approved_plan(make, repository):
     controller("approve", "lab", plan["id"], "--wait").expect(0)
     controller.wait_for("Applied", first)
     assert controller.status()["plan"] is None
+    assert f"approved: plan {plan['id']}, by {getpass.getuser()}" in controller.lines()
+    assert controller.history("lab")[0]["detail"]["approvedBy"] == getpass.getuser()
     assert "no plan of lab waits" in controller("approve", "lab").expect(1).err
     # What came in between makes another plan of it, which waits again.
     second = repository.commit(manifests(stacks.environment("etl", memoryMB=3000), *TWO[1:]))
@@ -291,6 +296,7 @@ def test_suspension_survives_a_restart(make, repository):
     status = controller.status()
     assert status["suspended"] is True and status["commit"]["id"] == first
     assert "is suspended" in controller("sync", "lab").expect(1).err
+    assert "every source is suspended" in controller("sync", "--wait").expect(1).err
     controller("resume").expect(0)
     controller.wait_for("Applied", second)
     controller.kill()

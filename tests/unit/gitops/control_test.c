@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,12 +97,18 @@ static void asked_and_answered(void **state) {
         for (int i = 0; i < 50; i++) {
                 json_t *got = NULL;
                 struct error err;
+                const char *by;
 
-                if (control_ask(place->folder, json_pack("{s:s, s:i}", "command", "x", "n", i), &got, &err) <
-                    0)
+                if (control_ask(place->folder,
+                                json_pack("{s:s, s:i, s:s}", "command", "x", "n", i, "by", "a king"), &got,
+                                &err) < 0)
                         fail_msg("%s", err.message);
                 assert_true(json_is_true(json_object_get(got, "ok")));
                 assert_int_equal(json_integer_or(json_object_get(got, "echo"), "n", -1), i);
+                /* Who asks is what the kernel says, whatever he says himself. */
+                by = json_text(json_object_get(got, "echo"), "by");
+                assert_non_null(by);
+                assert_string_equal(by, getuid() == 0 ? "root" : getpwuid(getuid())->pw_name);
                 json_decref(got);
         }
         snprintf(path, sizeof(path), "%s/" CONTROL_SOCKET, place->folder);
