@@ -81,11 +81,9 @@ static int exit_code_of(const struct error *err) {
 
 /* Where a program's own exit code is passed on, 1 would be taken for the program's. */
 static int failure_code(int argc, char **argv) {
-        for (int i = 1; i < argc; i++) {
-                if (argv[i][0] != '-')
-                        return strcmp(argv[i], "exec") == 0 ? EXIT_EXEC_FAILED : EXIT_ERROR;
-        }
-        return EXIT_ERROR;
+        const char *verb = options_verb_name(argc, argv);
+
+        return verb && strcmp(verb, "exec") == 0 ? EXIT_EXEC_FAILED : EXIT_ERROR;
 }
 
 static int run_verb(int argc, char **argv, struct arena *arena) {

@@ -47,6 +47,8 @@ enum option_id {
         OPTION_VERSION,
 };
 
+#define SHORT_OPTIONS ":f:o:c:vqhy"
+
 const struct option_row options_rows[] = {
         { OPTION_FILE, "manifests", "PATH", NULL, "manifests: a file, a folder, or - (default .)" },
         { OPTION_STATE, "state", "DIR", NULL, "the state's folder (or BERTH_STATE; default .berth)" },
@@ -308,6 +310,26 @@ static int check_use(const struct options *options, const struct verb *verb, con
         return 0;
 }
 
+/* exec's --file is a file for the workspace; of other verbs it is the manifests' path, as of many programs. */
+static int check_files(struct options *options, const struct verb *verb, bool *used, struct error *err) {
+        if (options->file_count == 0)
+                return 0;
+        if (strcmp(verb->name, "exec") != 0) {
+                if (options->file_count > 1)
+                        return error_set(err, "--file was given twice");
+                options->path = options->files[--options->file_count];
+                used[row_of(OPTION_PUT) - options_rows] = false;
+        }
+        for (size_t i = 0; i < options->file_count; i++) {
+                if (!strchr(options->files[i], '='))
+                        return error_set(err,
+                                         "--file takes NAME=PATH, a file for the workspace, not \"%s\"; "
+                                         "manifests are named by -f",
+                                         options->files[i]);
+        }
+        return 0;
+}
+
 static void fill_long_options(struct option *longs) {
         for (size_t i = 0; i < ROW_COUNT; i++) {
                 longs[i] = (struct option){
@@ -322,6 +344,17 @@ static bool repeats(int id) {
         return id == OPTION_TARGET || id == OPTION_EXCLUDE || id == OPTION_ALLOW || id == OPTION_PUT;
 }
 
+const char *options_verb_name(int argc, char **argv) {
+        struct option longs[ROW_COUNT + 1] = { 0 };
+
+        fill_long_options(longs);
+        opterr = 0;
+        optind = 0;
+        while (getopt_long(argc, argv, SHORT_OPTIONS, longs, NULL) != -1)
+                continue;
+        return optind < argc ? argv[optind] : NULL;
+}
+
 int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
                   const struct verb **ret_verb, struct error *err) {
         struct option longs[ROW_COUNT + 1] = { 0 };
@@ -330,19 +363,15 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                                    .state = getenv("BERTH_STATE") };
         const struct verb *verb = NULL;
         bool used[ROW_COUNT] = { false };
-        int id, index = -1;
+        int id;
 
         if (options.state && !options.state[0])
                 options.state = NULL;
         fill_long_options(longs);
         opterr = 0;
-        while ((id = getopt_long(argc, argv, ":f:o:c:vqhy", longs, &index)) != -1) {
+        while ((id = getopt_long(argc, argv, SHORT_OPTIONS, longs, NULL)) != -1) {
                 const struct option_row *row;
 
-                /* exec's own --file, which is not the short form of anything; of other verbs it is a path. */
-                if (id == OPTION_FILE && index >= 0 && strchr(optarg, '='))
-                        id = OPTION_PUT;
-                index = -1;
                 row = row_of(id);
 
                 if (id == ':')
@@ -365,10 +394,8 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
         }
         if (!verb && optind < argc && find_verb(argv[optind++], &verb, err) < 0)
                 return -1;
-        if (options.file_count > 0 && verb && strcmp(verb->name, "exec") != 0) {
-                options.path = options.files[--options.file_count];
-                used[row_of(OPTION_PUT) - options_rows] = false;
-        }
+        if (verb && check_files(&options, verb, used, err) < 0)
+                return -1;
         options.operands = (const char *const *)argv + optind;
         options.operand_count = id == -1 ? (size_t)(argc - optind) : 0;
         if (verb && check_use(&options, verb, used, err) < 0)

@@ -75,6 +75,9 @@ enum exit_code {
 int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
                   const struct verb **ret_verb, struct error *err) MUST_USE;
 
+/* The verb that a command line means, NULL where none, whatever else is wrong with it: for when options_parse() failed. */
+const char *options_verb_name(int argc, char **argv);
+
 void options_help(FILE *stream);
 void options_help_verb(const struct verb *verb, FILE *stream);
 

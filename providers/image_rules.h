@@ -40,6 +40,9 @@ void image_rules_judge_config(const char *bytes, size_t length, struct image_ver
 
 /* "data/etl", "2025.10", "sha256:" and 64 hex digits. */
 bool image_rules_is_repository(const char *text);
+#define IMAGE_RULES_REFERENCE_WORDS                           \
+        "REPOSITORY, REPOSITORY:TAG or REPOSITORY@sha256:HEX" \
+        " (a repository: 2 to 256 of a-z, 0-9 and . _ - / between them)"
 bool image_rules_is_tag(const char *text);
 bool image_rules_is_digest(const char *text);
 

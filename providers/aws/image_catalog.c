@@ -38,8 +38,7 @@ int image_reference_parse(const struct provider *provider, const char *text, str
         if (!image_rules_is_repository(reference.repository) ||
             (reference.tag && !image_rules_is_tag(reference.tag)) ||
             (reference.digest && !image_rules_is_digest(reference.digest)))
-                return error_set(
-                        err, "\"%s\" is no image: REPOSITORY, REPOSITORY:TAG or REPOSITORY@sha256:HEX", text);
+                return error_set(err, "\"%s\" is no image: " IMAGE_RULES_REFERENCE_WORDS, text);
         *ret = reference;
         return 0;
 }

@@ -53,11 +53,36 @@ def test_mistakes_are_named(offline, arguments, message):
     assert result.out == ""
 
 
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["exec", "--env", "x", "--file", "agents", "-c", "1"], "--file takes NAME=PATH"),
+        (["exec", "--env", "x", "--file", "a=b", "--file", "agents"], 'not "agents"; manifests are named by -f'),
+        (["exec", "--env", "x", "--timeout", "0"], "--timeout takes whole seconds"),
+        (["-f", "deep", "--state", "s", "exec", "--bogus"], "there is no option --bogus"),
+        (["exec", "-c"], "-c needs a value"),
+    ],
+)
+def test_mistakes_in_exec_are_not_taken_for_the_program_s(offline, arguments, message):
+    assert message in offline(*arguments).expect(125).err
+
+
+def test_a_name_that_is_no_image_s(offline):
+    offline.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
+    for name in ("a:1", "Data/etl", "data/etl:", "-x/y"):
+        result = offline("image", "check", "--provider", "local", "--", name).expect(1)
+        assert f'"{name}" is no image: REPOSITORY' in result.err and "2 to 256" in result.err
+
+
 def test_options_stand_anywhere(offline):
     offline.write("deep/m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
     assert offline("--json", "-f", "deep", "validate").expect(0).json()["valid"] is True
     assert offline("validate", "-f", "deep", "--json").expect(0).json()["valid"] is True
     assert offline("validate", "-fdeep").expect(0).out.startswith("Valid")
+    offline.write("a=b/m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
+    assert offline("validate", "--manifests", "a=b").expect(0).out.startswith("Valid")
+    assert offline("validate", "--file", "a=b").expect(0).out.startswith("Valid")
+    assert "given twice" in offline("validate", "--file", "deep", "--file", "a=b").expect(1).err
 
 
 def test_version(offline):
