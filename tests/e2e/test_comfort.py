@@ -132,6 +132,8 @@ def test_init_then_validate(offline):
     assert offline("validate").expect(0).out.startswith("Valid: 4 resources")
     again = offline("init").expect(1)
     assert "overwrites nothing" in again.err
+    offline("apply", "--yes").expect(0)  # with no account and no cloud
+    assert offline("exec", "--env", "python", "--accept-degraded", "-c", "print(6 * 7)").expect(0).out == "42\n"
     offline("init", "elsewhere").expect(0)
     offline("validate", "-f", "elsewhere").expect(0)
 
