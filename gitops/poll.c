@@ -56,6 +56,8 @@ static void note_moved(struct source *source, const struct git_answer *answer) {
         source->status.bad = false;
         json_decref(source->status.plan);
         source->status.plan = NULL;
+        json_decref(source->status.refusals);
+        source->status.refusals = NULL;
         source->status.approved[0] = '\0';
         json_decref(source->status.allowed);
         source->status.allowed = NULL;
@@ -84,6 +86,14 @@ static bool is_lasting(enum git_failure failure) {
                failure == GIT_OVER_LIMIT;
 }
 
+/* What will be tried again is on its way, for all that the repository says now. Under the lock. */
+static void set_retrying(struct source *source, bool retrying, const char *message) {
+        const struct clock *clock = source->following->clock;
+
+        status_set(&source->status, CONDITION_RECONCILING, retrying, retrying ? "Retrying" : "Idle", message,
+                   status_commit(source->status.seen), clock->wall_ms(clock));
+}
+
 static void note_failure(struct source *source, enum git_failure failure, const char *commit,
                          const struct error *err) {
         struct verdict *problem = &source->status.problem;
@@ -94,6 +104,7 @@ static void note_failure(struct source *source, enum git_failure failure, const 
         snprintf(problem->message, sizeof(problem->message), "%.1023s", err->message);
         if (is_lasting(failure) && commit)
                 snprintf(problem->commit, sizeof(problem->commit), "%s", commit);
+        set_retrying(source, !problem->stalled, problem->stalled ? "" : problem->message);
         pthread_mutex_unlock(&source->lock);
         source_conclude(source);
 }
@@ -104,6 +115,9 @@ static void clear_failure(struct source *source) {
         pthread_mutex_lock(&source->lock);
         failed = source->status.problem.reason[0] != '\0';
         source->status.problem = (struct verdict){ 0 };
+        /* An apply that failed is still to be tried again. */
+        if (failed && source->next_retry_ms == 0)
+                set_retrying(source, false, "");
         pthread_mutex_unlock(&source->lock);
         if (failed)
                 source_conclude(source);

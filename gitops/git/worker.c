@@ -334,15 +334,18 @@ static int check_history(struct work *work, struct error *err) {
         if (request->tag) {
                 if (!request->have_ref || strcmp(request->have_ref, answer->ref) != 0)
                         return 0;
-                return FAIL(GIT_REWRITTEN,
-                            "%s was moved from commit %s to %s: a tag that moves is not followed",
-                            answer->ref, request->have, answer->commit);
+                return FAIL(
+                        GIT_REWRITTEN,
+                        "%s was moved from commit %s to %s: a tag that moves is not followed: put it back, "
+                        "make a new one, or set fastForwardOnly: false",
+                        answer->ref, request->have, answer->commit);
         }
         descends = repository_descends(work->repository, answer->commit, request->have, ret_failure, err);
         if (descends != 0)
                 return descends < 0 ? -1 : 0;
         return FAIL(GIT_REWRITTEN,
-                    "history of %s was rewritten: commit %s does not descend from %s, accepted before",
+                    "history of %s was rewritten: commit %s does not descend from %s, accepted before: put "
+                    "that one back, or set fastForwardOnly: false",
                     answer->ref, answer->commit, request->have);
 }
 

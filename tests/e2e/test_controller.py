@@ -476,7 +476,21 @@ def test_details_name_who_depends_and_when_it_is_tried_again(make, repository):
     assert shown.count("1 dependent still uses it (Agent/loader)") == 1, "the same message is said once"
     shutil.rmtree(repository.bare)
     wait_until(lambda: controller.condition()["reason"] in ("NotFound", "Unreachable"))
+    retrying = controller.condition("Reconciling")
+    assert (retrying["status"], retrying["reason"]) == (True, "Retrying")
     assert re.search(r"\n  tried again +\S+Z \(in \d+ s\)\n", controller("status", "lab").expect(0).out)
+
+
+def test_refusals_are_those_of_the_newest_commit(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied")
+    repository.commit(manifests(TWO[1], *TWO[2:]), "Without etl")
+    controller.wait_for("Refused")
+    repository.commit({"m.yaml": "kind: [\n"}, "Broken")
+    controller.wait_for("InvalidManifests")
+    assert controller.status()["refusals"] == []
+    assert "nothing is refused" in controller("approve", "lab", "--allow", "has-dependents").expect(1).err
 
 
 def test_it_ends_at_once_when_idle(make, repository):
@@ -510,6 +524,7 @@ def test_a_rewritten_history_is_refused(make, repository):
     repository.push()
     rewritten = controller.wait_for("HistoryRewritten")
     assert rewritten["commit"] == repository.head()
+    assert "put that one back, or set fastForwardOnly: false" in rewritten["message"]
     assert controller.status()["commit"]["id"] == first
     assert controller.condition("Stalled")["status"] is True
     # Put back, all is well; and where it is allowed, it is followed.
