@@ -217,7 +217,10 @@ static void print_retry(const json_t *source, int64_t now_ms, FILE *stream) {
         if (ready || stalled || !time || !strptime(time, "%Y-%m-%dT%H:%M:%SZ", &parts))
                 return;
         left = (int64_t)timegm(&parts) - now_ms / 1000;
-        strbuf_printf(&text, "%s (in %" PRId64 " s)", time, left > 0 ? left : 0);
+        if (json_is_true(json_object_get(source, "busy")))
+                strbuf_append(&text, "now");
+        else
+                strbuf_printf(&text, "%s (in %" PRId64 " s)", time, left > 0 ? left : 0);
         print_member("tried again", strbuf_text(&text), stream);
 }
 

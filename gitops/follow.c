@@ -217,6 +217,16 @@ static int start_threads(struct following *following, struct error *err) {
         return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
 }
 
+/* Who may write there may put another socket, another state in their places. */
+static void mention_open_folder(const char *folder) {
+        struct stat status;
+
+        if (stat(folder, &status) == 0 && status.st_mode & (S_IWGRP | S_IWOTH))
+                log_warning(
+                        "%s can be written by other users, who could put a state of their own there: chmod go-w",
+                        folder);
+}
+
 static int start(struct running *running, struct error *err) {
         struct following *following = &running->following;
         const struct controller_config *config = following->config;
@@ -226,6 +236,7 @@ static int start(struct running *running, struct error *err) {
             folder_make(following->args->folder, err) < 0 ||
             control_listen(following->args->folder, commands_answer, following, &running->control, err) < 0)
                 return -1;
+        mention_open_folder(following->args->folder);
         open_states(following);
         if (config->target_count && notifier_start(config->targets, config->target_count, following->metrics,
                                                    &following->notifier, err) < 0)

@@ -478,7 +478,15 @@ def test_details_name_who_depends_and_when_it_is_tried_again(make, repository):
     wait_until(lambda: controller.condition()["reason"] in ("NotFound", "Unreachable"))
     retrying = controller.condition("Reconciling")
     assert (retrying["status"], retrying["reason"]) == (True, "Retrying")
-    assert re.search(r"\n  tried again +\S+Z \(in \d+ s\)\n", controller("status", "lab").expect(0).out)
+    assert re.search(r"\n  tried again +(now|\S+Z \(in \d+ s\))\n", controller("status", "lab").expect(0).out)
+
+
+def test_a_folder_that_others_may_write(make, repository):
+    repository.commit(manifests(*TWO))
+    controller = make()
+    assert "other users" not in controller.once().err
+    controller.state.chmod(0o770)
+    assert f"{controller.state} can be written by other users" in controller.once().err
 
 
 def test_refusals_are_those_of_the_newest_commit(make, repository):
