@@ -138,6 +138,8 @@ struct harvest {
         struct exec_left *list;
         size_t count, room;
         uint64_t bytes_left;
+        size_t names_left;
+        bool full;
         struct error *err;
 };
 
@@ -168,8 +170,19 @@ static void list(struct harvest *harvest, const char *path, uint64_t bytes, cons
                 harvest->list = grown;
                 harvest->room = room;
         }
-        harvest->list[harvest->count++] =
-                (struct exec_left){ printable(harvest->arena, path), bytes, reason };
+        path = printable(harvest->arena, path);
+        harvest->names_left -= strlen(path) < harvest->names_left ? strlen(path) : harvest->names_left;
+        harvest->list[harvest->count++] = (struct exec_left){ path, bytes, reason };
+}
+
+/* The list is in Berth's memory and in none of the run's limits, and the program chose the names: in text 4 times as long. */
+static bool has_room(struct harvest *harvest, const char *path) {
+        if (!harvest->full && 4 * strlen(path) > harvest->names_left) {
+                harvest->full = true;
+                list(harvest, ".", 0,
+                     "the names in it are too many and too long: what is not listed stays out");
+        }
+        return !harvest->full;
 }
 
 static const char *type_of(mode_t mode) {
@@ -235,7 +248,7 @@ static int get_entry(struct harvest *harvest, int from, int to, const char *name
                      int depth) {
         struct stat status;
 
-        if (fstatat(from, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        if (!has_room(harvest, path) || fstatat(from, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return 0;
         if (S_ISDIR(status.st_mode))
                 return get_subfolder(harvest, from, to, name, path, depth);
@@ -256,7 +269,7 @@ static int get_folder(struct harvest *harvest, int from, int to, const char *pat
                 list(harvest, path[0] ? path : ".", 0, "not readable");
                 return 0;
         }
-        while (result == 0 && (entry = readdir(folder))) {
+        while (result == 0 && !harvest->full && (entry = readdir(folder))) {
                 char *inner TEXT_CLEANUP = NULL;
 
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -274,7 +287,9 @@ static int by_name(const void *a, const void *b) {
 
 int exec_files_get(int folder, const char *out, uint64_t bytes_max, struct arena *arena,
                    const struct exec_left **ret, size_t *ret_count, struct error *err) {
-        struct harvest harvest = { .arena = arena, .bytes_left = bytes_max, .err = err };
+        struct harvest harvest = {
+                .arena = arena, .bytes_left = bytes_max, .names_left = EXEC_FILES_NAMES_MAX, .err = err
+        };
         int to DESCRIPTOR_CLEANUP = -1;
 
         if (folder_make(out, err) < 0)

@@ -10,6 +10,8 @@
 
 /* Deeper folders than this are not brought back. */
 #define EXEC_FILES_DEPTH_MAX 64
+/* Bytes of all names in the list: enough for the most files that a workspace may hold, if they are not named to do harm. */
+#define EXEC_FILES_NAMES_MAX (32 << 20)
 
 /* Copies each file to its name; folders on the way are made. A name that leads outside is an error. */
 int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_file *files, size_t count,
@@ -18,7 +20,8 @@ int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_
 /*
  * Brings regular files and folders into `out`, which is made where it does not exist; what is there under the same name
  * is replaced. At most `bytes_max` bytes in all: what would exceed them (files with holes may claim any size) is left
- * out, as is everything of another type, each with its reason in the list.
+ * out, as is everything of another type, each with its reason in the list. Where the names are too long for the list, a row
+ * "." says that what is not listed was left out.
  */
 int exec_files_get(int folder, const char *out, uint64_t bytes_max, struct arena *arena,
                    const struct exec_left **ret, size_t *ret_count, struct error *err) MUST_USE;

@@ -89,6 +89,24 @@ def test_folders_without_end(box, out):
     assert [row["reason"] for row in result["files"]] == ["too many folders within each other"]
 
 
+FLOOD = """
+import os
+at = os.open(".", os.O_RDONLY)
+for _ in range(63):
+    os.mkdir(b"\\x01" * 255, dir_fd=at)
+    at = os.open(b"\\x01" * 255, os.O_RDONLY, dir_fd=at)
+for n in range(5000):
+    os.close(os.open(f"{n}", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=at))
+"""
+
+
+def test_names_cannot_fill_the_memory_of_berth(box, out):
+    """Each name is 64 KB of text where it is listed, outside of every limit of the run: 200,000 of them were 13 GB."""
+    result = box.exec(FLOOD, "--out", out)
+    assert sum(len(row["name"]) for row in result["files"]) < 40 << 20
+    assert "what is not listed stays out" in by_name(result)["."]["reason"] and len(result["files"]) < 1000
+
+
 def test_unreadable_is_named(box, out):
     if box.uid == 0:
         pytest.skip("root reads everything")

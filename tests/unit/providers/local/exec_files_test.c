@@ -251,6 +251,41 @@ static void test_bytes_are_bounded(void **state) {
         assert_non_null(row_of(list, count, "small")->reason);
 }
 
+/* The deepest folders of the longest names, and files in them: more text than the list takes, many times. */
+static void test_names_are_bounded(void **state) {
+        enum { FILES = 1000, LONG = 250 };
+        struct place *place = *state;
+        int folder DESCRIPTOR_CLEANUP = open_folder(place, "workspace");
+        int deep = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const struct exec_left *list, *row;
+        size_t count, bytes = 0;
+        char name[LONG + 1];
+
+        memset(name, 1, LONG);
+        name[LONG] = '\0';
+        for (int i = 0; i < EXEC_FILES_DEPTH_MAX - 1; i++) {
+                int next;
+
+                assert_int_equal(mkdirat(deep, name, 0700), 0);
+                next = openat(deep, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                close(deep);
+                deep = next;
+        }
+        for (int i = 0; i < FILES; i++) {
+                snprintf(name, sizeof(name), "%d", i);
+                close(openat(deep, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        }
+        close(deep);
+        get(place, folder, 1 << 20, &list, &count);
+        assert_in_range(count, 100, FILES - 1);
+        for (size_t i = 0; i < count; i++)
+                bytes += strlen(list[i].name);
+        assert_true(bytes <= EXEC_FILES_NAMES_MAX + 1);
+        row = row_of(list, count, ".");
+        assert_non_null(row);
+        assert_non_null(strstr(row->reason, "what is not listed stays out"));
+}
+
 static void test_depth_is_bounded(void **state) {
         struct place *place = *state;
         int folder DESCRIPTOR_CLEANUP = open_folder(place, "workspace");
@@ -293,6 +328,7 @@ int main(void) {
                 TEST(test_names_going_in),    TEST(test_a_name_of_256_bytes), TEST(test_what_cannot_go_in),
                 TEST(test_modes_going_in),    TEST(test_what_comes_out),      TEST(test_links_in_the_way),
                 TEST(test_bytes_are_bounded), TEST(test_depth_is_bounded),    TEST(test_where_it_cannot_go),
+                TEST(test_names_are_bounded),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
