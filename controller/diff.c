@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/diff.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +10,7 @@ struct walk {
         const struct diff_args *args;
         struct arena *arena;
         struct field_change *changes;
-        size_t count, capacity;
+        size_t count;
 };
 
 bool diff_path_in(const char *path, const char *const *paths) {
@@ -27,15 +29,7 @@ static bool is_secret(const struct value *value) {
 
 static void add_change(struct walk *walk, const char *path, const struct value *before,
                        const struct value *after) {
-        if (walk->count == walk->capacity) {
-                size_t capacity = walk->capacity ? walk->capacity * 2 : 4;
-                struct field_change *grown = arena_array(walk->arena, capacity, sizeof(*grown));
-
-                if (walk->count)
-                        memcpy(grown, walk->changes, walk->count * sizeof(*grown));
-                walk->changes = grown;
-                walk->capacity = capacity;
-        }
+        walk->changes = array_grow(walk->arena, walk->changes, walk->count, sizeof(*walk->changes));
         walk->changes[walk->count++] = (struct field_change){
                 .path = path,
                 .before = before,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guards: what a plan must not do by accident. Each has a stable id; docs/guards.md lists them. */
+#include "base/array.h"
 #include "controller/diff.h"
 #include "controller/internal.h"
 
@@ -8,12 +9,8 @@
 
 static void grow_refusals(struct arena *arena, struct refusal **refusals, size_t *count,
                           struct refusal refusal) {
-        struct refusal *grown = arena_array(arena, *count + 1, sizeof(*grown));
-
-        if (*count)
-                memcpy(grown, *refusals, *count * sizeof(*grown));
-        grown[(*count)++] = refusal;
-        *refusals = grown;
+        *refusals = array_grow(arena, *refusals, *count, sizeof(**refusals));
+        (*refusals)[(*count)++] = refusal;
 }
 
 void change_refuse(struct arena *arena, struct change *change, struct refusal refusal) {
@@ -25,15 +22,7 @@ void plan_refuse(struct arena *arena, struct plan *plan, struct refusal refusal)
 }
 
 void plan_warn(struct arena *arena, struct plan *plan, const char *text) {
-        /* Grown in powers of two: the count alone tells the capacity. */
-        if ((plan->warning_count & (plan->warning_count - 1)) == 0) {
-                size_t capacity = plan->warning_count ? plan->warning_count * 2 : 1;
-                const char **grown = arena_array(arena, capacity, sizeof(*grown));
-
-                if (plan->warning_count)
-                        memcpy(grown, plan->warnings, plan->warning_count * sizeof(*grown));
-                plan->warnings = grown;
-        }
+        plan->warnings = array_grow(arena, plan->warnings, plan->warning_count, sizeof(*plan->warnings));
         plan->warnings[plan->warning_count++] = text;
 }
 

@@ -3,27 +3,19 @@
  * What comes before what. Makes and updates go from the Stack to the swarms, deletions the other way and last; within
  * that, each change names the changes it has to wait for. Pure.
  */
+#include "base/array.h"
 #include "controller/internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct edges {
         struct arena *arena;
         const char **items;
-        size_t count, capacity;
+        size_t count;
 };
 
 static void add_edge(struct edges *edges, const char *address) {
-        if (edges->count == edges->capacity) {
-                size_t capacity = edges->capacity ? edges->capacity * 2 : 4;
-                const char **grown = arena_array(edges->arena, capacity, sizeof(*grown));
-
-                if (edges->count)
-                        memcpy(grown, edges->items, edges->count * sizeof(*grown));
-                edges->items = grown;
-                edges->capacity = capacity;
-        }
+        edges->items = array_grow(edges->arena, edges->items, edges->count, sizeof(*edges->items));
         edges->items[edges->count++] = address;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything there is, read and decoded; what is wrong is listed, and the reading goes on. */
+#include "base/array.h"
 #include "state/codec.h"
 #include "state/internal.h"
 
@@ -12,7 +13,7 @@ struct verify {
         struct state *state;
         struct arena *arena; /* for the problems */
         const char **problems;
-        size_t count, capacity;
+        size_t count;
         uint64_t serial, last_run;
 };
 
@@ -25,15 +26,8 @@ static void problem(struct verify *verify, const char *format, ...) {
         va_start(arguments, format);
         vsnprintf(text, sizeof(text), format, arguments);
         va_end(arguments);
-        if (verify->count == verify->capacity) {
-                size_t capacity = verify->capacity ? verify->capacity * 2 : 16;
-                const char **more = arena_array(verify->arena, capacity, sizeof(*more));
-
-                if (verify->count)
-                        memcpy(more, verify->problems, verify->count * sizeof(*more));
-                verify->problems = more;
-                verify->capacity = capacity;
-        }
+        verify->problems =
+                array_grow(verify->arena, verify->problems, verify->count, sizeof(*verify->problems));
         verify->problems[verify->count++] = arena_strdup(verify->arena, text);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/admission.h"
 
+#include "base/array.h"
 #include "base/digest.h"
 #include "base/json.h"
 #include "providers/image_rules.h"
@@ -65,15 +66,8 @@ void admission_remember(struct admission_memory *memory, const struct value *ver
 
         if (!digest || recall(memory, digest))
                 return;
-        if (memory->count == memory->capacity) {
-                size_t capacity = memory->capacity ? memory->capacity * 2 : 16;
-                const struct value **grown = arena_array(memory->arena, capacity, sizeof(*grown));
-
-                if (memory->count)
-                        memcpy(grown, memory->verdicts, memory->count * sizeof(*grown));
-                memory->verdicts = grown;
-                memory->capacity = capacity;
-        }
+        memory->verdicts =
+                array_grow(memory->arena, memory->verdicts, memory->count, sizeof(*memory->verdicts));
         memory->verdicts[memory->count++] = verdict;
 }
 

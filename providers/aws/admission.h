@@ -25,7 +25,7 @@ void admission_judge_config(const char *bytes, size_t length, struct ecr_referen
 /* Verdicts of earlier runs, by digest. */
 struct admission_memory {
         const struct value **verdicts; /* {digest, platform?, problem?, seen?} */
-        size_t count, capacity;
+        size_t count;
         struct arena *arena;
 };
 /* Takes a verdict into the memory; NULL, and what is none, is left out. */

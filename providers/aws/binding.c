@@ -5,6 +5,7 @@
  * A plan lists them and compares ETags. Only a record whose ETag is neither the recorded one nor that of what would be
  * written is read.
  */
+#include "base/array.h"
 #include "providers/aws/binding_record.h"
 
 #include "base/digest.h"
@@ -19,7 +20,7 @@
 struct binding_listing {
         struct arena *arena;
         struct s3_object *objects;
-        size_t count, capacity;
+        size_t count;
         bool used_by[KIND_COUNT];
 };
 
@@ -52,18 +53,9 @@ static void cost(const struct provider *provider, const struct change *change, s
 }
 
 static void keep_page(struct binding_listing *listing, const struct s3_page *page) {
-        size_t total = listing->count + page->count;
-
-        if (total > listing->capacity) {
-                size_t capacity = listing->capacity * 2 > total ? listing->capacity * 2 : total;
-                struct s3_object *grown = arena_array(listing->arena, capacity, sizeof(*grown));
-
-                if (listing->count)
-                        memcpy(grown, listing->objects, listing->count * sizeof(*grown));
-                listing->objects = grown;
-                listing->capacity = capacity;
-        }
         for (size_t i = 0; i < page->count; i++) {
+                listing->objects = array_grow(listing->arena, listing->objects, listing->count,
+                                              sizeof(*listing->objects));
                 listing->objects[listing->count++] = (struct s3_object){
                         .key = arena_strdup(listing->arena, page->objects[i].key),
                         .etag = arena_strdup(listing->arena, page->objects[i].etag),

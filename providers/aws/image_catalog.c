@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/image_catalog.h"
 
+#include "base/array.h"
 #include "base/json.h"
 #include "providers/aws/admission.h"
 #include "providers/aws/ecr_lifecycle.h"
@@ -80,19 +81,11 @@ struct catalog {
         struct provider *provider;
         struct arena *arena;
         struct image_row *rows;
-        size_t count, capacity;
+        size_t count;
 };
 
 static void add_row(struct catalog *catalog, const char *repository, const struct ecr_image *image) {
-        if (catalog->count == catalog->capacity) {
-                size_t capacity = catalog->capacity ? catalog->capacity * 2 : 64;
-                struct image_row *grown = arena_array(catalog->arena, capacity, sizeof(*grown));
-
-                if (catalog->count)
-                        memcpy(grown, catalog->rows, catalog->count * sizeof(*grown));
-                catalog->rows = grown;
-                catalog->capacity = capacity;
-        }
+        catalog->rows = array_grow(catalog->arena, catalog->rows, catalog->count, sizeof(*catalog->rows));
         catalog->rows[catalog->count++] = (struct image_row){
                 .repository = repository,
                 .tags = image->tags,

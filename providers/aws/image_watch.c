@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/image_watch.h"
 
+#include "base/array.h"
 #include "providers/aws/image_guard.h"
 
 #include <stdlib.h>
@@ -59,15 +60,7 @@ void image_watch_note(struct image_watch *watch, const struct ecr_reference *ref
         if (!pinned || (reference->problem && strcmp(reference->problem, "denied") == 0) ||
             (reference->problem && strcmp(reference->problem, "unread") == 0))
                 return;
-        if (watch->count == watch->capacity) {
-                size_t capacity = watch->capacity ? watch->capacity * 2 : 16;
-                struct image_left *grown = arena_array(watch->arena, capacity, sizeof(*grown));
-
-                if (watch->count)
-                        memcpy(grown, watch->left, watch->count * sizeof(*grown));
-                watch->left = grown;
-                watch->capacity = capacity;
-        }
+        watch->left = array_grow(watch->arena, watch->left, watch->count, sizeof(*watch->left));
         watch->left[watch->count++] = (struct image_left){
                 .repository = reference->repository,
                 .tag = reference->tag,

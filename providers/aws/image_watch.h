@@ -13,7 +13,7 @@ struct image_left {
 
 struct image_watch {
         struct image_left *left;
-        size_t count, capacity;
+        size_t count;
         struct arena *arena;
 };
 

@@ -247,11 +247,7 @@ static int look(struct provider *provider, const char *prefix, const char *const
 
 static void refuse(struct provider *provider, struct change *change, const struct holdings *holdings,
                    struct arena *arena) {
-        struct refusal *grown = arena_array(arena, change->refusal_count + 1, sizeof(*grown));
-
-        if (change->refusal_count)
-                memcpy(grown, change->refusals, change->refusal_count * sizeof(*grown));
-        grown[change->refusal_count++] = (struct refusal){
+        const struct refusal refusal = {
                 .id = "bucket-not-empty",
                 .message = arena_printf(
                         arena,
@@ -266,7 +262,7 @@ static void refuse(struct provider *provider, struct change *change, const struc
                         "--allow bucket-not-empty:%s",
                         change->address),
         };
-        change->refusals = grown;
+        aws_refuse(change, refusal, arena);
 }
 
 int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err) {

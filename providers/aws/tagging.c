@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/tagging.h"
 
+#include "base/array.h"
 #include "base/json.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct aws_request tagging_get_resources(const char *type, const char *stack, co
 struct listing {
         struct arena *arena;
         struct tagged_resource *items;
-        size_t count, capacity;
+        size_t count;
 };
 
 static void listing_add(struct listing *listing, const json_t *mapping) {
@@ -27,15 +28,7 @@ static void listing_add(struct listing *listing, const json_t *mapping) {
 
         if (!arn)
                 return;
-        if (listing->count == listing->capacity) {
-                struct tagged_resource *items;
-
-                listing->capacity = listing->capacity ? listing->capacity * 2 : 128;
-                items = arena_array(listing->arena, listing->capacity, sizeof(*items));
-                if (listing->count)
-                        memcpy(items, listing->items, listing->count * sizeof(*items));
-                listing->items = items;
-        }
+        listing->items = array_grow(listing->arena, listing->items, listing->count, sizeof(*listing->items));
         listing->items[listing->count++] =
                 (struct tagged_resource){ arena_strdup(listing->arena, arn),
                                           aws_tags_from_json(json_object_get(mapping, "Tags"),

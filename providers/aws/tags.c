@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kinds share: whose a resource is, by the tags that Berth puts on everything it makes; refusals. */
+#include "base/array.h"
 #include "providers/aws/provider_aws.h"
 
 #include <string.h>
@@ -73,10 +74,7 @@ bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool
 }
 
 void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena) {
-        struct refusal *refusals = arena_array(arena, change->refusal_count + 1, sizeof(*refusals));
-
-        if (change->refusal_count)
-                memcpy(refusals, change->refusals, change->refusal_count * sizeof(*refusals));
-        refusals[change->refusal_count++] = refusal;
-        change->refusals = refusals;
+        change->refusals =
+                array_grow(arena, change->refusals, change->refusal_count, sizeof(*change->refusals));
+        change->refusals[change->refusal_count++] = refusal;
 }

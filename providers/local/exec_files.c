@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/exec_files.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
@@ -136,7 +137,7 @@ int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_
 struct harvest {
         struct arena *arena;
         struct exec_left *list;
-        size_t count, room;
+        size_t count;
         uint64_t bytes_left;
         size_t names_left;
         bool full;
@@ -161,15 +162,7 @@ static const char *printable(struct arena *arena, const char *name) {
 }
 
 static void list(struct harvest *harvest, const char *path, uint64_t bytes, const char *reason) {
-        if (harvest->count == harvest->room) {
-                size_t room = harvest->room ? 2 * harvest->room : 64;
-                struct exec_left *grown = arena_array(harvest->arena, room, sizeof(*grown));
-
-                if (harvest->count)
-                        memcpy(grown, harvest->list, harvest->count * sizeof(*grown));
-                harvest->list = grown;
-                harvest->room = room;
-        }
+        harvest->list = array_grow(harvest->arena, harvest->list, harvest->count, sizeof(*harvest->list));
         path = printable(harvest->arena, path);
         harvest->names_left -= strlen(path) < harvest->names_left ? strlen(path) : harvest->names_left;
         harvest->list[harvest->count++] = (struct exec_left){ path, bytes, reason };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/image_catalog.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/image_rules.h"
@@ -157,7 +158,7 @@ struct catalog {
         struct local_images images;
         const char *repository; /* only this; NULL: all */
         struct image_row *rows;
-        size_t count, room;
+        size_t count;
 };
 
 static struct image_row *row_for(struct catalog *catalog, const char *repository, const char *digest) {
@@ -166,15 +167,7 @@ static struct image_row *row_for(struct catalog *catalog, const char *repository
                     strcmp(catalog->rows[i].digest, digest) == 0)
                         return &catalog->rows[i];
         }
-        if (catalog->count == catalog->room) {
-                size_t room = catalog->room ? 2 * catalog->room : 16;
-                struct image_row *grown = arena_array(catalog->arena, room, sizeof(*grown));
-
-                if (catalog->count)
-                        memcpy(grown, catalog->rows, catalog->count * sizeof(*grown));
-                catalog->rows = grown;
-                catalog->room = room;
-        }
+        catalog->rows = array_grow(catalog->arena, catalog->rows, catalog->count, sizeof(*catalog->rows));
         catalog->rows[catalog->count] = (struct image_row){ .repository = repository, .digest = digest };
         return &catalog->rows[catalog->count++];
 }

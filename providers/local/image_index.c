@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/image_index.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "providers/image_rules.h"
 #include "providers/local/image_source.h"
@@ -84,7 +85,7 @@ int image_index_digests(const char *folder, struct arena *arena, const char ***r
         const char *path = join(folder, LOCAL_IMAGES_ROOTS, arena), **list = NULL;
         DIR *roots = opendir(path);
         const struct dirent *entry;
-        size_t count = 0, room = 0;
+        size_t count = 0;
 
         if (!roots && errno != ENOENT)
                 return error_set(err, "cannot read %s: %s", path, strerror(errno));
@@ -93,13 +94,7 @@ int image_index_digests(const char *folder, struct arena *arena, const char ***r
 
                 if (!image_rules_is_digest(digest))
                         continue;
-                if (count == room) {
-                        const char **grown = arena_array(arena, room = room ? 2 * room : 16, sizeof(*grown));
-
-                        if (count)
-                                memcpy(grown, list, count * sizeof(*grown));
-                        list = grown;
-                }
+                list = array_grow(arena, list, count, sizeof(*list));
                 list[count++] = digest;
         }
         if (roots)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every kind is a record on disk: read whole, compared, and written whole by one stage. */
+#include "base/array.h"
 #include "providers/local/desire.h"
 #include "providers/local/provider_local.h"
 
@@ -10,12 +11,9 @@ static struct record_place place_of(const struct provider *provider, enum kind_i
 }
 
 void local_refuse(struct change *change, struct refusal refusal, struct arena *arena) {
-        struct refusal *grown = arena_array(arena, change->refusal_count + 1, sizeof(*grown));
-
-        if (change->refusal_count)
-                memcpy(grown, change->refusals, change->refusal_count * sizeof(*grown));
-        grown[change->refusal_count++] = refusal;
-        change->refusals = grown;
+        change->refusals =
+                array_grow(arena, change->refusals, change->refusal_count, sizeof(*change->refusals));
+        change->refusals[change->refusal_count++] = refusal;
 }
 
 /* ---- what shall be ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/sweep.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "providers/local/record.h"
 
@@ -78,16 +79,12 @@ static int list_policies(const char *root, struct arena *arena, const char ***re
                 return error_set(err, "cannot open %s: %s", path, strerror(errno));
         while (folder && (entry = readdir(folder))) {
                 size_t length = strlen(entry->d_name);
-                const char **grown;
 
                 if (length <= 5 || entry->d_name[0] == '.' ||
                     strcmp(entry->d_name + length - 5, ".json") != 0)
                         continue;
-                grown = arena_array(arena, count + 1, sizeof(*grown));
-                if (count)
-                        memcpy(grown, names, count * sizeof(*grown));
-                grown[count++] = arena_strndup(arena, entry->d_name, length - 5);
-                names = grown;
+                names = array_grow(arena, names, count, sizeof(*names));
+                names[count++] = arena_strndup(arena, entry->d_name, length - 5);
         }
         if (folder)
                 closedir(folder);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/workspaces.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/local/beneath.h"
@@ -80,26 +81,12 @@ static int by_id(const void *a, const void *b) {
         return strcmp(((const struct local_session *)a)->id, ((const struct local_session *)b)->id);
 }
 
-static void add_session(struct arena *arena, struct local_session **list, size_t *count, size_t *capacity,
-                        struct local_session session) {
-        if (*count == *capacity) {
-                size_t grown = *capacity ? *capacity * 2 : 64;
-                struct local_session *larger = arena_array(arena, grown, sizeof(*larger));
-
-                if (*count)
-                        memcpy(larger, *list, *count * sizeof(*larger));
-                *list = larger;
-                *capacity = grown;
-        }
-        (*list)[(*count)++] = session;
-}
-
 int local_sessions_list(const char *workspaces, const char *stack, struct arena *arena,
                         struct local_session **ret, size_t *ret_count, struct error *err) {
         bool missing;
         int sessions = open_sessions(workspaces, &missing, err);
         struct local_session *list = NULL;
-        size_t count = 0, capacity = 0;
+        size_t count = 0;
         const struct dirent *entry;
         DIR *folder;
 
@@ -113,8 +100,10 @@ int local_sessions_list(const char *workspaces, const char *stack, struct arena 
                 if (!is_id(entry->d_name) || (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
                         continue;
                 session.problem = read_session(sessions, entry->d_name, stack, arena, &session);
-                if (session.id)
-                        add_session(arena, &list, &count, &capacity, session);
+                if (session.id) {
+                        list = array_grow(arena, list, count, sizeof(*list));
+                        list[count++] = session;
+                }
         }
         if (folder)
                 closedir(folder);
@@ -144,7 +133,7 @@ struct walk {
         bool remove;
         struct arena *arena;
         struct walked_folder *folders;
-        size_t count, capacity;
+        size_t count;
         struct workspace_tally tally;
 };
 
@@ -165,15 +154,7 @@ static const char *join(struct arena *arena, const char *folder, const char *nam
 }
 
 static void add_folder(struct walk *walk, const char *path, size_t parent, int64_t ctime) {
-        if (walk->count == walk->capacity) {
-                size_t grown = walk->capacity ? walk->capacity * 2 : 32;
-                struct walked_folder *larger = arena_array(walk->arena, grown, sizeof(*larger));
-
-                if (walk->count)
-                        memcpy(larger, walk->folders, walk->count * sizeof(*larger));
-                walk->folders = larger;
-                walk->capacity = grown;
-        }
+        walk->folders = array_grow(walk->arena, walk->folders, walk->count, sizeof(*walk->folders));
         walk->folders[walk->count++] =
                 (struct walked_folder){ .path = path, .parent = parent, .ctime_ms = ctime };
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arenas, growing texts, errors: what holds everything else's data. */
+/* Arenas, arrays, growing texts, errors: what holds everything else's data. */
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 
@@ -54,6 +55,32 @@ static void arena_texts(void **state) {
         assert_string_equal(arena_strdup(arena, "text"), "text");
         assert_memory_equal(arena_strndup(arena, "a\0b", 3), "a\0b", 4);
         assert_string_equal(arena_printf(arena, "%d %s", 7, "x"), "7 x");
+}
+
+static void arrays_grow(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        uint16_t *items = NULL, *larger;
+        size_t moves = 0;
+
+        (void)state;
+        for (size_t count = 0; count < 1000; count++) {
+                uint16_t *grown = array_grow(arena, items, count, sizeof(*items));
+
+                moves += grown != items;
+                items = grown;
+                assert_int_equal(items[count], 0);
+                items[count] = (uint16_t)(count + 1);
+        }
+        for (size_t i = 0; i < 1000; i++)
+                assert_int_equal(items[i], i + 1);
+        assert_int_equal(moves, 9); /* 4 8 16 32 64 128 256 512 1024 */
+        /* What was replaced is left as it was, for those who still look at it. */
+        larger = array_grow(arena, items, 512, sizeof(*items));
+        assert_ptr_not_equal(larger, items);
+        larger[0] = 7;
+        assert_int_equal(items[0], 1);
+        assert_int_equal(larger[511], 512);
+        assert_int_equal(larger[512], 0);
 }
 
 static void strbuf_keeps_its_limit(void **state) {
@@ -111,6 +138,7 @@ int main(void) {
                 cmocka_unit_test(arena_gives_zeroed_aligned_memory),
                 cmocka_unit_test(cleared_arena_starts_anew),
                 cmocka_unit_test(arena_texts),
+                cmocka_unit_test(arrays_grow),
                 cmocka_unit_test(strbuf_keeps_its_limit),
                 cmocka_unit_test(strbuf_gives_away),
                 cmocka_unit_test(errors_take_context),

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays in an arena that grow item by item.
+ *
+ *      list->items = array_grow(arena, list->items, list->count, sizeof(*list->items));
+ *      list->items[list->count++] = item;
+ *
+ * The count alone tells the capacity. An array that is grown here is therefore made here (it starts as NULL
+ * with a count of 0), and gets a single item after each call.
+ */
+#ifndef BERTH_BASE_ARRAY_H
+#define BERTH_BASE_ARRAY_H
+
+#include "base/arena.h"
+
+/*
+ * Where `count` items of `size` bytes and one more have room: `items` itself, or a zeroed larger array that begins with
+ * what the items are. What it replaces stays in the arena as it is; aborts where the product overflows.
+ */
+void *array_grow(struct arena *arena, void *items, size_t count, size_t size);
+
+#endif
