@@ -80,8 +80,8 @@ def built(binary, tmp_path_factory):
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("built")
     berth = make(binary, folder)
-    result = berth("image", "build", "python", "-o", "python.tar", "--json", timeout=800).expect(0)
-    yield SimpleNamespace(berth=berth, archive=berth.stack / "python.tar", row=result.json(), result=result)
+    result = berth("image", "build", "python", "-o", "the python.tar", "--json", timeout=800).expect(0)
+    yield SimpleNamespace(berth=berth, archive=berth.stack / "the python.tar", row=result.json(), result=result)
     shutil.rmtree(folder)  # 900 MB, which pytest would keep for three sessions
 
 
@@ -173,7 +173,7 @@ def test_aws_takes_it(built, cloud, berth):
         "aws ecr create-repository --region eu-west-1 --repository-name lab/prebuilt/python",
         "aws ecr get-login-password --region eu-west-1 | skopeo login --username AWS --password-stdin 123456789012.dkr.ecr.eu-west-1.amazonaws.com",
     ]
-    assert push[2] == "skopeo copy oci-archive:python.tar docker://123456789012.dkr.ecr.eu-west-1.amazonaws.com/lab/prebuilt/python:latest"
+    assert push[2] == "skopeo copy 'oci-archive:the python.tar' docker://123456789012.dkr.ecr.eu-west-1.amazonaws.com/lab/prebuilt/python:latest"
     host = urlsplit(cloud.standin.url).netloc
     repository = "alphaagent/prebuilt/python"
     cloud.pushes.repository(repository)
