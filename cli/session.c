@@ -136,6 +136,12 @@ int session_open_provider(struct session *session, const struct options *options
         return 0;
 }
 
+int session_open(struct session *session, const struct options *options, struct error *err) {
+        if (session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
+                return -1;
+        return session_open_state(session, options, STATE_CREATE, err);
+}
+
 struct plan_args session_plan_args(const struct session *session, const struct options *options,
                                    bool destroy) {
         return (struct plan_args){

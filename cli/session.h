@@ -49,6 +49,12 @@ const struct provider_ops *session_find_provider(const char *name);
 /* After session_load(): the provider that --provider or the Stack names. */
 int session_open_provider(struct session *session, const struct options *options, struct error *err) MUST_USE;
 
+/*
+ * What looking takes: the manifests, with references to unknown environments left to session_plan(), their provider,
+ * and the state without its lease.
+ */
+int session_open(struct session *session, const struct options *options, struct error *err) MUST_USE;
+
 /* The arguments of a plan as the options say. */
 struct plan_args session_plan_args(const struct session *session, const struct options *options,
                                    bool destroy);

@@ -10,9 +10,7 @@ static int look(struct session *session, const struct options *options, enum pla
         struct plan_args args;
 
         interrupt_install();
-        if (session_load(session, options, true, err) < 0 ||
-            session_open_provider(session, options, err) < 0 ||
-            session_open_state(session, options, STATE_CREATE, err) < 0)
+        if (session_open(session, options, err) < 0)
                 return -1;
         args = session_plan_args(session, options, false);
         args.refresh = refresh;

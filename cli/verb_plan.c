@@ -19,9 +19,7 @@ int verb_plan(const struct options *options, struct error *err) {
                                  options->format);
         session_init(&session);
         interrupt_install();
-        if (session_load(&session, options, true, err) < 0 ||
-            session_open_provider(&session, options, err) < 0 ||
-            session_open_state(&session, options, STATE_CREATE, err) < 0)
+        if (session_open(&session, options, err) < 0)
                 return -1;
         args = session_plan_args(&session, options, false);
         if (session_plan(&session, &args, options, &plan, err) < 0)
