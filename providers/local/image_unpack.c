@@ -24,7 +24,10 @@ const struct unpack_limits unpack_limits_default = {
         .top_entries = 200,
 };
 
-/* Headers and padding of a tar come on top of the files' bytes: some 2 KB for each entry, however long its name is. */
+/*
+ * Of all layers together. Headers and padding of a tar come on top of the files' bytes: some 2 KB for each entry, however
+ * long its name is.
+ */
 static uint64_t stream_limit(const struct unpack_limits *limits) {
         return limits->bytes + limits->entries * 2048 + (1 << 20);
 }
@@ -332,11 +335,12 @@ static int apply_pass(struct unpack *unpack, int descriptor, enum pass pass, con
 
         if (lseek(descriptor, 0, SEEK_SET) < 0)
                 return error_set(err, "it cannot be read: %s", strerror(errno));
-        if (tarball_open(descriptor, stream_limit(&unpack->limits), &tarball, err) < 0)
+        if (tarball_open(descriptor, stream_limit(&unpack->limits) - unpack->streamed, &tarball, err) < 0)
                 return -1;
         result = read_layer(unpack, tarball, pass, err);
         if (result == 0)
                 result = tarball_finish(tarball, hex, err);
+        unpack->streamed += pass == PASS_ENTRIES ? tarball_bytes(tarball) : 0;
         tarball_close(tarball);
         if (result == 0 && diff_id && (strncmp(diff_id, "sha256:", 7) != 0 || strcmp(diff_id + 7, hex) != 0))
                 return error_set(

@@ -37,6 +37,8 @@ struct unpack {
         int root; /* the folder; borrowed */
         struct unpack_limits limits;
         struct unpack_tally tally;
+        uint64_t
+                streamed; /* bytes of the layers until now, uncompressed, whether or not they are of any file */
 };
 
 /*

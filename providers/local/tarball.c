@@ -249,6 +249,10 @@ int tarball_block(struct tarball *tarball, const void **ret_bytes, size_t *ret_l
         return 1;
 }
 
+uint64_t tarball_bytes(const struct tarball *tarball) {
+        return tarball->bytes;
+}
+
 int tarball_finish(struct tarball *tarball, char hex[SHA256_HEX_SIZE], struct error *err) {
         const void *bytes;
         la_ssize_t count;

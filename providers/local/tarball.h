@@ -51,6 +51,8 @@ int tarball_next(struct tarball *tarball, struct tarball_entry *ret, struct erro
 /* 1 and a piece of the file, to stand at `offset` of it; 0 at its end. What no piece covers is zero. */
 int tarball_block(struct tarball *tarball, const void **ret_bytes, size_t *ret_length, uint64_t *ret_offset,
                   struct error *err) MUST_USE;
+/* How much was read until now, uncompressed. */
+uint64_t tarball_bytes(const struct tarball *tarball);
 /* Reads what stands behind the last entry. SHA-256 of all bytes, uncompressed. */
 int tarball_finish(struct tarball *tarball, char hex[SHA256_HEX_SIZE], struct error *err) MUST_USE;
 

@@ -126,6 +126,31 @@ static void test_a_bomb_behind_the_end(void **state) {
         close(unpack.root);
 }
 
+/* What stands for nothing in a layer costs time to read, and may not be repeated in layer after layer. */
+static void test_what_is_no_file_counts_over_all_layers(void **state) {
+        struct place *place = *state;
+        struct unpack unpack = { .root = open_root(place, "idle"), .limits = { 10, 1000, 1000, 10 } };
+        struct layer layer;
+        struct tarball_writer *writer = begin(&layer);
+        char *text = calloc(1, (256 << 10) + 1);
+        struct error err = { 0 };
+
+        if (!text)
+                abort();
+        memset(text, 'x', 256 << 10);
+        add(writer, TARBALL_FILE, ".wh..wh.idle", NULL, text);
+        free(text);
+        end(&layer, writer);
+        for (int i = 0; i < 5; i++) {
+                int result = image_unpack_layer(&unpack, layer.file, i == 0, layer.diff_id, &err);
+
+                assert_int_equal(result, i < 4 ? 0 : -1);
+        }
+        assert_non_null(strstr(err.message, "bytes, uncompressed"));
+        close(layer.file);
+        close(unpack.root);
+}
+
 /* Folders that a name merely passes through are made, and count. */
 static void test_folders_on_the_way_count(void **state) {
         struct place *place = *state;
@@ -226,6 +251,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_limits),
                 TEST(test_a_bomb_behind_the_end),
+                TEST(test_what_is_no_file_counts_over_all_layers),
                 TEST(test_folders_on_the_way_count),
                 TEST(test_the_wrong_diff_id),
                 TEST(test_what_a_sandbox_mounts_over),
