@@ -149,6 +149,12 @@ static void read_error(enum service_protocol protocol, const struct http_respons
                 add_location(answer, ret);
 }
 
+/* Operations that read say at least "{}": taken for "there is none", nothing at all would have everything made anew. */
+static bool must_tell(const char *operation) {
+        return strncmp(operation, "Get", 3) == 0 || strncmp(operation, "List", 4) == 0 ||
+               strncmp(operation, "Describe", 8) == 0 || strncmp(operation, "BatchGet", 8) == 0;
+}
+
 int answer_read(enum service_protocol protocol, const char *what, const struct http_response *answer,
                 struct aws_response *ret, struct error *err) {
         json_error_t problem;
@@ -163,6 +169,10 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
                 read_error(protocol, answer, ret);
                 return 0;
         }
+        if (json && answer->body.length == 0 && must_tell(what))
+                return error_set(
+                        err, "%s: the answer is empty; something on the way may have changed it: try again",
+                        what);
         if (!json || answer->body.length == 0)
                 return 0;
         ret->json = parse_json(answer, &problem);

@@ -114,6 +114,28 @@ static void broken_json_is_no_answer(void **state) {
         }
 }
 
+/* What only reads says at least "{}"; what changes something may say nothing. */
+static void an_empty_list_is_no_empty_answer(void **state) {
+        static const struct {
+                const char *operation;
+                int expected;
+        } rows[] = { { "ListFunctions", -1 }, { "GetResources", -1 },     { "DescribeRepositories", -1 },
+                     { "BatchGetImage", -1 }, { "DeleteFunction", 0 },    { "TagResource", 0 },
+                     { "CreateLogGroup", 0 }, { "PutRetentionPolicy", 0 } };
+        const struct http_response answer = { .status = 200 };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                struct error err = { 0 };
+
+                assert_int_equal(answer_read(PROTOCOL_JSON, rows[i].operation, &answer, &response, &err),
+                                 rows[i].expected);
+                if (rows[i].expected < 0)
+                        assert_non_null(strstr(err.message, "the answer is empty"));
+        }
+}
+
 static void long_texts_are_cut(void **state) {
         struct strbuf body STRBUF_CLEANUP = STRBUF_INIT;
         struct reading reading = { PROTOCOL_JSON, 400, "", NULL, NULL, NULL, NULL };
@@ -139,6 +161,7 @@ int main(void) {
                 cmocka_unit_test(errors_of_each_protocol),
                 cmocka_unit_test(json_bodies_are_parsed),
                 cmocka_unit_test(broken_json_is_no_answer),
+                cmocka_unit_test(an_empty_list_is_no_empty_answer),
                 cmocka_unit_test(long_texts_are_cut),
         };
 
