@@ -34,7 +34,8 @@ static int check_file(const struct options *options, struct error *err) {
 
 static int load_config(struct session *session, const struct options *options, struct controller_config *ret,
                        struct error *err) {
-        int result = controller_config_load(options->path, session->arena, ret, &session->diagnostics, err);
+        int result =
+                controller_config_load(options->path, false, session->arena, ret, &session->diagnostics, err);
 
         if (result == 0 || err->kind == ERROR_DIAGNOSED) {
                 diagnostics_sort(&session->diagnostics);

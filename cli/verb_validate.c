@@ -32,8 +32,8 @@ static bool is_controller_file(const char *path) {
 
 static int validate_controller(struct session *session, const struct options *options, struct error *err) {
         struct controller_config config;
-        int result =
-                controller_config_load(options->path, session->arena, &config, &session->diagnostics, err);
+        int result = controller_config_load(options->path, true, session->arena, &config,
+                                            &session->diagnostics, err);
 
         if (result == 0 || err->kind == ERROR_DIAGNOSED)
                 session_report(session, options, result < 0);

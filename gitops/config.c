@@ -12,13 +12,15 @@
 struct reading {
         const char *path;   /* of the Controller's file, as it was named */
         const char *folder; /* that it lies in: "" for the present one, else ends in "/" */
+        bool elsewhere;     /* it will run on another machine, whose files are not here */
         struct arena *arena;
         struct diagnostics *diagnostics;
 };
 
-static void complain(struct reading *reading, const struct value *at, const char *hint, const char *message) {
+static void tell(struct reading *reading, enum severity severity, const struct value *at, const char *hint,
+                 const char *message) {
         diagnostics_add(reading->diagnostics, (struct diagnostic){
-                                                      .severity = SEVERITY_ERROR,
+                                                      .severity = severity,
                                                       .file = reading->path,
                                                       .line = at->line,
                                                       .column = at->column,
@@ -26,6 +28,10 @@ static void complain(struct reading *reading, const struct value *at, const char
                                                       .hint = hint,
                                                       .span = 1,
                                               });
+}
+
+static void complain(struct reading *reading, const struct value *at, const char *hint, const char *message) {
+        tell(reading, SEVERITY_ERROR, at, hint, message);
 }
 
 /* The path of a file that must be there and be readable; NULL where none is given. */
@@ -37,10 +43,10 @@ static const char *file_at(struct reading *reading, const char *field, const str
                 return NULL;
         path = *text == '/' ? text : arena_printf(reading->arena, "%s%s", reading->folder, text);
         if (stat(path, &status) < 0 || access(path, R_OK) < 0)
-                complain(reading, value,
-                         *text == '/' ? NULL
-                                      : "a relative path begins at the folder of the Controller's file",
-                         arena_printf(reading->arena, "%s: %s: %s", field, path, strerror(errno)));
+                tell(reading, reading->elsewhere && errno == ENOENT ? SEVERITY_WARNING : SEVERITY_ERROR,
+                     value,
+                     *text == '/' ? NULL : "a relative path begins at the folder of the Controller's file",
+                     arena_printf(reading->arena, "%s: %s: %s", field, path, strerror(errno)));
         else if (!S_ISREG(status.st_mode))
                 complain(reading, value, NULL,
                          arena_printf(reading->arena, "%s: %s is no file", field, path));
@@ -177,13 +183,15 @@ static void read_config(struct reading *reading, const struct resource *resource
         qsort(ret->sources, ret->source_count, sizeof(*ret->sources), compare_sources);
 }
 
-int controller_config_load(const char *path, struct arena *arena, struct controller_config *ret,
-                           struct diagnostics *diagnostics, struct error *err) {
+int controller_config_load(const char *path, bool elsewhere, struct arena *arena,
+                           struct controller_config *ret, struct diagnostics *diagnostics,
+                           struct error *err) {
         static const struct load_options options = { .controller = true };
         const char *slash = strrchr(path, '/');
         struct reading reading = {
                 .path = path,
                 .folder = slash ? arena_strndup(arena, path, (size_t)(slash - path) + 1) : "",
+                .elsewhere = elsewhere,
                 .arena = arena,
                 .diagnostics = diagnostics,
         };

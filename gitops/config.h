@@ -29,7 +29,7 @@ struct source_config {
         const char *ssh_allowed_signers;
         struct allowance *allowances; /* `allow`: refusals that never stop this source */
         size_t allowance_count;
-        bool suspended;       /* from the start; `resume` overrides it */
+        bool suspended; /* from the start; `resume` overrides it */
 };
 
 enum notify_event {
@@ -60,9 +60,11 @@ struct controller_config {
 
 /*
  * Reads and checks `path`, a file. As manifests_load(): ERROR_DIAGNOSED with everything that is wrong in `diagnostics`. Paths of
- * files in it are relative to its folder.
+ * files in it are relative to its folder; one that
+ * names no file is an error or, with `elsewhere` (the controller runs on another machine), a warning.
  */
-int controller_config_load(const char *path, struct arena *arena, struct controller_config *ret,
-                           struct diagnostics *diagnostics, struct error *err) MUST_USE;
+int controller_config_load(const char *path, bool elsewhere, struct arena *arena,
+                           struct controller_config *ret, struct diagnostics *diagnostics,
+                           struct error *err) MUST_USE;
 
 #endif

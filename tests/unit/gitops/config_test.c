@@ -62,8 +62,8 @@ static void load(struct loaded *loaded, const char *text) {
 
         write_file(loaded, "c.yaml", text);
         diagnostics_init(&loaded->diagnostics, loaded->arena);
-        loaded->result = controller_config_load(path, loaded->arena, &loaded->config, &loaded->diagnostics,
-                                                &loaded->err);
+        loaded->result = controller_config_load(path, false, loaded->arena, &loaded->config,
+                                                &loaded->diagnostics, &loaded->err);
 }
 
 static void defaults(void **state) {
@@ -129,6 +129,26 @@ static void everything(void **state) {
         assert_null(source->allowances[1].address);
 }
 
+/* Checked where it does not run: its secrets are not here, and nothing else is forgiven. */
+static void files_of_another_machine(void **state) {
+        struct loaded *loaded = *state;
+        const char *path = arena_printf(loaded->arena, "%s/c.yaml", loaded->folder);
+
+        load(loaded, HEAD "  webhookSecretFile: none\n  sources: [{name: a, url: /a, branch: m}]\n");
+        assert_int_equal(loaded->result, -1);
+        diagnostics_init(&loaded->diagnostics, loaded->arena);
+        assert_int_equal(controller_config_load(path, true, loaded->arena, &loaded->config,
+                                                &loaded->diagnostics, &loaded->err),
+                         0);
+        assert_int_equal(loaded->diagnostics.count, 1);
+        assert_int_equal(loaded->diagnostics.items[0].severity, SEVERITY_WARNING);
+        load(loaded, HEAD "  webhookSecretFile: /dev\n  sources: [{name: a, url: /a, branch: m}]\n");
+        diagnostics_init(&loaded->diagnostics, loaded->arena);
+        assert_int_equal(controller_config_load(path, true, loaded->arena, &loaded->config,
+                                                &loaded->diagnostics, &loaded->err),
+                         -1);
+}
+
 static void refused(void **state) {
         static const struct {
                 const char *text, *says;
@@ -178,6 +198,7 @@ int main(void) {
                 TEST(defaults),
                 TEST(everything),
                 TEST(refused),
+                TEST(files_of_another_machine),
                 cmocka_unit_test(events_have_names),
         };
 
