@@ -92,6 +92,17 @@ def test_what_skopeo_writes(berth, tmp_path, form):
     assert (tmp_path / "back" / "manifest.json").exists(), "the store is an OCI layout itself"
 
 
+def test_layers_over_a_merged_usr(berth, tmp_path):
+    """What tools make that write a layer's tar by themselves, over a Debian: lib/x where /lib is a link to usr/lib."""
+    base = [folder("usr/lib"), link("lib", "usr/lib"), folder("usr/bin"), link("bin", "/usr/bin"), file("usr/bin/old", "1"), file("usr/bin/kept", "1")]
+    added = [file("lib/new/x", "2"), file("bin/tool", "2", 0o755), hard("bin/same", "bin/kept"), file("bin/.wh.old")]
+    write(Made(base, added, [folder("bin"), file("bin/own", "3")]), tmp_path / "image")
+    place = root_of(berth, take(berth, "data/etl:1", tmp_path / "image")["digest"])
+    assert os.readlink(place / "lib") == "usr/lib" and (place / "usr/lib/new/x").read_text() == "2"
+    assert sorted(os.listdir(place / "usr/bin")) == ["kept", "same", "tool"]
+    assert os.listdir(place / "bin") == ["own"], "a folder's own entry replaces the link, as with Docker"
+
+
 def test_dockers_media_types(berth, tmp_path):
     image = images.Image("hi", types=images.DOCKER)
     images.write_folder(image, tmp_path / "given")
