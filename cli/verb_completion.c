@@ -19,22 +19,22 @@ static void list_options(const struct verb *verb) {
 }
 
 /*
- * The words that may stand behind a verb ("show|release"), as its usage line has them: lower-case alternatives. What is
- * in capitals is the user's own.
+ * The words that may stand behind a verb or an option ("show|release"), as the usage has them: lower-case alternatives.
+ * What is in capitals is the user's own.
  */
-static const char *first_word(const struct verb *verb) {
-        return verb->operands + (verb->operands[0] == '[');
+static const char *first_word(const char *usage) {
+        return usage + (usage[0] == '[');
 }
 
-static bool verb_has_words(const struct verb *verb) {
-        return *first_word(verb) >= 'a' && *first_word(verb) <= 'z';
+static bool has_words(const char *usage) {
+        return usage && *first_word(usage) >= 'a' && *first_word(usage) <= 'z';
 }
 
-static void list_words(const struct verb *verb, const char *separator) {
-        for (const char *at = first_word(verb); *at >= 'a' && *at <= 'z';) {
+static void list_words(const char *usage) {
+        for (const char *at = first_word(usage); *at >= 'a' && *at <= 'z';) {
                 size_t length = strcspn(at, "| []");
 
-                printf("%s%.*s", at == first_word(verb) ? "" : separator, (int)length, at);
+                printf("%s%.*s", at == first_word(usage) ? "" : " ", (int)length, at);
                 at += length + (at[length] == '|');
         }
 }
@@ -54,8 +54,16 @@ static void print_bash(void) {
               "    done\n"
               "    case $previous in\n"
               "    -f|--manifests|-o|--output) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
-              "    --state) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n"
-              "    esac\n"
+              "    --state) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n",
+              stdout);
+        for (const struct option_row *row = options_rows; row->name; row++) {
+                if (!has_words(row->argument))
+                        continue;
+                printf("    --%s) COMPREPLY=($(compgen -W \"", row->name);
+                list_words(row->argument);
+                fputs("\" -- \"$word\")); return ;;\n", stdout);
+        }
+        fputs("    esac\n"
               "    case $verb in\n"
               "    '') COMPREPLY=($(compgen -W \"",
               stdout);
@@ -65,7 +73,7 @@ static void print_bash(void) {
                 printf("    %s) COMPREPLY=($(compgen -W \"", verb->name);
                 list_options(verb);
                 putchar(' ');
-                list_words(verb, " ");
+                list_words(verb->operands);
                 fputs("\" -- \"$word\")) ;;\n", stdout);
         }
         fputs("    esac\n}\ncomplete -o default -F _berth berth\n", stdout);
@@ -110,12 +118,20 @@ static void print_zsh(void) {
                                 continue;
                         printf(" '--%s[", row->name);
                         print_quoted(row->doc, "[]:");
-                        printf("]%s%s%s'", row->argument ? ":" : "", row->argument ? row->name : "",
-                               row->argument ? ":_files" : "");
+                        fputs("]", stdout);
+                        if (row->argument)
+                                printf(":%s:", row->name);
+                        if (has_words(row->argument)) {
+                                fputs("(", stdout);
+                                list_words(row->argument);
+                                fputs(")'", stdout);
+                        } else {
+                                fputs(row->argument ? "_files'" : "'", stdout);
+                        }
                 }
-                if (verb_has_words(verb)) {
+                if (has_words(verb->operands)) {
                         fputs(" '1:what:(", stdout);
-                        list_words(verb, " ");
+                        list_words(verb->operands);
                         fputs(")'", stdout);
                 }
                 fputs(" '*:file:_files' ;;\n", stdout);
@@ -130,9 +146,9 @@ static void print_fish(void) {
                 printf("complete -c berth -n __fish_use_subcommand -f -a %s -d '", verb->name);
                 print_quoted(verb->doc, "");
                 fputs("'\n", stdout);
-                if (verb_has_words(verb)) {
+                if (has_words(verb->operands)) {
                         printf("complete -c berth -n '__fish_seen_subcommand_from %s' -f -a '", verb->name);
-                        list_words(verb, " ");
+                        list_words(verb->operands);
                         fputs("'\n", stdout);
                 }
                 for (const struct option_row *row = options_rows; row->name; row++) {
@@ -141,6 +157,10 @@ static void print_fish(void) {
                         printf("complete -c berth -n '__fish_seen_subcommand_from %s' -l %s%s -d '",
                                verb->name, row->name, row->argument ? " -r" : "");
                         print_quoted(row->doc, "");
+                        if (has_words(row->argument)) {
+                                fputs("' -f -a '", stdout);
+                                list_words(row->argument);
+                        }
                         fputs("'\n", stdout);
                 }
         }

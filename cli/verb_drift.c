@@ -61,7 +61,8 @@ int verb_refresh(const struct options *options, struct error *err) {
                 print_json(json_pack("{s:I, s:I, s:I}", "read", (json_int_t)plan.subject_count, "existing",
                                      (json_int_t)existing, "drifted", (json_int_t)plan.drift_count));
         else
-                printf("Read: %zu of %zu resources exist, %zu drifted%s\n", existing, plan.subject_count,
-                       plan.drift_count, plan.drift_count ? "; berth drift tells how." : ".");
+                printf("Read: %zu of %zu %s, %zu drifted%s\n", existing, plan.subject_count,
+                       plan.subject_count == 1 ? "resource exists" : "resources exist", plan.drift_count,
+                       plan.drift_count ? "; berth drift tells how." : ".");
         return EXIT_DONE;
 }

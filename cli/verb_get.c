@@ -32,8 +32,11 @@ static int parse_filter(const struct options *options, struct arena *arena, stru
         for (int i = 0; i < KIND_COUNT; i++)
                 names[i] = kinds[i].name;
         near = suggest_nearest(kind_name, names, KIND_COUNT);
-        return error_set(err, "there is no kind \"%s\"%s%s%s", kind_name, near ? "; did you mean " : "",
-                         near ? near : "", near ? "?" : "");
+        if (near)
+                return error_set(err, "there is no kind \"%s\"; did you mean %s?", kind_name, near);
+        if (!*kind_name)
+                return error_set(err, "the kind is missing: there are " KIND_NAMES);
+        return error_set(err, "there is no kind \"%s\": there are " KIND_NAMES, kind_name);
 }
 
 static const struct kind *kind_of(const char *address) {

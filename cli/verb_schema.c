@@ -9,6 +9,8 @@ static int unknown_kind(const char *typed, struct error *err) {
 
         for (int i = 0; i < KIND_COUNT; i++)
                 names[i] = kinds[i].name;
+        if (!*typed)
+                return error_set(err, "the kind is missing; berth schema without one has them all");
         near = suggest_nearest(typed, names, KIND_COUNT);
         if (near)
                 return error_set(err, "there is no kind \"%s\"; did you mean %s?", typed, near);

@@ -44,9 +44,10 @@ static void open_section(struct sheet *sheet, const char *title, size_t rows, co
 static void close_section(struct sheet *sheet, size_t rows) {
         if (sheet->left_out)
                 strbuf_printf(&sheet->text,
-                              "\n**%zu more are not shown: a comment has no room for them.** "
+                              "\n**%zu more %s not shown: a comment has no room for %s.** "
                               "<code>berth plan</code> shows all.\n",
-                              sheet->left_out);
+                              sheet->left_out, sheet->left_out == 1 ? "is" : "are",
+                              sheet->left_out == 1 ? "it" : "them");
         if (rows > OPEN_ROWS)
                 strbuf_append(&sheet->text, "\n</details>\n");
         sheet->left_out = 0;

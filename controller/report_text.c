@@ -124,6 +124,28 @@ static int room_for(FILE *stream, int used) {
         return isatty(fileno(stream)) ? terminal_width(stream) - used : INT_MAX / 2;
 }
 
+/* Columns are those of what is shown, which for text from outside is not what it is made of. */
+static void append_safe(struct strbuf *to, const char *text) {
+        for (size_t at = 0, length = strlen(text); at < length;)
+                at += text_append_safe_character(to, text, length, at);
+}
+
+static int shown_columns(const char *text) {
+        struct strbuf shown STRBUF_CLEANUP = STRBUF_INIT;
+
+        append_safe(&shown, text);
+        return text_columns(strbuf_text(&shown), shown.length);
+}
+
+static void print_padded(const char *text, int width, FILE *stream) {
+        struct strbuf shown STRBUF_CLEANUP = STRBUF_INIT;
+        int columns;
+
+        append_safe(&shown, text);
+        columns = text_columns(strbuf_text(&shown), shown.length);
+        fprintf(stream, "%s%*s", strbuf_text(&shown), columns < width ? width - columns : 0, "");
+}
+
 static void print_field(const struct field_change *field, int path_width, bool creating, FILE *stream) {
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT, before STRBUF_CLEANUP = STRBUF_INIT,
                            after STRBUF_CLEANUP = STRBUF_INIT;
@@ -136,8 +158,9 @@ static void print_field(const struct field_change *field, int path_width, bool c
         else
                 append_sides(&line, strbuf_text(&before), strbuf_text(&after), room);
         append_vcpu(field, &line);
-        fprintf(stream, "      %s%-*s%s  ", terminal_style(stream, STYLE_DIM), path_width, field->path,
-                terminal_style(stream, STYLE_PLAIN));
+        fprintf(stream, "      %s", terminal_style(stream, STYLE_DIM));
+        print_padded(field->path, path_width, stream);
+        fprintf(stream, "%s  ", terminal_style(stream, STYLE_PLAIN));
         terminal_print_safe(stream, strbuf_text(&line));
         fputc('\n', stream);
 }
@@ -146,7 +169,7 @@ static void print_fields(const struct field_change *fields, size_t count, bool c
         int width = 0;
 
         for (size_t i = 0; i < count; i++) {
-                int columns = text_columns(fields[i].path, strlen(fields[i].path));
+                int columns = shown_columns(fields[i].path);
 
                 width = columns > width ? columns : width;
         }

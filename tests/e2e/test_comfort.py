@@ -114,6 +114,9 @@ def test_bash_completes(offline):
     assert complete("pl", 1) == ["plan"]
     assert "--detailed-exitcode" in complete("plan --det", 2)
     assert complete("validate --detailed", 2) == []
+    assert complete("state ver", 2) == ["verify"]
+    assert complete("plan --refresh ''", 3) == ["sweep", "full", "none"]
+    assert complete("--provider l", 2) == ["local"]
 
 
 @pytest.mark.parametrize("page", ["berth", "manifests"])
