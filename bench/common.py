@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "bench"
@@ -23,8 +24,14 @@ OFFLINE = {
 }
 
 
+class Run(typing.NamedTuple):
+    seconds: float  # by the wall
+    memory: float  # peak resident, MB
+    cpu: float  # seconds of all its threads: what a busy machine does not lengthen
+
+
 def run(arguments, accept=(0,)):
-    """One run of a program: seconds, and its peak resident memory in MB."""
+    """One run of a program."""
     start = time.perf_counter()
     process = subprocess.Popen(
         arguments, env=OFFLINE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -35,27 +42,31 @@ def run(arguments, accept=(0,)):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in accept:
         sys.exit(f"{' '.join(map(str, arguments[:6]))} ... ended with {process.returncode}:\n{errors.decode()[-2000:]}")
-    return seconds, usage.ru_maxrss / 1024
+    return Run(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
 
 
 def measure(arguments, floor, times):
-    """Both programs in turn, so that whatever else the machine does troubles both: medians and the peak memory."""
+    """Both programs in turn, so that whatever else the machine does troubles both: two Runs of medians and peak memories."""
     ours, theirs = [], []
     for _ in range(times):
         ours.append(run(arguments))
         theirs.append(run(floor))
-    return (
-        statistics.median(seconds for seconds, _ in ours),
-        statistics.median(seconds for seconds, _ in theirs),
-        max(memory for _, memory in ours),
+    return median(ours), median(theirs)
+
+
+def median(runs):
+    return Run(
+        statistics.median(one.seconds for one in runs),
+        max(one.memory for one in runs),
+        statistics.median(one.cpu for one in runs),
     )
 
 
 def report(name, ours, floor, budget, floor_name):
     ratio = ours / floor
-    verdict = "within" if ratio <= budget else "OVER"
+    verdict = "" if budget is None else f", {'within' if ratio <= budget else 'OVER'} the budget of {budget}x"
     print(
-        f"{name:<16} {ours * 1000:9.1f} ms   {floor_name} {floor * 1000:8.1f} ms   "
-        f"{ratio:5.2f}x, {verdict} the budget of {budget}x",
+        f"{name:<21} {ours * 1000:9.1f} ms   {floor_name} {floor * 1000:8.1f} ms   "
+        f"{ratio:5.2f}x{verdict}",
         flush=True,
     )
