@@ -163,7 +163,7 @@ static void manifest(struct input *input) {
         int descriptor = memory_file(bytes, length, place);
 
         diagnostics_init(&diagnostics, input->arena);
-        if (controller_config_load(place, input->arena, &config, &diagnostics, &err) < 0)
+        if (controller_config_load(place, false, input->arena, &config, &diagnostics, &err) < 0)
                 require(err.message[0] != '\0');
         else
                 require(config.name != NULL);
