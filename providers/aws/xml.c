@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* libxml2's own types behind ours: a document and its nodes are handed out as they are. */
 struct xml_document {
@@ -100,6 +101,12 @@ int xml_parse(const char *text, size_t length, const char *what, struct xml_docu
                                    what);
         } else if (!sym_xmlDocGetRootElement(tree)) {
                 result = error_set(err, "%s has no root element", what);
+        } else if (strcasecmp((const char *)sym_xmlDocGetRootElement(tree)->name, "html") == 0) {
+                /* Sound XML at times, and of no rules, no objects, no roles: that is not what it says. */
+                result = error_set(
+                        err,
+                        "%s is not XML of AWS's but a web page; look at what is on the way there, and try again",
+                        what);
         }
         sym_xmlFreeParserCtxt(context);
         if (result < 0)

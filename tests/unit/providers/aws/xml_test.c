@@ -57,6 +57,8 @@ static const struct {
         { "<a>", "is not XML" },
         { "<a></b>", "is not XML" },
         { "{\"a\": 1}", "is not XML" },
+        { "<html><body>Sign in</body></html>", "a web page" },
+        { "<HTML xmlns=\"http://www.w3.org/1999/xhtml\"/>", "a web page" },
         { "<!DOCTYPE a SYSTEM \"file:///etc/passwd\"><a/>", "document type" },
         { "<!DOCTYPE a [<!ENTITY e SYSTEM \"file:///etc/passwd\">]><a>&e;</a>", "document type" },
         { "<!DOCTYPE l [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">]><l>&b;&b;</l>",
