@@ -3,7 +3,7 @@
 Death at every step: one apply that creates, updates, deletes and re-points is killed, interrupted or denied its disk at
 each call and at each write of its state. Whatever happens, the next run converges, and leaves what an undisturbed one leaves.
 
-By default a sample of the steps, another one each day; all of them with BERTH_EXHAUSTIVE=1.
+By default a sample of the steps, the same in each run; another one with BERTH_SEED=TEXT, all of them with BERTH_EXHAUSTIVE=1.
 """
 
 import collections
@@ -19,7 +19,7 @@ from crossing import READING, Crossing
 from disk import Disk
 
 EXHAUSTIVE = bool(os.environ.get("BERTH_EXHAUSTIVE"))
-SEED = os.environ.get("BERTH_SEED", datetime.date.today().isoformat())
+SEED = os.environ.get("BERTH_SEED", "2026-11-21")
 
 pytestmark = pytest.mark.timeout(14400 if EXHAUSTIVE else 600)
 

@@ -3,8 +3,8 @@
 Faults at every call of one apply that creates, updates, deletes and re-points. What passes is retried and ends well; what
 stays is an error that names the resource and what to do; nobody waits longer than docs/aws.md says. The next run converges.
 
-Berth's clock hurries, so that deadlines of minutes pass in seconds. By default a sample of the cases, another one each
-day; all of them with BERTH_EXHAUSTIVE=1.
+Berth's clock hurries, so that deadlines of minutes pass in seconds. By default a sample of the cases, the same in
+each run; another one with BERTH_SEED=TEXT, all of them with BERTH_EXHAUSTIVE=1.
 """
 
 import time
