@@ -10,7 +10,7 @@ BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl
 # What berth exec needs on the machine that it runs on.
 RUN_PACKAGES=(bubblewrap python3)
 TEST_PACKAGES=(python3 python3-venv skopeo bubblewrap graphviz groff-base zsh fish
-    apache2-bin gnupg gpgv openssh-client libwrap0 mmdebstrap curl jq openssl zstd)
+    apache2-bin gnupg gpgv openssh-client libwrap0 mmdebstrap curl jq openssl zstd mount)
 # Their programs are used by tests, but installed they would start services on somebody's machine.
 UNPACKED_PACKAGES=(openssh-server prometheus)
 LINT_PACKAGES=(clang clang-format clang-tidy)

@@ -66,6 +66,8 @@ static void arrays_grow(void **state) {
         for (size_t count = 0; count < 1000; count++) {
                 uint16_t *grown = array_grow(arena, items, count, sizeof(*items));
 
+                if (!grown)
+                        abort();
                 moves += grown != items;
                 items = grown;
                 assert_int_equal(items[count], 0);

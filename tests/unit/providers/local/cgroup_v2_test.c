@@ -64,7 +64,7 @@ static const char *make(struct place *place, const char *own, bool root) {
         const char *base = NULL, *folder = cgroup_v2_make(&at, &limits, place->arena, &base);
 
         assert_true((folder == NULL) == (base == NULL));
-        if (!folder)
+        if (!folder || !base)
                 return NULL;
         assert_int_equal(strncmp(folder, base, strlen(base)), 0);
         return folder + strlen(place->folder) + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits, made small; what images do otherwise is in tests/e2e/test_local_images.py and tests/e2e/escape/test_images.py. */
+/* Limits, made small; what images do otherwise is in tests/e2e/test_local_images.py and tests/e2e/escape/test_image_attacks.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -26,13 +26,19 @@ static void field(char *at, size_t size, unsigned long number) {
         at[size - 1] = '\0';
 }
 
+/* The fields of a header end with a NUL only where there is room for it. */
+static void lay(char *at, const char *text, size_t length) {
+        for (size_t i = 0; i < length; i++)
+                at[i] = text[i];
+}
+
 static void put(FILE *file, const char *name, char type, unsigned mode, unsigned user, long date,
                 const char *target, const char *content) {
         size_t length = content ? strlen(content) : 0;
         char block[512] = { 0 }, zeros[512] = { 0 };
         unsigned sum = 0;
 
-        memcpy(block, name, strlen(name));
+        lay(block, name, strlen(name));
         field(block + 100, 8, mode);
         field(block + 108, 8, user);
         field(block + 116, 8, user);
@@ -40,9 +46,9 @@ static void put(FILE *file, const char *name, char type, unsigned mode, unsigned
         field(block + 136, 12, (unsigned long)date);
         memset(block + 148, ' ', 8);
         block[156] = type;
-        memcpy(block + 157, target, strlen(target));
-        memcpy(block + 257, "ustar\00000", 8);
-        memcpy(block + 265, "somebody", 8);
+        lay(block + 157, target, strlen(target));
+        lay(block + 257, "ustar\00000", 8);
+        lay(block + 265, "somebody", 8);
         field(block + 329, 8, 5);
         field(block + 337, 8, 1);
         for (size_t i = 0; i < sizeof(block); i++)
