@@ -182,6 +182,18 @@ static int locked_by_another(const char *folder, int lock, struct error *err) {
                 folder, *holder ? holder : "(starting)");
 }
 
+/* The lock of one that was killed is held for a moment more by the worker that it was just starting. */
+static int wait_for_lock(int descriptor) {
+        const struct timespec pause = { .tv_nsec = 50 * 1000000 };
+
+        for (int tries = 0; flock(descriptor, LOCK_EX | LOCK_NB) < 0; tries++) {
+                if (errno != EWOULDBLOCK || tries == 40)
+                        return -1;
+                nanosleep(&pause, NULL);
+        }
+        return 0;
+}
+
 static int take_lock(struct control *control, const char *folder, struct error *err) {
         char text[32];
         int length = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
@@ -192,7 +204,7 @@ static int take_lock(struct control *control, const char *folder, struct error *
         control->lock = openat(control->folder, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (control->lock < 0)
                 return error_set(err, "cannot open %s/" LOCK_FILE ": %s", folder, strerror(errno));
-        if (flock(control->lock, LOCK_EX | LOCK_NB) < 0)
+        if (wait_for_lock(control->lock) < 0)
                 return errno == EWOULDBLOCK
                                ? locked_by_another(folder, control->lock, err)
                                : error_set(err, "cannot lock %s/" LOCK_FILE ": %s", folder, strerror(errno));
