@@ -47,15 +47,17 @@ int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *
         }
 }
 
-static int write_all(int descriptor, const char *data, size_t length) {
+int descriptor_write(int descriptor, const void *data, size_t length) {
+        const char *from = data;
+
         while (length > 0) {
-                ssize_t put = write(descriptor, data, length);
+                ssize_t put = write(descriptor, from, length);
 
                 if (put < 0 && errno == EINTR)
                         continue;
                 if (put < 0)
                         return -1;
-                data += put;
+                from += put;
                 length -= (size_t)put;
         }
         return 0;
@@ -71,7 +73,8 @@ int file_write_atomic(const char *path, const void *data, size_t length, unsigne
         descriptor = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, (mode_t)mode);
         if (descriptor < 0)
                 return fail_errno(err, "create", name);
-        if (write_all(descriptor, data, length) < 0 || fsync(descriptor) < 0 || rename(name, path) < 0) {
+        if (descriptor_write(descriptor, data, length) < 0 || fsync(descriptor) < 0 ||
+            rename(name, path) < 0) {
                 fail_errno(err, "write", path);
                 unlink(name);
                 return -1;

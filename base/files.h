@@ -21,6 +21,9 @@ int folder_make(const char *path, struct error *err) MUST_USE;
 /* "folder/name" as new text to be released with free(); an empty or "." folder gives "name". */
 char *path_join(const char *folder, const char *name);
 
+/* Writes all of it, however many calls that takes. -1 with errno. */
+int descriptor_write(int descriptor, const void *data, size_t length) MUST_USE;
+
 /* Leaves -1; one that is negative is nothing to close. */
 void close_descriptor(int *descriptor);
 #define DESCRIPTOR_CLEANUP __attribute__((cleanup(close_descriptor)))

@@ -30,20 +30,6 @@ static int open_beneath(int folder, const char *path, int flags, mode_t mode) {
         return (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
 }
 
-static int write_all(int file, const char *bytes, size_t length) {
-        while (length > 0) {
-                ssize_t count = write(file, bytes, length);
-
-                if (count < 0 && errno == EINTR)
-                        continue;
-                if (count < 0)
-                        return -1;
-                bytes += count;
-                length -= (size_t)count;
-        }
-        return 0;
-}
-
 /* At most `limit` bytes, whatever the file grows to meanwhile. */
 static int copy(int from, int to, uint64_t limit) {
         char piece[PIECE];
@@ -55,7 +41,7 @@ static int copy(int from, int to, uint64_t limit) {
                         continue;
                 if (count <= 0)
                         return count < 0 ? -1 : 0;
-                if (write_all(to, piece, (size_t)count) < 0)
+                if (descriptor_write(to, piece, (size_t)count) < 0)
                         return -1;
                 limit -= (uint64_t)count;
         }

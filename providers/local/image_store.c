@@ -168,20 +168,6 @@ static void blob_path(const char *digest, char buffer[BLOB_PATH_SIZE]) {
         snprintf(buffer, BLOB_PATH_SIZE, "%s/%s", LOCAL_IMAGES_BLOBS, digest + 7);
 }
 
-static int write_all(int file, const char *bytes, size_t length) {
-        while (length > 0) {
-                ssize_t count = write(file, bytes, length);
-
-                if (count < 0 && errno == EINTR)
-                        continue;
-                if (count < 0)
-                        return -1;
-                bytes += count;
-                length -= (size_t)count;
-        }
-        return 0;
-}
-
 /* Hashes what comes, and writes it where `to` is not -1; never more than `size` bytes and one. */
 static int take_bytes(const struct image_store *store, int from, int to, uint64_t size,
                       char hex[SHA256_HEX_SIZE], uint64_t *ret_bytes, struct error *err) {
@@ -198,7 +184,7 @@ static int take_bytes(const struct image_store *store, int from, int to, uint64_
                         result = error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
                 else if (count < 0 && errno != EINTR)
                         result = error_set(err, "it cannot be read: %s", strerror(errno));
-                else if (count > 0 && to >= 0 && write_all(to, piece, (size_t)count) < 0)
+                else if (count > 0 && to >= 0 && descriptor_write(to, piece, (size_t)count) < 0)
                         result = fail(store, "write a blob", err);
                 if (result < 0 || count < 0)
                         continue;
@@ -269,7 +255,7 @@ int image_store_stage_bytes(struct image_store *store, const void *bytes, size_t
         int file DESCRIPTOR_CLEANUP = -1;
 
         file = openat(store->blobs, digest + 7, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (file < 0 || write_all(file, bytes, length) < 0)
+        if (file < 0 || descriptor_write(file, bytes, length) < 0)
                 return fail(store, "write a blob", err);
         return 0;
 }
