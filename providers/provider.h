@@ -264,6 +264,9 @@ struct image_build_request {
         int messages;       /* where tools say what they do: a descriptor, or -1 */
 };
 
+/* For qsort(): by repository, the newest first. */
+int image_rows_newest_first(const void *a, const void *b);
+
 /* Commands to copy, one a line. */
 struct image_recipe {
         const char *tool;       /* "docker", "podman", "skopeo", "aws"; static */

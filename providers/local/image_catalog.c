@@ -229,15 +229,6 @@ static void judge_row(const struct catalog *catalog, struct image_row *row) {
                             &reference, catalog->arena);
 }
 
-static int newest_first(const void *a, const void *b) {
-        const struct image_row *left = a, *right = b;
-        int order = strcmp(left->repository, right->repository);
-
-        if (order == 0 && left->pushed_ms != right->pushed_ms)
-                order = left->pushed_ms > right->pushed_ms ? -1 : 1;
-        return order ? order : strcmp(left->digest, right->digest);
-}
-
 static int list(struct provider *provider, const char *repository, struct arena *arena,
                 struct image_row **ret, size_t *ret_count, struct error *err) {
         struct catalog catalog = { .arena = arena, .repository = repository };
@@ -256,7 +247,7 @@ static int list(struct provider *provider, const char *repository, struct arena 
         for (size_t i = 0; i < catalog.count; i++)
                 judge_row(&catalog, &catalog.rows[i]);
         if (catalog.count)
-                qsort(catalog.rows, catalog.count, sizeof(*catalog.rows), newest_first);
+                qsort(catalog.rows, catalog.count, sizeof(*catalog.rows), image_rows_newest_first);
         *ret = catalog.rows;
         *ret_count = catalog.count;
         return 0;

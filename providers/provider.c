@@ -17,3 +17,12 @@ void cost_add(struct cost *cost, const char *service, unsigned count) {
         }
         row->count += count;
 }
+
+int image_rows_newest_first(const void *a, const void *b) {
+        const struct image_row *left = a, *right = b;
+        int order = strcmp(left->repository, right->repository);
+
+        if (order == 0 && left->pushed_ms != right->pushed_ms)
+                order = left->pushed_ms > right->pushed_ms ? -1 : 1;
+        return order ? order : strcmp(left->digest, right->digest);
+}
