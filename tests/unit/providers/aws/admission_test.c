@@ -1,29 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/json.h"
 #include "providers/aws/admission.h"
 
-#include <string.h>
-
-#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define DIGEST "sha256:" HEX
-
-static const struct provider provider = {
-        .stack_name = "s", .prefix = "p", .region = "eu-west-1", .partition = "aws", .account = "123456789012"
-};
-
-static void assert_text(const char *found, const char *expected) {
-        if (!expected)
-                assert_null(found);
-        else
-                assert_string_equal(found ? found : "(null)", expected);
-}
+#include "providers/aws/support.h"
 
 #define OCI "application/vnd.oci.image.manifest.v1+json"
 #define DOCKER "application/vnd.docker.distribution.manifest.v2+json"
@@ -74,8 +52,6 @@ static const struct {
 };
 
 static void manifests_are_judged(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(images) / sizeof(*images); i++) {
                 struct ecr_reference reference = { .repository = "r", .tag = "t" };
@@ -112,8 +88,6 @@ static const struct {
 };
 
 static void configurations_are_judged(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(configs) / sizeof(*configs); i++) {
                 struct ecr_reference reference = { .repository = "r", .tag = "t", .resolved = DIGEST };
@@ -128,7 +102,6 @@ static void configurations_are_judged(void **state) {
 }
 
 static void only_what_the_digest_says_is_kept(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
         struct ecr_reference good = {
                 .repository = "r", .tag = "t", .resolved = DIGEST, .platform = "linux/amd64"
         };
@@ -159,9 +132,8 @@ static void only_what_the_digest_says_is_kept(void **state) {
 
 /* A verdict of an earlier run, on the same digest under another name, needs no call: the client is NULL. */
 static void what_is_known_is_not_asked_again(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
         struct admission_memory memory = { .arena = arena };
-        struct provider offline = provider;
+        struct provider offline = team;
         struct value *verdict = value_new_map(arena);
         struct ecr_reference references[] = {
                 { .repository = "r", .tag = "t", .resolved = DIGEST },
@@ -192,19 +164,16 @@ static void what_is_known_is_not_asked_again(void **state) {
 }
 
 static void remedies_can_be_copied(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         assert_string_equal(
-                admission_build_command(&provider, "a/b", "v1", arena),
+                admission_build_command(&team, "a/b", "v1", arena),
                 "docker buildx build --platform linux/amd64 --provenance=false --sbom=false --push "
                 "-t 123456789012.dkr.ecr.eu-west-1.amazonaws.com/a/b:v1 .");
-        assert_non_null(strstr(admission_remedy(&provider, "a/b", "v1", "repository", arena),
+        assert_non_null(strstr(admission_remedy(&team, "a/b", "v1", "repository", arena),
                                "aws ecr create-repository --region eu-west-1 --repository-name a/b\n"));
-        assert_null(strstr(admission_remedy(&provider, "a/b", "v1", "index", arena), "create-repository"));
-        assert_non_null(strstr(admission_remedy(&provider, "a/b", NULL, "missing", arena), "a/b:TAG ."));
-        assert_non_null(
-                strstr(admission_remedy(&provider, "a/b", "v1", "denied", arena), "ecr:BatchGetImage"));
+        assert_null(strstr(admission_remedy(&team, "a/b", "v1", "index", arena), "create-repository"));
+        assert_non_null(strstr(admission_remedy(&team, "a/b", NULL, "missing", arena), "a/b:TAG ."));
+        assert_non_null(strstr(admission_remedy(&team, "a/b", "v1", "denied", arena), "ecr:BatchGetImage"));
 }
 
 int main(void) {
@@ -216,5 +185,5 @@ int main(void) {
                 cmocka_unit_test(remedies_can_be_copied),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

@@ -1,39 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/binding_record.h"
 
-#include "base/json.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-static struct arena *arena;
-
-static int setup(void **state) {
-        (void)state;
-        arena = arena_new();
-        return 0;
-}
-
-static int teardown(void **state) {
-        (void)state;
-        arena_free(arena);
-        return 0;
-}
-
-static struct value *value_of(const char *text) {
-        json_t *json JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
-        struct value *value = arena_alloc(arena, sizeof(*value));
-
-        if (!json)
-                return NULL;
-        *value = value_from_json(arena, json);
-        return value;
-}
+#include "providers/aws/support.h"
 
 static const struct binding_place agent = { KIND_AGENT, "team", "lab", "ann" };
 static const struct binding_place swarm = { KIND_SWARM, "team", "lab", "bees" };
@@ -132,12 +100,12 @@ static void a_wrong_function_is_no_environment(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(keys_are_by_stack_and_kind, setup, teardown),
-                cmocka_unit_test_setup_teardown(manifests_become_records_and_back, setup, teardown),
-                cmocka_unit_test_setup_teardown(the_manifest_stays_as_it_was, setup, teardown),
-                cmocka_unit_test_setup_teardown(what_is_no_record_of_ours_reads_as_nothing, setup, teardown),
-                cmocka_unit_test_setup_teardown(a_wrong_function_is_no_environment, setup, teardown),
+                cmocka_unit_test(keys_are_by_stack_and_kind),
+                cmocka_unit_test(manifests_become_records_and_back),
+                cmocka_unit_test(the_manifest_stays_as_it_was),
+                cmocka_unit_test(what_is_no_record_of_ours_reads_as_nothing),
+                cmocka_unit_test(a_wrong_function_is_no_environment),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

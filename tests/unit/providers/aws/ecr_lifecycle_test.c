@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "providers/aws/ecr_lifecycle.h"
 #include "providers/aws/image_watch.h"
 
-#include <string.h>
+#include "providers/aws/support.h"
 
 #define DAY INT64_C(86400000)
 #define NEVER ECR_NEVER
@@ -47,8 +40,6 @@ static const struct {
 };
 
 static void rules_are_evaluated(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 struct value *retain = value_new_map(arena);
@@ -74,7 +65,6 @@ static void rules_are_evaluated(void **state) {
 }
 
 static void no_policy_lets_all_stay(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
         struct ecr_image image = { .expires_ms = 5 };
 
         (void)state;
@@ -83,7 +73,7 @@ static void no_policy_lets_all_stay(void **state) {
 }
 
 /* Watched tags in `repositories` repositories, `each` in each, and one that somebody needs. */
-static size_t watch(size_t repositories, size_t each, bool full, struct arena *arena) {
+static size_t watch(size_t repositories, size_t each, bool full) {
         size_t count = repositories * each + 1;
         struct ecr_reference *references = arena_array(arena, count, sizeof(*references));
         size_t *whose = arena_array(arena, count, sizeof(*whose));
@@ -104,15 +94,13 @@ static size_t watch(size_t repositories, size_t each, bool full, struct arena *a
 }
 
 static void few_tags_are_watched(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
-        assert_int_equal(watch(5, 3, false, arena), 16);
-        assert_int_equal(watch(6, 1, false, arena), 1);
-        assert_int_equal(watch(6, 1, true, arena), 7);
-        assert_int_equal(watch(1, 500, false, arena), 501);
-        assert_int_equal(watch(1, 501, false, arena), 1);
-        assert_int_equal(watch(0, 1, false, arena), 1);
+        assert_int_equal(watch(5, 3, false), 16);
+        assert_int_equal(watch(6, 1, false), 1);
+        assert_int_equal(watch(6, 1, true), 7);
+        assert_int_equal(watch(1, 500, false), 501);
+        assert_int_equal(watch(1, 501, false), 1);
+        assert_int_equal(watch(0, 1, false), 1);
 }
 
 int main(void) {
@@ -122,5 +110,5 @@ int main(void) {
                 cmocka_unit_test(few_tags_are_watched),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

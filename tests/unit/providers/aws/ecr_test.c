@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/json.h"
 #include "providers/aws/ecr.h"
 
-#include <string.h>
-
-#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define DIGEST "sha256:" HEX
-#define REGISTRY "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
-
-static const struct provider provider = {
-        .stack_name = "s", .prefix = "p", .region = "eu-west-1", .partition = "aws", .account = "123456789012"
-};
+#include "providers/aws/support.h"
 
 static const struct {
         const char *uri, *repository, *tag, *digest; /* repository NULL: not an image's URI */
@@ -38,22 +22,13 @@ static const struct {
         { "", NULL, NULL, NULL },
 };
 
-static void assert_text(const char *found, const char *expected) {
-        if (!expected)
-                assert_null(found);
-        else
-                assert_string_equal(found ? found : "(null)", expected);
-}
-
 static void uris_come_apart(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(uris) / sizeof(*uris); i++) {
                 struct ecr_uri parts = { 0 };
 
                 print_message("  %s\n", uris[i].uri);
-                assert_int_equal(ecr_uri_parse(&provider, uris[i].uri, arena, &parts),
+                assert_int_equal(ecr_uri_parse(&team, uris[i].uri, arena, &parts),
                                  uris[i].repository != NULL);
                 assert_text(parts.repository, uris[i].repository);
                 assert_text(parts.tag, uris[i].tag);
@@ -62,8 +37,7 @@ static void uris_come_apart(void **state) {
 }
 
 static void china_has_its_own_domain(void **state) {
-        struct provider china = provider;
-        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct provider china = team;
 
         (void)state;
         china.partition = "aws-cn";
@@ -74,7 +48,6 @@ static void china_has_its_own_domain(void **state) {
 }
 
 static void requests_say_what_they_ask(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
         struct value *tags = value_new_map(arena);
         struct value yes = value_boolean(true), no = value_boolean(false);
 
@@ -104,5 +77,5 @@ int main(void) {
                 cmocka_unit_test(requests_say_what_they_ask),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

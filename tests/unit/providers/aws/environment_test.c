@@ -1,36 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/json.h"
 #include "providers/aws/environment.h"
 
-#include <string.h>
+#include "providers/aws/support.h"
 
 #define A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-#define REGISTRY "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
-
-static struct provider provider = { .stack_name = "research",
-                                    .prefix = "p",
-                                    .region = "eu-west-1",
-                                    .partition = "aws",
-                                    .account = "123456789012" };
-
-static struct value *parse(struct arena *arena, const char *text) {
-        json_t *json JSON_CLEANUP = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-        struct value *value = arena_alloc(arena, sizeof(*value));
-
-        if (!text)
-                return NULL;
-        assert_non_null(json);
-        *value = value_from_json(arena, json);
-        return value;
-}
 
 static void assert_json(const json_t *found, const char *expected) {
         json_t *json JSON_CLEANUP = json_loads(expected, 0, NULL);
@@ -62,13 +36,13 @@ static const struct {
           "\"Architectures\": [\"arm64\"], \"Environment\": {\"Variables\": {\"AA\": \"1\"}}}, \"Code\": "
           "{\"ImageUri\": \"" REGISTRY "/a@sha256:" A "\", \"ResolvedImageUri\": \"" REGISTRY "/a@sha256:" B
           "\"}, "
-          "\"Tags\": {\"berth:stack\": \"research\", \"theirs\": \"x\"}, "
+          "\"Tags\": {\"berth:stack\": \"team\", \"theirs\": \"x\"}, "
           "\"Concurrency\": {\"ReservedConcurrentExecutions\": 0}}",
           "{\"AA\": \"2\"}", NULL, 7,
           "{\"memoryMB\": 10240, \"workspaceStorageMB\": 1024, \"timeoutSeconds\": 900, \"tenantIsolation\": true, "
           "\"architecture\": \"arm64\", \"role\": \"r\", \"description\": \"d\", \"image\": {\"repository\": \"a\", "
           "\"digest\": \"sha256:" A
-          "\"}, \"variables\": {\"AA\": \"1\"}, \"tags\": {\"berth:stack\": \"research\"}, "
+          "\"}, \"variables\": {\"AA\": \"1\"}, \"tags\": {\"berth:stack\": \"team\"}, "
           "\"reservedConcurrency\": 0, \"logRetentionDays\": 7}" },
         { "an image by tag, resolved",
           "{\"Configuration\": {" CONFIGURATION "}, \"Code\": {\"ImageUri\": \"" REGISTRY "/a:t\", "
@@ -102,22 +76,20 @@ static const struct {
 };
 
 static void functions_are_read(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
                 json_t *function JSON_CLEANUP = json_loads(functions[i].function, 0, NULL);
                 struct environment_known known = {
-                        .variables = parse(arena, functions[i].variables),
-                        .recorded_variables = parse(arena, functions[i].recorded_variables),
-                        .tags = aws_tags_for(&provider, "Environment", "x", arena),
+                        .variables = value_of(functions[i].variables),
+                        .recorded_variables = value_of(functions[i].recorded_variables),
+                        .tags = aws_tags_for(&team, "Environment", "x", arena),
                 };
                 struct observation observation;
                 json_t *spec JSON_CLEANUP = NULL;
 
                 print_message("  %s\n", functions[i].name);
                 assert_non_null(function);
-                environment_observation(&provider, "x", function, &known, functions[i].retention, arena,
+                environment_observation(&team, "x", function, &known, functions[i].retention, arena,
                                         &observation);
                 assert_true(observation.exists);
                 spec = value_to_json(observation.spec, NULL);
@@ -145,8 +117,6 @@ static const struct {
 };
 
 static void health_is_told(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(healths) / sizeof(*healths); i++) {
                 json_t *configuration JSON_CLEANUP = json_loads(healths[i].configuration, 0, NULL);
@@ -163,49 +133,47 @@ static void health_is_told(void **state) {
 
 /* --- images --- */
 
-#define DIGEST(x) "\"digest\": \"sha256:" x "\""
+#define OF_DIGEST(x) "\"digest\": \"sha256:" x "\""
 
 static const struct {
         const char *name, *image, *resolved, *recorded, *desired;
 } choices[] = {
-        { "a first apply takes what the tag names", "{\"prebuilt\": \"python\"}", "{" DIGEST(A) "}", NULL,
-          "{\"prebuilt\": \"python\", \"repository\": \"p/prebuilt/python\", \"tag\": \"latest\", " DIGEST(
+        { "a first apply takes what the tag names", "{\"prebuilt\": \"python\"}", "{" OF_DIGEST(A) "}", NULL,
+          "{\"prebuilt\": \"python\", \"repository\": \"lab/prebuilt/python\", \"tag\": \"latest\", " OF_DIGEST(
                   A) "}" },
-        { "a pin stays", "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"pin\"}", "{" DIGEST(B) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"pin\", " DIGEST(A) "}" },
-        { "another tag ends the pin", "{\"repository\": \"a\", \"tag\": \"u\"}", "{" DIGEST(B) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{\"repository\": \"a\", \"tag\": \"u\", " DIGEST(B) "}" },
-        { "another repository ends the pin", "{\"repository\": \"b\", \"tag\": \"t\"}", "{" DIGEST(B) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{\"repository\": \"b\", \"tag\": \"t\", " DIGEST(B) "}" },
-        { "following", "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\"}", "{" DIGEST(B) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\", " DIGEST(B) "}" },
+        { "a pin stays", "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"pin\"}", "{" OF_DIGEST(B) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"pin\", " OF_DIGEST(A) "}" },
+        { "another tag ends the pin", "{\"repository\": \"a\", \"tag\": \"u\"}", "{" OF_DIGEST(B) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}",
+          "{\"repository\": \"a\", \"tag\": \"u\", " OF_DIGEST(B) "}" },
+        { "another repository ends the pin", "{\"repository\": \"b\", \"tag\": \"t\"}", "{" OF_DIGEST(B) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}",
+          "{\"repository\": \"b\", \"tag\": \"t\", " OF_DIGEST(B) "}" },
+        { "following", "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\"}", "{" OF_DIGEST(B) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\", " OF_DIGEST(B) "}" },
         { "following, not asked", "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\"}", NULL,
-          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\", " DIGEST(A) "}" },
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\", " OF_DIGEST(A) "}" },
         { "following a tag that is gone", "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\"}",
-          "{\"problem\": \"missing\"}", "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\", " DIGEST(A) "}" },
-        { "a digest is a digest", "{\"repository\": \"a\", " DIGEST(A) "}", "{" DIGEST(B) "}",
-          "{\"repository\": \"a\", " DIGEST(B) "}", "{\"repository\": \"a\", " DIGEST(A) "}" },
-        { "from a digest to a tag", "{\"repository\": \"a\", \"tag\": \"t\"}", "{" DIGEST(B) "}",
-          "{\"repository\": \"a\", " DIGEST(A) "}",
-          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(B) "}" },
+          "{\"problem\": \"missing\"}", "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", \"follow\": \"tag\", " OF_DIGEST(A) "}" },
+        { "a digest is a digest", "{\"repository\": \"a\", " OF_DIGEST(A) "}", "{" OF_DIGEST(B) "}",
+          "{\"repository\": \"a\", " OF_DIGEST(B) "}", "{\"repository\": \"a\", " OF_DIGEST(A) "}" },
+        { "from a digest to a tag", "{\"repository\": \"a\", \"tag\": \"t\"}", "{" OF_DIGEST(B) "}",
+          "{\"repository\": \"a\", " OF_DIGEST(A) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(B) "}" },
         { "unknown", "{\"repository\": \"a\", \"tag\": \"t\"}", NULL, NULL,
           "{\"repository\": \"a\", \"tag\": \"t\"}" },
 };
 
 static void images_are_chosen(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(choices) / sizeof(*choices); i++) {
-                struct value *image = environment_desired_image(&provider, parse(arena, choices[i].image),
-                                                                parse(arena, choices[i].resolved),
-                                                                parse(arena, choices[i].recorded), arena);
+                struct value *image = environment_desired_image(&team, value_of(choices[i].image),
+                                                                value_of(choices[i].resolved),
+                                                                value_of(choices[i].recorded), arena);
                 json_t *json JSON_CLEANUP = value_to_json(image, NULL);
 
                 print_message("  %s\n", choices[i].name);
@@ -220,8 +188,9 @@ static const struct {
         bool refused, recorded; /* recorded: that very image was applied before */
         const char *says;       /* part of message or remedy */
 } asked[] = {
-        { "usable", ACTION_CREATE, "image.digest", "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{" DIGEST(A) "}", false, false, NULL },
+        { "usable", ACTION_CREATE, "image.digest",
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}", "{" OF_DIGEST(A) "}", false, false,
+          NULL },
         { "index", ACTION_CREATE, "image.repository", "{\"repository\": \"a\", \"tag\": \"t\"}",
           "{\"problem\": \"index\", \"message\": \"seen\"}", true, false,
           "--platform linux/amd64 --provenance=false --sbom=false --push -t " REGISTRY "/a:t ." },
@@ -229,11 +198,11 @@ static const struct {
           "{\"problem\": \"repository\", \"message\": \"seen\"}", true, false,
           "aws ecr create-repository --region eu-west-1 --repository-name a" },
         { "a pinned digest that is gone", ACTION_CREATE, "image.digest",
-          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}",
           "{\"problem\": \"missing\", \"message\": \"seen\"}", true, true, "set follow: tag" },
         { "built for another platform, never applied", ACTION_CREATE, "image.digest",
-          "{\"repository\": \"a\", \"tag\": \"t\", " DIGEST(A) "}",
-          "{" DIGEST(A) ", \"problem\": \"platform\", \"message\": \"seen\"}", true, false,
+          "{\"repository\": \"a\", \"tag\": \"t\", " OF_DIGEST(A) "}",
+          "{" OF_DIGEST(A) ", \"problem\": \"platform\", \"message\": \"seen\"}", true, false,
           "build and push it:" },
         { "never asked", ACTION_CREATE, "image.tag", "{\"repository\": \"a\", \"tag\": \"t\"}", NULL, true,
           false, "digest of a:t" },
@@ -247,13 +216,12 @@ static const struct {
 };
 
 static void unusable_images_are_refused(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
         struct error err;
 
         (void)state;
         for (size_t i = 0; i < sizeof(asked) / sizeof(*asked); i++) {
                 struct value *desired = value_new_map(arena);
-                struct observation observed = { .resolved = parse(arena, asked[i].resolved) };
+                struct observation observed = { .resolved = value_of(asked[i].resolved) };
                 struct field_change field = { .path = asked[i].path };
                 struct change change = { .action = asked[i].action,
                                          .desired = desired,
@@ -264,8 +232,8 @@ static void unusable_images_are_refused(void **state) {
 
                 print_message("  %s\n", asked[i].name);
                 if (asked[i].image)
-                        value_set(arena, desired, "image", *parse(arena, asked[i].image));
-                assert_int_equal(environment_ask(&provider, &change, arena, &err), 0);
+                        value_set(arena, desired, "image", *value_of(asked[i].image));
+                assert_int_equal(environment_ask(&team, &change, arena, &err), 0);
                 assert_int_equal(change.refusal_count, asked[i].refused);
                 if (!asked[i].refused)
                         continue;
@@ -281,16 +249,15 @@ static void unusable_images_are_refused(void **state) {
 #define DESIRED                                                                                                       \
         "{\"description\": \"d\", \"memoryMB\": 4096, \"workspaceStorageMB\": 1024, \"timeoutSeconds\": 900, "        \
         "\"architecture\": \"x86_64\", \"role\": \"r\", \"variables\": {\"AA\": \"1\"}, \"image\": {\"repository\": " \
-        "\"a\", \"tag\": \"t\", " DIGEST(A) "}, \"tags\": {\"k\": \"v\"}, \"tenantIsolation\": true, "                \
-                                            "\"reservedConcurrency\": 3, \"logRetentionDays\": 7}"
+        "\"a\", \"tag\": \"t\", " OF_DIGEST(A) "}, \"tags\": {\"k\": \"v\"}, \"tenantIsolation\": true, "             \
+                                               "\"reservedConcurrency\": 3, \"logRetentionDays\": 7}"
 
 static void create_says_all(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        json_t *body JSON_CLEANUP = environment_create_body(&provider, "x", parse(arena, DESIRED), arena);
+        json_t *body JSON_CLEANUP = environment_create_body(&team, "x", value_of(DESIRED), arena);
 
         (void)state;
         assert_json(body,
-                    "{\"FunctionName\": \"p-env-x\", \"PackageType\": \"Image\", \"Code\": {\"ImageUri\": "
+                    "{\"FunctionName\": \"lab-env-x\", \"PackageType\": \"Image\", \"Code\": {\"ImageUri\": "
                     "\"" REGISTRY "/a@sha256:" A "\"}, \"Architectures\": [\"x86_64\"], \"Role\": \"r\", "
                     "\"Description\": \"d\", \"Timeout\": 900, \"MemorySize\": 4096, \"EphemeralStorage\": "
                     "{\"Size\": 1024}, \"Environment\": {\"Variables\": {\"AA\": \"1\"}}, \"TenancyConfig\": "
@@ -348,13 +315,11 @@ static const struct {
 };
 
 static void updates_say_only_what_differs(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(configurations) / sizeof(*configurations); i++) {
                 struct field_change fields[4] = { 0 };
                 struct change change = { .action = ACTION_UPDATE,
-                                         .desired = parse(arena, configurations[i].desired),
+                                         .desired = value_of(configurations[i].desired),
                                          .fields = fields };
                 json_t *body JSON_CLEANUP = NULL;
 
@@ -363,7 +328,7 @@ static void updates_say_only_what_differs(void **state) {
                         fields[change.field_count].path = configurations[i].paths[change.field_count];
                         change.field_count++;
                 }
-                body = environment_configuration_body(&change, parse(arena, configurations[i].foreign),
+                body = environment_configuration_body(&change, value_of(configurations[i].foreign),
                                                       configurations[i].revision);
                 assert_json(body, configurations[i].body);
         }
@@ -415,18 +380,16 @@ static unsigned calls_of(const struct cost *cost, const char *service) {
 }
 
 static void changes_cost_what_they_touch(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(costs) / sizeof(*costs); i++) {
                 struct observation observed = { .exists = costs[i].observed != NULL,
-                                                .spec = parse(arena, costs[i].observed) };
+                                                .spec = value_of(costs[i].observed) };
                 struct field_change fields[2] = { { .path = costs[i].paths[0] },
                                                   { .path = costs[i].paths[1] } };
                 struct change change = {
                         .action = costs[i].action,
-                        .desired = costs[i].action == ACTION_DELETE ? NULL : parse(arena, DESIRED),
-                        .recorded = parse(arena, costs[i].recorded),
+                        .desired = costs[i].action == ACTION_DELETE ? NULL : value_of(DESIRED),
+                        .recorded = value_of(costs[i].recorded),
                         .observed = &observed,
                         .fields = fields,
                         .field_count = costs[i].paths[1]   ? 2
@@ -436,7 +399,7 @@ static void changes_cost_what_they_touch(void **state) {
                 struct cost cost = { 0 };
 
                 print_message("  %s\n", costs[i].name);
-                environment_cost(&provider, &change, &cost);
+                environment_cost(&team, &change, &cost);
                 assert_int_equal(calls_of(&cost, "lambda"), costs[i].control);
                 assert_int_equal(calls_of(&cost, "lambda GetFunction"), costs[i].reads);
                 assert_int_equal(calls_of(&cost, "logs"), costs[i].logs);
@@ -473,21 +436,17 @@ static void polls_are_sparing(void **state) {
 }
 
 static void ownership_is_by_stack(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
         const char *owner;
 
         (void)state;
-        assert_int_equal(
-                aws_ownership(&provider, parse(arena, "{\"berth:stack\": \"research\"}"), arena, &owner),
-                OWNER_SELF);
-        assert_int_equal(
-                aws_ownership(&provider, parse(arena, "{\"berth:stack\": \"other\"}"), arena, &owner),
-                OWNER_OTHER);
+        assert_int_equal(aws_ownership(&team, value_of("{\"berth:stack\": \"team\"}"), arena, &owner),
+                         OWNER_SELF);
+        assert_int_equal(aws_ownership(&team, value_of("{\"berth:stack\": \"other\"}"), arena, &owner),
+                         OWNER_OTHER);
         assert_string_equal(owner, "stack other");
-        assert_int_equal(aws_ownership(&provider, parse(arena, "{\"team\": \"x\"}"), arena, &owner),
-                         OWNER_NONE);
+        assert_int_equal(aws_ownership(&team, value_of("{\"team\": \"x\"}"), arena, &owner), OWNER_NONE);
         assert_null(owner);
-        assert_int_equal(aws_ownership(&provider, NULL, arena, &owner), OWNER_NONE);
+        assert_int_equal(aws_ownership(&team, NULL, arena, &owner), OWNER_NONE);
 }
 
 int main(void) {
@@ -503,5 +462,5 @@ int main(void) {
                 cmocka_unit_test(ownership_is_by_stack),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

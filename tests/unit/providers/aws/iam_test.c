@@ -1,27 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/iam.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-static struct arena *arena;
-
-static int setup(void **state) {
-        (void)state;
-        arena = arena_new();
-        return 0;
-}
-
-static int teardown(void **state) {
-        (void)state;
-        arena_free(arena);
-        return 0;
-}
+#include "providers/aws/support.h"
 
 static void documents_are_decoded(void **state) {
         static const struct {
@@ -91,12 +71,11 @@ static void lists_are_numbered(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(documents_are_decoded, setup, teardown),
-                cmocka_unit_test_setup_teardown(a_role_is_read, setup, teardown),
-                cmocka_unit_test_setup_teardown(answers_without_what_they_promise_are_errors, setup,
-                                                teardown),
-                cmocka_unit_test_setup_teardown(lists_are_numbered, setup, teardown),
+                cmocka_unit_test(documents_are_decoded),
+                cmocka_unit_test(a_role_is_read),
+                cmocka_unit_test(answers_without_what_they_promise_are_errors),
+                cmocka_unit_test(lists_are_numbered),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

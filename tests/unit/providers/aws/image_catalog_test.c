@@ -1,22 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "providers/aws/image_catalog.h"
 
-#include <string.h>
-
-#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define DIGEST "sha256:" HEX
-#define REGISTRY "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
-
-static const struct provider provider = {
-        .stack_name = "s", .prefix = "p", .region = "eu-west-1", .partition = "aws", .account = "123456789012"
-};
+#include "providers/aws/support.h"
 
 static const struct {
         const char *text, *repository, *tag, *digest; /* repository NULL: an error */
@@ -46,25 +31,15 @@ static const struct {
         { "", NULL, NULL, NULL },
 };
 
-static void assert_text(const char *found, const char *expected) {
-        if (!expected)
-                assert_null(found);
-        else
-                assert_string_equal(found ? found : "(null)", expected);
-}
-
 static void references_are_read(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(references) / sizeof(*references); i++) {
                 struct ecr_reference reference = { 0 };
                 struct error err = { 0 };
 
                 print_message("  %s\n", references[i].text);
-                assert_int_equal(
-                        image_reference_parse(&provider, references[i].text, arena, &reference, &err),
-                        references[i].repository ? 0 : -1);
+                assert_int_equal(image_reference_parse(&team, references[i].text, arena, &reference, &err),
+                                 references[i].repository ? 0 : -1);
                 assert_int_equal(err.kind, references[i].repository ? ERROR_NONE : ERROR_FAILED);
                 assert_text(reference.repository, references[i].repository);
                 assert_text(reference.tag, references[i].tag);
@@ -74,7 +49,7 @@ static void references_are_read(void **state) {
 
 /* Every command of a tool for a repository ("" for all), one a line. */
 static const char *commands(const struct image_instructions *instructions, const char *tool,
-                            const char *repository, struct arena *arena) {
+                            const char *repository) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         for (size_t i = 0; i < instructions->recipe_count; i++) {
@@ -90,34 +65,34 @@ static const char *commands(const struct image_instructions *instructions, const
 }
 
 static void recipes_have_the_exact_flags(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
         struct image_target targets[] = {
-                { .repository = "p/prebuilt/python", .tag = "latest", .exists = true },
+                { .repository = "lab/prebuilt/python", .tag = "latest", .exists = true },
                 { .repository = "tool", .tag = "v1" }
         };
         struct image_instructions instructions = { .targets = targets, .target_count = 2 };
 
         (void)state;
-        image_recipes(&provider, arena, &instructions);
+        image_recipes(&team, arena, &instructions);
         assert_string_equal(targets[1].uri, REGISTRY "/tool:v1");
-        assert_string_equal(commands(&instructions, "docker", "", arena),
+        assert_string_equal(commands(&instructions, "docker", ""),
                             "aws ecr get-login-password --region eu-west-1 | docker login --username AWS "
                             "--password-stdin " REGISTRY "\n");
         assert_string_equal(
-                commands(&instructions, "docker", "tool", arena),
+                commands(&instructions, "docker", "tool"),
                 "docker buildx build --platform linux/amd64 --provenance=false --sbom=false --push "
                 "-t " REGISTRY "/tool:v1 .\n");
-        assert_string_equal(commands(&instructions, "podman", "p/prebuilt/python", arena),
-                            "podman build --platform linux/amd64 -t " REGISTRY "/p/prebuilt/python:latest .\n"
+        assert_string_equal(commands(&instructions, "podman", "lab/prebuilt/python"),
+                            "podman build --platform linux/amd64 -t " REGISTRY
+                            "/lab/prebuilt/python:latest .\n"
                             "podman push --format v2s2 --compression-format gzip " REGISTRY
-                            "/p/prebuilt/python:latest\n");
+                            "/lab/prebuilt/python:latest\n");
         assert_string_equal(
-                commands(&instructions, "skopeo", "tool", arena),
+                commands(&instructions, "skopeo", "tool"),
                 "skopeo copy --override-os linux --override-arch amd64 --dest-compress-format gzip "
                 "docker://SOURCE docker://" REGISTRY "/tool:v1\n");
-        assert_string_equal(commands(&instructions, "aws", "tool", arena),
+        assert_string_equal(commands(&instructions, "aws", "tool"),
                             "aws ecr create-repository --region eu-west-1 --repository-name tool\n");
-        assert_string_equal(commands(&instructions, "aws", "p/prebuilt/python", arena), "");
+        assert_string_equal(commands(&instructions, "aws", "lab/prebuilt/python"), "");
 }
 
 int main(void) {
@@ -126,5 +101,5 @@ int main(void) {
                 cmocka_unit_test(recipes_have_the_exact_flags),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/json.h"
 #include "providers/aws/image.h"
 
+#include "providers/aws/support.h"
+
 #include <stdlib.h>
-#include <string.h>
-
-static struct value *parse(struct arena *arena, const char *text) {
-        json_t *json JSON_CLEANUP = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-        struct value *value = arena_alloc(arena, sizeof(*value));
-
-        if (!text)
-                return NULL;
-        assert_non_null(json);
-        *value = value_from_json(arena, json);
-        return value;
-}
 
 #define UNTAGGED(n)                                                                                                \
         "{\"rulePriority\": 5, \"selection\": {\"tagStatus\": \"untagged\", \"countType\": \"sinceImagePushed\", " \
@@ -64,15 +46,13 @@ static const struct {
 };
 
 static void policies_are_read_by_their_meaning(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); i++) {
                 const struct value *retain = image_policy_read(policies[i].policy, arena);
 
                 print_message("  %s\n", policies[i].name);
                 if (policies[i].retain) {
-                        assert_true(value_equal(retain, parse(arena, policies[i].retain), NULL));
+                        assert_true(value_equal(retain, value_of(policies[i].retain), NULL));
                 } else {
                         assert_int_equal(retain->count, 1);
                         assert_string_equal(value_get_text(retain, "policy"), policies[i].policy);
@@ -83,11 +63,10 @@ static void policies_are_read_by_their_meaning(void **state) {
 static void policies_read_back_as_they_were_meant(void **state) {
         static const char *const retains[] = { "{\"untaggedDays\": 1}", "{\"lastTagged\": 1}",
                                                "{\"untaggedDays\": 30, \"lastTagged\": 999}" };
-        struct arena *arena ARENA_CLEANUP = arena_new();
 
         (void)state;
         for (size_t i = 0; i < sizeof(retains) / sizeof(*retains); i++) {
-                const struct value *retain = parse(arena, retains[i]);
+                const struct value *retain = value_of(retains[i]);
                 const char *text = image_policy_text(retain, arena);
 
                 assert_true(value_equal(image_policy_read(text, arena), retain, NULL));
@@ -184,18 +163,16 @@ static const struct case_of_change changes[] = {
 };
 
 static void changes_cost_what_they_touch(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
         (void)state;
         for (size_t i = 0; i < sizeof(changes) / sizeof(*changes); i++) {
                 const struct case_of_change *item = &changes[i];
                 struct observation observed = { .exists = item->observed != NULL,
                                                 .ownership = OWNER_SELF,
-                                                .spec = parse(arena, item->observed) };
+                                                .spec = value_of(item->observed) };
                 struct field_change fields[4] = { 0 };
                 struct change change = { .action = item->action,
-                                         .desired = parse(arena, item->desired),
-                                         .recorded = parse(arena, item->recorded),
+                                         .desired = value_of(item->desired),
+                                         .recorded = value_of(item->recorded),
                                          .observed = &observed,
                                          .fields = fields };
                 struct cost cost = { 0 };
@@ -222,5 +199,5 @@ int main(void) {
                 cmocka_unit_test(changes_cost_what_they_touch),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/s3.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "providers/aws/support.h"
 
-#include <cmocka.h>
-#include <string.h>
-
-static struct arena *arena;
 static const struct s3_bucket bucket = { "b", "123456789012" };
-
-static int setup(void **state) {
-        (void)state;
-        arena = arena_new();
-        return 0;
-}
-
-static int teardown(void **state) {
-        (void)state;
-        arena_free(arena);
-        return 0;
-}
 
 static struct aws_response answer(const char *body) {
         struct aws_response response = AWS_RESPONSE_INIT;
@@ -200,17 +181,17 @@ static void what_is_no_xml_is_an_error(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(buckets_are_made_in_their_region, setup, teardown),
-                cmocka_unit_test_setup_teardown(requests_say_whose_bucket_it_must_be, setup, teardown),
-                cmocka_unit_test_setup_teardown(objects_are_written_under_a_condition, setup, teardown),
-                cmocka_unit_test_setup_teardown(tags_go_out_and_come_back, setup, teardown),
-                cmocka_unit_test_setup_teardown(access_is_blocked_by_all_four, setup, teardown),
-                cmocka_unit_test_setup_teardown(encryption_goes_out_and_comes_back, setup, teardown),
-                cmocka_unit_test_setup_teardown(pages_of_objects, setup, teardown),
-                cmocka_unit_test_setup_teardown(pages_of_versions, setup, teardown),
-                cmocka_unit_test_setup_teardown(deletions_are_read_one_by_one, setup, teardown),
-                cmocka_unit_test_setup_teardown(what_is_no_xml_is_an_error, setup, teardown),
+                cmocka_unit_test(buckets_are_made_in_their_region),
+                cmocka_unit_test(requests_say_whose_bucket_it_must_be),
+                cmocka_unit_test(objects_are_written_under_a_condition),
+                cmocka_unit_test(tags_go_out_and_come_back),
+                cmocka_unit_test(access_is_blocked_by_all_four),
+                cmocka_unit_test(encryption_goes_out_and_comes_back),
+                cmocka_unit_test(pages_of_objects),
+                cmocka_unit_test(pages_of_versions),
+                cmocka_unit_test(deletions_are_read_one_by_one),
+                cmocka_unit_test(what_is_no_xml_is_an_error),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

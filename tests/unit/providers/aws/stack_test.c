@@ -2,52 +2,13 @@
 /* The Stack's pure half: what its bucket and role shall be, and what making them so costs. */
 #include "providers/aws/stack.h"
 
-#include "base/json.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-static struct arena *arena;
-
-static int setup(void **state) {
-        (void)state;
-        arena = arena_new();
-        return 0;
-}
-
-static int teardown(void **state) {
-        (void)state;
-        arena_free(arena);
-        return 0;
-}
-
-static struct value *value_of(const char *text) {
-        json_t *json JSON_CLEANUP = json_loads(text, 0, NULL);
-        struct value *value = arena_alloc(arena, sizeof(*value));
-
-        assert_non_null(json);
-        *value = value_from_json(arena, json);
-        return value;
-}
+#include "providers/aws/support.h"
 
 static struct provider provider_of(const char *spec) {
-        return (struct provider){
-                .stack = value_of(spec),
-                .stack_name = "team",
-                .prefix = "lab",
-                .region = "eu-west-1",
-                .partition = "aws",
-                .account = "123456789012",
-                .bucket = "lab-workspaces-123456789012-eu-west-1",
-                .execution_role = "arn:aws:iam::123456789012:role/lab-execution-eu-west-1",
-                .manages_role = true,
-                .manages_bucket = true,
-        };
+        struct provider provider = team;
+
+        provider.stack = value_of(spec);
+        return provider;
 }
 
 static struct value *desire(const struct provider *provider, const struct value *recorded) {
@@ -221,14 +182,14 @@ static void deletion_costs_only_what_is_managed(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(bucket_and_role_are_desired, setup, teardown),
-                cmocka_unit_test_setup_teardown(what_others_own_is_named_only, setup, teardown),
-                cmocka_unit_test_setup_teardown(what_was_given_up_is_kept_in_mind, setup, teardown),
-                cmocka_unit_test_setup_teardown(without_identity_nothing_differs, setup, teardown),
-                cmocka_unit_test_setup_teardown(changes_cost_what_differs, setup, teardown),
-                cmocka_unit_test_setup_teardown(all_of_it_costs_the_sum, setup, teardown),
-                cmocka_unit_test_setup_teardown(deletion_costs_only_what_is_managed, setup, teardown),
+                cmocka_unit_test(bucket_and_role_are_desired),
+                cmocka_unit_test(what_others_own_is_named_only),
+                cmocka_unit_test(what_was_given_up_is_kept_in_mind),
+                cmocka_unit_test(without_identity_nothing_differs),
+                cmocka_unit_test(changes_cost_what_differs),
+                cmocka_unit_test(all_of_it_costs_the_sum),
+                cmocka_unit_test(deletion_costs_only_what_is_managed),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

@@ -1,41 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/workspace_expiry.h"
 
-#include "base/json.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "providers/aws/support.h"
 
 #define DAY INT64_C(86400000)
-
-static struct arena *arena;
-
-static int setup(void **state) {
-        (void)state;
-        arena = arena_new();
-        return 0;
-}
-
-static int teardown(void **state) {
-        (void)state;
-        arena_free(arena);
-        return 0;
-}
-
-static const struct value *value_of(const char *text) {
-        json_t *json JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
-        struct value *value = arena_alloc(arena, sizeof(*value));
-
-        if (!json)
-                return NULL;
-        *value = value_from_json(arena, json);
-        return value;
-}
 
 #define FIELD "expireAfterDays"
 #define ALL(rest) "{\"selector\":{\"all\":true}" rest "}"
@@ -171,12 +139,12 @@ static void sums(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(what_is_reached, setup, teardown),
-                cmocka_unit_test_setup_teardown(the_other_field, setup, teardown),
-                cmocka_unit_test_setup_teardown(days_are_whole, setup, teardown),
-                cmocka_unit_test_setup_teardown(words, setup, teardown),
-                cmocka_unit_test_setup_teardown(sums, setup, teardown),
+                cmocka_unit_test(what_is_reached),
+                cmocka_unit_test(the_other_field),
+                cmocka_unit_test(days_are_whole),
+                cmocka_unit_test(words),
+                cmocka_unit_test(sums),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

@@ -1,35 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a policy desires and what its changes cost; its rules have a test of their own. */
-#include "providers/aws/provider_aws.h"
 #include "providers/aws/workspace_rules.h"
 
-#include "base/json.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-static struct arena *arena;
-
-static int setup(void **state) {
-        (void)state;
-        arena = arena_new();
-        return 0;
-}
-
-static int teardown(void **state) {
-        (void)state;
-        arena_free(arena);
-        return 0;
-}
+#include "providers/aws/support.h"
 
 static struct value *desire(const char *text) {
         json_t *json JSON_CLEANUP = json_loads(text, 0, NULL);
-        const struct provider provider = { .stack_name = "team" };
         struct value manifest = value_from_json(arena, json), *spec = NULL;
         const struct resource resource = { .kind = &kinds[KIND_WORKSPACE_POLICY],
                                            .name = "p",
@@ -38,8 +14,7 @@ static struct value *desire(const char *text) {
         struct error err;
 
         assert_int_equal(
-                aws_workspace_policy_ops.desire(&provider, &resource, &observed, NULL, arena, &spec, &err),
-                0);
+                aws_workspace_policy_ops.desire(&team, &resource, &observed, NULL, arena, &spec, &err), 0);
         return spec;
 }
 
@@ -99,7 +74,6 @@ static void changes_cost_what_they_write(void **state) {
                 { SELECTED("", "\"expireAfterDays\":3"), ALL("\"expireAfterDays\":3"), 4 },
                 { ALL("\"maxDownloadFileMB\":3"), SELECTED("", "\"maxDownloadFileMB\":3"), 0 },
         };
-        const struct provider provider = { .stack_name = "team" };
 
         (void)state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -115,7 +89,7 @@ static void changes_cost_what_they_write(void **state) {
                 };
                 struct cost cost = { 0 };
 
-                aws_workspace_policy_ops.cost(&provider, &change, &cost);
+                aws_workspace_policy_ops.cost(&team, &change, &cost);
                 if ((cost.count ? cost.calls[0].count : 0) != cases[i].calls)
                         fail_msg("case %zu", i);
         }
@@ -127,24 +101,23 @@ static void deletion_goes_by_the_bucket(void **state) {
         const struct value *none = desire(SELECTED("", "\"expireAfterDays\":3"));
         struct observation observed = { .exists = true, .spec = none, .extra = extra };
         struct change change = { .action = ACTION_DELETE, .recorded = none, .observed = &observed };
-        const struct provider provider = { .stack_name = "team" };
         struct cost one = { 0 }, unknown = { 0 };
 
         (void)state;
-        aws_workspace_policy_ops.cost(&provider, &change, &unknown);
+        aws_workspace_policy_ops.cost(&team, &change, &unknown);
         assert_int_equal(unknown.count, 1);
         value_set_integer(arena, extra, "rules", 1);
-        aws_workspace_policy_ops.cost(&provider, &change, &one);
+        aws_workspace_policy_ops.cost(&team, &change, &one);
         assert_int_equal(one.count, 1);
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(transitions_come_by_days, setup, teardown),
+                cmocka_unit_test(transitions_come_by_days),
                 cmocka_unit_test(only_the_state_knows_some),
-                cmocka_unit_test_setup_teardown(changes_cost_what_they_write, setup, teardown),
-                cmocka_unit_test_setup_teardown(deletion_goes_by_the_bucket, setup, teardown),
+                cmocka_unit_test(changes_cost_what_they_write),
+                cmocka_unit_test(deletion_goes_by_the_bucket),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/workspace_rules.h"
 
-#include "base/json.h"
+#include "providers/aws/support.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define NAMESPACE "http://s3.amazonaws.com/doc/2006-03-01/"
 #define HEAD "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<LifecycleConfiguration xmlns=\"" NAMESPACE "\">"
@@ -21,30 +14,6 @@
         "</Value></Tag></And></Filter><Status>Enabled</Status>"
 #define EXPIRE(days) "<Expiration><Days>" #days "</Days></Expiration>"
 #define RULE(id, rest) "<Rule><ID>" id "</ID>" rest "</Rule>"
-
-static struct arena *arena;
-
-static int setup(void **state) {
-        (void)state;
-        arena = arena_new();
-        return 0;
-}
-
-static int teardown(void **state) {
-        (void)state;
-        arena_free(arena);
-        return 0;
-}
-
-static const struct value *value_of(const char *text) {
-        json_t *json JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
-        struct value *value = arena_alloc(arena, sizeof(*value));
-
-        if (!json)
-                return NULL;
-        *value = value_from_json(arena, json);
-        return value;
-}
 
 /* Specs as manifests give them, and the rules that say the same. */
 static const struct {
@@ -305,13 +274,13 @@ static void ids_are_ours_or_not(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(specs_become_rules, setup, teardown),
-                cmocka_unit_test_setup_teardown(rules_become_specs, setup, teardown),
-                cmocka_unit_test_setup_teardown(all_is_not_none, setup, teardown),
-                cmocka_unit_test_setup_teardown(altered_rules_read_as_what_they_do, setup, teardown),
-                cmocka_unit_test_setup_teardown(absent_actions_are_said, setup, teardown),
+                cmocka_unit_test(specs_become_rules),
+                cmocka_unit_test(rules_become_specs),
+                cmocka_unit_test(all_is_not_none),
+                cmocka_unit_test(altered_rules_read_as_what_they_do),
+                cmocka_unit_test(absent_actions_are_said),
                 cmocka_unit_test(ids_are_ours_or_not),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
 }
