@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/session.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -89,8 +90,10 @@ int session_open_state(struct session *session, const struct options *options, e
 
 int session_take_lease(struct session *session, const struct options *options, const char *command,
                        struct error *err) {
-        if (session_open_state(session, options, STATE_CREATE, err) < 0 ||
-            state_lease_acquire(session->state, command, err) < 0)
+        interrupt_on_hangup();
+        if (!session->state && session_open_state(session, options, STATE_CREATE, err) < 0)
+                return -1;
+        if (state_lease_acquire(session->state, command, err) < 0)
                 return -1;
         session->leased = true;
         return 0;

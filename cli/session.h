@@ -37,7 +37,10 @@ int session_load(struct session *session, const struct options *options, bool mi
 const char *session_state_folder(struct session *session, const struct options *options);
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) MUST_USE;
-/* Opens the state to change it, and takes its lease until session_close(); `command` is what others are told. */
+/*
+ * Opens the state to change it where it is not open yet, and takes its lease until session_close(); `command` is what
+ * others are told. From here on a terminal that goes away is an interrupt.
+ */
 int session_take_lease(struct session *session, const struct options *options, const char *command,
                        struct error *err) MUST_USE;
 /*

@@ -58,6 +58,7 @@ static int import(struct session *session, const struct options *options, struct
                                  "berth image import needs a name and an image: berth image import NAME:TAG "
                                  "PATH, where PATH is an OCI layout or archive, or what docker save writes");
         interrupt_install();
+        interrupt_on_hangup();
         if (session_load(session, options, false, err) < 0 ||
             session_open_provider(session, options, err) < 0)
                 return -1;
@@ -180,6 +181,7 @@ static int build(struct session *session, const struct options *options, struct 
         request.name = options->operands[1];
         here.provider = "local";
         interrupt_install();
+        interrupt_on_hangup();
         if (registry_open(session, &here, err) < 0 ||
             session->provider_ops->images->build(session->provider, &request, session->arena, &row, err) < 0)
                 return -1;

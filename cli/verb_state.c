@@ -221,13 +221,6 @@ static int back_up_state(struct session *session, const struct options *options,
         return EXIT_DONE;
 }
 
-static int take_lease(struct session *session, const char *command, struct error *err) {
-        if (state_lease_acquire(session->state, command, err) < 0)
-                return -1;
-        session->leased = true;
-        return 0;
-}
-
 /* Asks, then commits: the resource itself is not touched. */
 static int carry_out(struct session *session, const struct options *options, struct edit *edit,
                      const char *command, const char *question, struct error *err) {
@@ -247,7 +240,7 @@ static int forget_resource(struct session *session, const struct options *option
 
         if (!address)
                 return error_set(err, "berth state rm needs the address of what is to be forgotten");
-        if (take_lease(session, "state rm", err) < 0 ||
+        if (session_take_lease(session, options, "state rm", err) < 0 ||
             edit_forget(session->state, address, session->arena, &edit, err) < 0 ||
             carry_out(session, options, &edit, "state rm",
                       arena_printf(session->arena, "The state forgets %s; %s stays as it is.", address,
@@ -271,7 +264,7 @@ static int move_resource(struct session *session, const struct options *options,
                 return error_set(err, "berth state mv needs two addresses: what it is, what it shall be");
         from = options->operands[1];
         to = options->operands[2];
-        if (take_lease(session, "state mv", err) < 0 ||
+        if (session_take_lease(session, options, "state mv", err) < 0 ||
             edit_move(session->state, from, to, session->arena, &edit, err) < 0 ||
             carry_out(session, options, &edit, "state mv",
                       arena_printf(session->arena, "%s becomes %s in the state.", from, to), err) < 0)
@@ -317,6 +310,7 @@ static int release_lock(struct session *session, const struct options *options, 
 
 /* To change a state there must be one: a mistyped --state is not to make an empty one. */
 static int open_to_change(struct session *session, const struct options *options, struct error *err) {
+        interrupt_install();
         if (session_open_existing(session, options, err) < 0)
                 return -1;
         state_close(session->state);

@@ -275,7 +275,7 @@ def until(condition):
 
 
 @needs_mmdebstrap
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted(lab, number):
     with Hanging() as mirror:
         process = lab.popen("image", "build", "python", "--mirror", mirror.url)

@@ -134,24 +134,59 @@ def test_killed_in_the_middle_and_run_again(cloud, four, operation):
     four.assert_settled()
 
 
-def test_interrupt_finishes_what_is_in_flight(cloud, four):
+def inheriting(hangup, start):
+    """The process that `start` starts, with SIGHUP as given: whoever runs the tests may ignore it, as nohup does."""
+    before = signal.signal(signal.SIGHUP, hangup)
+    try:
+        return start()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def interrupted(cloud, four, signums, hangup=signal.SIG_DFL):
+    """What an apply said to whom the signals came while its functions were being made."""
     cloud.settings(pending_s=2)
-    process = four.popen("apply", "--yes")
+    process = inheriting(hangup, lambda: four.popen("apply", "--yes"))
     end = time.monotonic() + 30
     while not cloud.calls(operation="CreateFunction"):
         assert time.monotonic() < end and process.poll() is None, process.communicate()
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    for signum in signums:
+        process.send_signal(signum)
+        time.sleep(0.2)
     out, err = process.communicate(timeout=60)
-    result = four.result(["apply"], process.returncode, out, err)
-    assert result.code == 1
     cloud.settings(pending_s=0.1)
-    mark = cloud.mark()
+    return four.result(["apply"], process.returncode, out, err)
+
+
+# A terminal that goes away says so twice, by the kernel and by the shell.
+@pytest.mark.parametrize(
+    "signums",
+    [[signal.SIGINT], [signal.SIGTERM], [signal.SIGHUP], [signal.SIGHUP, signal.SIGHUP]],
+    ids=lambda numbers: "-".join(n.name for n in numbers),
+)
+def test_interrupt_finishes_what_is_in_flight(cloud, four, signums):
+    result = interrupted(cloud, four, signums).expect(1)
+    assert "Interrupted:" in result.out and "left half-way" not in result.out
     four.apply()
     assert made(cloud) == set(NAMES)
     created = [c["params"]["FunctionName"] for c in cloud.calls(operation="CreateFunction") if c["status"] == 201]
     assert sorted(created) == sorted(set(created)), "nothing was created twice"
-    assert mark
+    four.assert_settled()
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
+def test_second_interrupt_leaves_it_to_the_next_run(cloud, four, first):
+    result = interrupted(cloud, four, [first, signal.SIGTERM]).expect(1)
+    assert "left half-way" in result.out
+    four.apply()
+    assert made(cloud) == set(NAMES)
+    four.assert_settled()
+
+
+def test_nohup_goes_on(cloud, four):
+    interrupted(cloud, four, [signal.SIGHUP], hangup=signal.SIG_IGN).expect(0)
+    assert made(cloud) == set(NAMES)
     four.assert_settled()
 
 
