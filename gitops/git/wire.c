@@ -35,26 +35,30 @@ bool wire_is_id(const char *text) {
         return strlen(text) == 40 && strspn(text, "0123456789abcdef") == 40;
 }
 
-/* Any bytes as text that JSON takes; NULL stays out. */
-static void set_text(json_t *object, const char *name, const char *text) {
-        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
-
-        if (!text)
-                return;
-        text_append_utf8(&safe, text);
-        json_set_text(object, name, strbuf_text(&safe));
-}
-
 static void set(json_t *object, const char *name, json_t *value) {
         if (!value || json_object_set_new(object, name, value) < 0)
                 abort();
+}
+
+/* Any bytes as text that JSON takes. */
+static json_t *text_json(const char *text) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+
+        text_append_utf8(&safe, text);
+        return json_string(strbuf_text(&safe));
+}
+
+/* NULL stays out. */
+static void set_text(json_t *object, const char *name, const char *text) {
+        if (text)
+                set(object, name, text_json(text));
 }
 
 static json_t *texts(const char *const *items, size_t count) {
         json_t *array = json_array();
 
         for (size_t i = 0; i < count; i++) {
-                if (json_array_append_new(array, json_string(items[i])) < 0)
+                if (json_array_append_new(array, text_json(items[i])) < 0)
                         abort();
         }
         return array;

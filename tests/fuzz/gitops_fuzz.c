@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the controller reads from others: the first byte says which. 0 the worker's answer, 1 its request, 2 what gpgv says,
- * 3 OpenPGP keys, 4 a URL of a repository, 5 a pattern of tags and a tag, 6 known_hosts, 7 a path within a repository, 8 the
- * Controller's manifest, 9 a webhook's headers and body, : a kept status, ; an allowance.
+ * What the controller reads from others: the first byte says which. 0 what gpgv says, 1 OpenPGP keys, 2 a pattern of tags and
+ * a tag, 3 known_hosts, 4 a path within a repository, 5 the Controller's manifest, 6 a webhook's headers and body, 7 a kept
+ * status, 8 an allowance. Git's worker and URLs are git_wire_fuzz.c's.
  */
 #include "base/json.h"
 #include "gitops/approval.h"
@@ -10,10 +10,8 @@
 #include "gitops/git/internal.h"
 #include "gitops/git/known_hosts.h"
 #include "gitops/git/tree.h"
-#include "gitops/git/url.h"
 #include "gitops/git/verify.h"
 #include "gitops/git/version.h"
-#include "gitops/git/wire.h"
 #include "gitops/hook.h"
 #include "gitops/signature.h"
 #include "gitops/status.h"
@@ -44,44 +42,6 @@ static const char *text_of(struct input *input) {
         return kept;
 }
 
-static void answer(struct input *input) {
-        static const struct git_request request = { .url = "https://bot@host/team/agents.git",
-                                                    .branch = "main",
-                                                    .folder = "/state/git" };
-        size_t length;
-        char *bytes = parts_next(&input->parts, &length);
-        struct wire_answer found = { 0 };
-        enum git_phase phase = PHASE_STARTING;
-        struct error err = { 0 };
-
-        if (wire_read_answer(bytes, length, &request, input->arena, &found, &phase, &err) < 0) {
-                require(err.message[0] != '\0');
-        } else if (!found.failed) {
-                require(wire_is_id(found.answer.commit));
-                for (size_t i = 0; i < found.answer.file_count; i++)
-                        require(strlen(found.answer.files[i].name) > 0 &&
-                                (found.answer.files[i].length == 0 || found.answer.files[i].bytes));
-        }
-        require((int)phase >= 0 && phase < PHASE_COUNT);
-        free(bytes);
-}
-
-static void request(struct input *input) {
-        size_t length;
-        char *bytes = parts_next(&input->parts, &length);
-        struct git_request found, again;
-        struct strbuf frame STRBUF_CLEANUP = STRBUF_INIT;
-        struct error err = { 0 };
-
-        if (wire_read_request(bytes, length, input->arena, &found, &err) == 0) {
-                wire_write_request(&found, &frame);
-                if (wire_read_request(frame.data, frame.length, input->arena, &again, &err) < 0)
-                        abort();
-                require(strcmp(found.url, again.url) == 0 && found.limits.entries == again.limits.entries);
-        }
-        free(bytes);
-}
-
 static void gpgv(struct input *input) {
         const char *signer = NULL, *why = NULL;
 
@@ -100,22 +60,6 @@ static void keys(struct input *input) {
         if (keyring_add(bytes, length, &keyring, &err) < 0)
                 require(err.message[0] != '\0');
         free(bytes);
-}
-
-static void url(struct input *input) {
-        const char *text = text_of(input);
-        struct url found;
-        struct error err = { 0 };
-        bool usable = git_url_check(text, &err) == 0;
-
-        require(git_display_name(text, input->arena) != NULL);
-        if (url_parse(text, input->arena, &found, &err) < 0)
-                return;
-        require(usable || err.message[0] != '\0');
-        /* Nothing that ssh could take for an option. */
-        require(!found.host || found.host[0] != '-');
-        require(!found.user || found.user[0] != '-');
-        require(!strpbrk(found.text, "\r\n"));
 }
 
 static void tags(struct input *input) {
@@ -222,8 +166,7 @@ static void allowance(struct input *input) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        static void (*const readers[])(struct input *) = { answer,   request,  gpgv,        keys,
-                                                           url,      tags,     hosts,       path,
+        static void (*const readers[])(struct input *) = { gpgv,     keys,     tags,        hosts,    path,
                                                            manifest, delivery, kept_status, allowance };
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct input input = { .arena = arena };
