@@ -1,112 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole calls against a scripted server, with a clock that only sleeping moves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/json.h"
+/* Whole calls against a scripted server. */
 #include "providers/aws/client.h"
 
-#include "http/scripted_server.h"
-
-#include <stdatomic.h>
-#include <stdbool.h>
-
-#define WALL_MS INT64_C(1769860800000) /* 2026-01-31T12:00:00Z */
-
-static atomic_llong elapsed_ms;
-static atomic_int sleeps;
-static bool interrupted, may_sleep;
-
-static int64_t wall_ms(const struct clock *clock) {
-        (void)clock;
-        return WALL_MS + (int64_t)atomic_load(&elapsed_ms);
-}
-
-static int64_t monotonic_ms(const struct clock *clock) {
-        (void)clock;
-        return 1000000 + (int64_t)atomic_load(&elapsed_ms);
-}
-
-static int sleep_until(const struct clock *clock, int64_t until_ms) {
-        if (!may_sleep)
-                fail_msg("it slept where it must not");
-        atomic_fetch_add(&sleeps, 1);
-        if (interrupted)
-                return -1;
-        atomic_fetch_add(&elapsed_ms, until_ms - monotonic_ms(clock));
-        return 0;
-}
-
-static const struct clock test_clock = { wall_ms, monotonic_ms, sleep_until };
-
-static double half(void) {
-        return 0.5;
-}
-
-struct fixture {
-        struct scripted_server server;
-        struct aws_client *client;
-        struct arena *arena;
-        struct progress progress;
-};
-
-static int begin(void **state) {
-        static const char *const unwanted[] = { "AWS_PROFILE",
-                                                "AWS_DEFAULT_PROFILE",
-                                                "AWS_SESSION_TOKEN",
-                                                "AWS_ENDPOINT_URL",
-                                                "AWS_MAX_ATTEMPTS",
-                                                "AWS_CA_BUNDLE",
-                                                "AWS_ENDPOINT_URL_LAMBDA",
-                                                "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS" };
-
-        (void)state;
-        for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); i++)
-                unsetenv(unwanted[i]);
-        setenv("AWS_CONFIG_FILE", "/nonexistent", 1);
-        setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent", 1);
-        setenv("AWS_REGION", "eu-west-1", 1);
-        setenv("AWS_ACCESS_KEY_ID", "AKID", 1);
-        setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
-        atomic_store(&elapsed_ms, 0);
-        atomic_store(&sleeps, 0);
-        interrupted = false;
-        may_sleep = true;
-        return 0;
-}
-
-static void open_client(struct fixture *fixture, const struct scripted_answer *answers, size_t count,
-                        double rate_scale, const char *assume_role) {
-        struct aws_client_options options = { .clock = &test_clock,
-                                              .rate_scale = rate_scale,
-                                              .random = half };
-        struct value *stack;
-        struct error err = { 0 };
-
-        *fixture = (struct fixture){ .arena = arena_new() };
-        scripted_start(&fixture->server, answers, count);
-        stack = value_new_map(fixture->arena);
-        value_set_text(fixture->arena, stack, "endpointUrl", fixture->server.url);
-        value_set_text(fixture->arena, stack, "assumeRole", assume_role);
-        options.stack_aws = stack;
-        if (aws_client_open_with(&options, &fixture->client, &err) < 0)
-                fail_msg("%s", err.message);
-}
-
-/* The server's record may be read afterwards. */
-static void stop(struct fixture *fixture) {
-        aws_client_close(fixture->client);
-        scripted_stop(&fixture->server);
-}
-
-static void release(struct fixture *fixture) {
-        scripted_release(&fixture->server);
-        arena_free(fixture->arena);
-}
+#include "providers/aws/client_support.h"
 
 static const struct aws_request list_functions = {
         .service = AWS_LAMBDA, .operation = "ListFunctions", .method = "GET", .path = "/2015-03-31/functions"
@@ -307,17 +203,7 @@ static void on_waited(void *context, const char *service, int64_t wait_ms) {
 
 static void open_watched(struct fixture *fixture, const struct scripted_answer *answers, size_t count,
                          const struct provider_watch *watch) {
-        struct aws_client_options options = { .clock = &test_clock, .random = half, .watch = watch };
-        struct value *stack;
-        struct error err = { 0 };
-
-        *fixture = (struct fixture){ .arena = arena_new() };
-        scripted_start(&fixture->server, answers, count);
-        stack = value_new_map(fixture->arena);
-        value_set_text(fixture->arena, stack, "endpointUrl", fixture->server.url);
-        options.stack_aws = stack;
-        if (aws_client_open_with(&options, &fixture->client, &err) < 0)
-                fail_msg("%s", err.message);
+        open_with(fixture, answers, count, (struct aws_client_options){ .watch = watch }, NULL);
 }
 
 static void each_try_is_told(void **state) {
