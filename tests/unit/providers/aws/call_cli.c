@@ -8,11 +8,8 @@
  *
  * {"account": true} -> {"account", "arn", "error"}. Argument: the Stack's `aws` map as JSON, "{}" where absent.
  */
-#include "base/json.h"
-#include "providers/aws/client.h"
+#include "providers/aws/cli_support.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static enum aws_service service_of(const char *name) {
@@ -82,7 +79,6 @@ static void take_line(struct aws_client *client, const char *line, size_t length
         json_error_t problem;
         json_t *input JSON_CLEANUP = json_loadb(line, length, 0, &problem);
         json_t *output JSON_CLEANUP = json_object();
-        char *text;
 
         if (!input) {
                 fprintf(stderr, "not JSON: %s\n", problem.text);
@@ -92,26 +88,16 @@ static void take_line(struct aws_client *client, const char *line, size_t length
                 ask_account(client, output);
         else
                 call(client, input, output);
-        text = json_compact(output);
-        puts(text);
-        fflush(stdout);
-        free(text);
+        put_line(output);
 }
 
 int main(int argc, char **argv) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        json_t *stack JSON_CLEANUP = json_loads(argc > 1 ? argv[1] : "{}", 0, NULL);
-        struct value aws = value_from_json(arena, stack);
-        struct aws_client *client;
-        struct error err = { 0 };
+        struct aws_client *client = client_of_arguments(argc, argv, arena);
         char *line = NULL;
         size_t size = 0;
         ssize_t length;
 
-        if (aws_client_open(&aws, &clock_system, &client, &err) < 0) {
-                fprintf(stderr, "error: %s\n", err.message);
-                return 1;
-        }
         while ((length = getline(&line, &size, stdin)) > 0)
                 take_line(client, line, (size_t)length);
         free(line);

@@ -6,12 +6,10 @@
  *
  * Argument: the Stack's `aws` map as JSON, "{}" where absent. A line "forget" drops the keys first, as expired ones are.
  */
-#include "base/json.h"
 #include "base/log.h"
+#include "providers/aws/cli_support.h"
 #include "providers/aws/client_state.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void forget(struct aws_client *client) {
@@ -30,7 +28,6 @@ static void answer(struct aws_client *client) {
         struct error err = { 0 };
         enum retry_reason reason;
         int64_t asked_ms;
-        char *text;
 
         if (credentials_chain_get(client->chain, &found, &reason, &asked_ms, &err) < 0) {
                 json_set_text(output, "error", err.message);
@@ -42,25 +39,16 @@ static void answer(struct aws_client *client) {
                 json_set_text(output, "token", keys.token);
                 json_set_text(output, "origin", credentials_origin(found));
         }
-        text = json_compact(output);
-        puts(text);
-        fflush(stdout);
-        free(text);
+        put_line(output);
 }
 
 int main(int argc, char **argv) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        json_t *stack JSON_CLEANUP = json_loads(argc > 1 ? argv[1] : "{}", 0, NULL);
-        struct value aws = value_from_json(arena, stack);
         struct aws_client *client;
-        struct error err = { 0 };
         char line[64];
 
         log_set_level(LOG_LEVEL_DEBUG);
-        if (aws_client_open(&aws, &clock_system, &client, &err) < 0) {
-                fprintf(stderr, "error: %s\n", err.message);
-                return 1;
-        }
+        client = client_of_arguments(argc, argv, arena);
         while (fgets(line, sizeof(line), stdin)) {
                 if (strcmp(line, "forget\n") == 0)
                         forget(client);
