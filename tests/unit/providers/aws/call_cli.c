@@ -8,7 +8,7 @@
  *
  * {"account": true} -> {"account", "arn", "error"}. Argument: the Stack's `aws` map as JSON, "{}" where absent.
  */
-#include "providers/aws/cli_support.h"
+#include "cli_support.h"
 
 #include <string.h>
 

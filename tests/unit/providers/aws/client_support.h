@@ -3,7 +3,7 @@
 #ifndef BERTH_TESTS_PROVIDERS_AWS_CLIENT_SUPPORT_H
 #define BERTH_TESTS_PROVIDERS_AWS_CLIENT_SUPPORT_H
 
-#include "providers/aws/support.h"
+#include "support.h"
 
 #include "http/scripted_server.h"
 

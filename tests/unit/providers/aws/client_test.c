@@ -2,7 +2,7 @@
 /* Whole calls against a scripted server. */
 #include "providers/aws/client.h"
 
-#include "providers/aws/client_support.h"
+#include "client_support.h"
 
 static const struct aws_request list_functions = {
         .service = AWS_LAMBDA, .operation = "ListFunctions", .method = "GET", .path = "/2015-03-31/functions"

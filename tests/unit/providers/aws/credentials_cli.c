@@ -7,7 +7,7 @@
  * Argument: the Stack's `aws` map as JSON, "{}" where absent. A line "forget" drops the keys first, as expired ones are.
  */
 #include "base/log.h"
-#include "providers/aws/cli_support.h"
+#include "cli_support.h"
 #include "providers/aws/client_state.h"
 
 #include <string.h>

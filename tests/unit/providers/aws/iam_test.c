@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/iam.h"
 
-#include "providers/aws/support.h"
+#include "support.h"
 
 static void documents_are_decoded(void **state) {
         static const struct {
