@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
+#include "base/strbuf.h"
+#include "base/terminal.h"
+
 #include <stdlib.h>
 
 const char *json_text(const json_t *object, const char *name) {
@@ -13,8 +16,21 @@ json_int_t json_integer_or(const json_t *object, const char *name, json_int_t ot
         return json_is_integer(member) ? json_integer_value(member) : otherwise;
 }
 
+json_t *json_from_text(const char *text) {
+        struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *json = text ? json_string(text) : json_null();
+
+        if (!json) {
+                text_append_utf8(&valid, text);
+                json = json_string(strbuf_text(&valid));
+        }
+        if (!json)
+                abort();
+        return json;
+}
+
 void json_set_text(json_t *object, const char *name, const char *text) {
-        if (text && json_object_set_new(object, name, json_string(text)) != 0)
+        if (text && json_object_set_new(object, name, json_from_text(text)) != 0)
                 abort();
 }
 

@@ -14,7 +14,9 @@ const char *json_text(const json_t *object, const char *name);
 /* The member's integer, or `otherwise`. */
 json_int_t json_integer_or(const json_t *object, const char *name, json_int_t otherwise);
 
-/* Sets a member from text; NULL text leaves it out. */
+/* A new reference: the text, each byte that is not UTF-8 as \xNN; null for NULL. Aborts when out of memory. */
+json_t *json_from_text(const char *text);
+/* Sets a member from text as above; NULL text leaves it out. */
 void json_set_text(json_t *object, const char *name, const char *text);
 
 /* Compact, keys in order; to be released with free(). Aborts when out of memory. */

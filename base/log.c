@@ -71,13 +71,6 @@ static void append_safe(struct strbuf *to, const char *text) {
                 at += text_append_safe_character(to, text, length, at);
 }
 
-static void set_member(json_t *line, const char *name, const char *text) {
-        struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
-
-        text_append_utf8(&valid, text);
-        json_set_text(line, name, strbuf_text(&valid));
-}
-
 static void write_json(const char *level, const char *message) {
         json_t *line JSON_CLEANUP = json_object();
         int64_t now_ms = clock_system.wall_ms(&clock_system);
@@ -89,9 +82,9 @@ static void write_json(const char *level, const char *message) {
         snprintf(stamp, sizeof(stamp), "%.19s.%03dZ", time, (int)(now_ms % 1000));
         json_set_text(line, "time", stamp);
         json_set_text(line, "level", level);
-        set_member(line, "message", message);
+        json_set_text(line, "message", message);
         for (size_t i = 0; i < context_count; i++)
-                set_member(line, context[i].name, context[i].value);
+                json_set_text(line, context[i].name, context[i].value);
         text = json_dumps(line, JSON_COMPACT | JSON_ENSURE_ASCII);
         if (!text)
                 abort();

@@ -32,6 +32,8 @@ void session_close(struct session *session) {
 }
 
 void print_json(json_t *json) {
+        if (!json)
+                abort();
         json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
         fputc('\n', stdout);
         json_decref(json);

@@ -65,7 +65,10 @@ struct plan_args session_plan_args(const struct session *session, const struct o
 int session_plan(struct session *session, const struct plan_args *args, const struct options *options,
                  struct plan *ret, struct error *err) MUST_USE;
 
-/* Writes JSON and a newline to standard output, and gives up the reference. */
+/*
+ * Writes JSON and a newline to standard output, and gives up the reference. Aborts for NULL, which is what json_pack() makes
+ * of texts that are not UTF-8: json_from_text() is for those.
+ */
 void print_json(json_t *json);
 
 #endif

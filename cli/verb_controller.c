@@ -103,6 +103,7 @@ static int ask(const struct asking *asking, json_t *request, json_t **ret, struc
 static json_t *request_of(const struct asking *asking) {
         const struct options *options = asking->options;
         json_t *request = json_object(), *allow = json_array();
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         json_set_text(request, "command", asking->command);
         json_set_text(request, "source", asking->name);
@@ -110,9 +111,10 @@ static json_t *request_of(const struct asking *asking) {
         for (size_t i = 0; i < options->allowance_count; i++) {
                 const struct allowance *allowance = &options->allowances[i];
 
-                json_array_append_new(
-                        allow, allowance->address ? json_sprintf("%s:%s", allowance->id, allowance->address)
-                                                  : json_string(allowance->id));
+                strbuf_clear(&text);
+                strbuf_printf(&text, "%s%s%s", allowance->id, allowance->address ? ":" : "",
+                              allowance->address ? allowance->address : "");
+                json_array_append_new(allow, json_from_text(strbuf_text(&text)));
         }
         json_object_set_new(request, "allow", allow);
         return request;
@@ -195,7 +197,7 @@ static int run_status(const struct asking *asking, struct error *err) {
 static int has_ended(const struct asking *asking, const char *name, json_int_t round, json_t **ret,
                      struct error *err) {
         json_t *document JSON_CLEANUP = NULL, *source;
-        json_t *request = json_pack("{s:s, s:s}", "command", "status", "source", name);
+        json_t *request = json_pack("{s:s, s:o}", "command", "status", "source", json_from_text(name));
 
         if (ask(asking, request, &document, err) < 0)
                 return -1;

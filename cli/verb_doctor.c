@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What works here, what does not, and how to get it: each check is a row; exit code 1 where one fails. */
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/library.h"
 #include "base/terminal.h"
 #include "cli/session.h"
@@ -210,9 +211,9 @@ static json_t *findings_json(const struct examination *examination, bool works) 
         for (size_t i = 0; i < examination->count; i++) {
                 const struct finding *finding = &examination->findings[i];
 
-                json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:s}", "name", finding->name, "works",
+                json_array_append_new(list, json_pack("{s:s, s:b, s:b, s:o}", "name", finding->name, "works",
                                                       finding->works, "optional", finding->optional, "detail",
-                                                      finding->detail));
+                                                      json_from_text(finding->detail)));
         }
         return json_pack("{s:b, s:o}", "works", works, "findings", list);
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
@@ -143,9 +144,10 @@ static json_t *files_json(const struct exec_result *result) {
         for (size_t i = 0; i < result->file_count; i++) {
                 const struct exec_left *file = &result->files[i];
 
-                json_array_append_new(list, json_pack("{s:s, s:I, s:b, s:s?}", "name", file->name, "bytes",
-                                                      (json_int_t)file->bytes, "returned",
-                                                      file->reason == NULL, "reason", file->reason));
+                json_array_append_new(list,
+                                      json_pack("{s:o, s:I, s:b, s:s?}", "name", json_from_text(file->name),
+                                                "bytes", (json_int_t)file->bytes, "returned",
+                                                file->reason == NULL, "reason", file->reason));
         }
         return list;
 }
@@ -162,9 +164,9 @@ static json_t *result_json(const struct exec_result *result) {
         json_t *degraded = json_array(), *withheld = json_array();
 
         for (size_t i = 0; i < result->degraded_count; i++)
-                json_array_append_new(degraded, json_string(result->degraded[i]));
+                json_array_append_new(degraded, json_from_text(result->degraded[i]));
         for (size_t i = 0; i < result->withheld_count; i++)
-                json_array_append_new(withheld, json_string(result->withheld[i]));
+                json_array_append_new(withheld, json_from_text(result->withheld[i]));
         return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:{s:o, s:o, s:o}}", "exitCode",
                          result->exit_code, "reason", reasons[result->reason], "stdout",
                          stream_json(&result->output), "stderr", stream_json(&result->errors), "files",

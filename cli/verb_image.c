@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One image: whether it is of use, and how to make one that is. */
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/terminal.h"
 #include "cli/registry.h"
 #include "cli/verbs.h"
@@ -158,7 +159,7 @@ static json_t *built_json(const struct image_row *row, const char *const command
         json_t *json = registry_row_json(row), *push = json_array();
 
         for (size_t i = 0; i < PUSH_COMMANDS; i++)
-                json_array_append_new(push, json_string(commands[i]));
+                json_array_append_new(push, json_from_text(commands[i]));
         json_object_set_new(json, "push", push);
         return json;
 }

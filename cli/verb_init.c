@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A starter stack: one file, small enough to read, which validates and applies as it is. */
 #include "base/files.h"
+#include "base/json.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 
@@ -68,7 +69,7 @@ int verb_init(const struct options *options, struct error *err) {
         if (write_new(ignore, ".berth/\n", &exists) < 0 && !options->quiet)
                 fprintf(stderr, "%s is there already: add the line .berth/ to it.\n", ignore);
         if (options->json)
-                print_json(json_pack("{s:s}", "file", stack));
+                print_json(json_pack("{s:o}", "file", json_from_text(stack)));
         else
                 printf("Wrote %s. Next: berth validate -f %s\n", stack, folder);
         return EXIT_DONE;

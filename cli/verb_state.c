@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state's own tools: state list|show|mv|rm|verify|backup, lock show|release. */
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/suggest.h"
 #include "cli/perform.h"
 #include "cli/session.h"
@@ -41,9 +42,9 @@ static json_t *history_json(const struct history_entry *entry) {
         char at[32];
 
         clock_format(entry->at_ms, at, sizeof(at));
-        return json_pack("{s:I, s:s, s:s, s:s, s:s?, s:s, s:o}", "run", (json_int_t)entry->run, "at", at,
-                         "who", entry->who, "command", entry->command, "commit", entry->commit, "outcome",
-                         entry->outcome, "detail",
+        return json_pack("{s:I, s:s, s:o, s:s, s:s?, s:s, s:o}", "run", (json_int_t)entry->run, "at", at,
+                         "who", json_from_text(entry->who), "command", entry->command, "commit",
+                         entry->commit, "outcome", entry->outcome, "detail",
                          entry->detail ? value_to_json(entry->detail, NULL) : json_null());
 }
 
@@ -84,11 +85,11 @@ static int summarise_json(struct session *session, json_t **ret, struct error *e
                 json_array_append_new(journal_list, journal_json(&journal[i]));
         for (size_t i = 0; i < history_count; i++)
                 json_array_append_new(history_list, history_json(&history[i]));
-        *ret = json_pack("{s:s, s:s?, s:s?, s:s?, s:s, s:I, s:I, s:I, s:o, s:o}", "folder",
-                         state_folder(session->state), "stack", stack, "account", account, "region", region,
-                         "lineage", state_lineage(session->state), "serial", (json_int_t)serial, "resources",
-                         (json_int_t)record_count, "bindings", (json_int_t)binding_count, "journal",
-                         journal_list, "history", history_list);
+        *ret = json_pack("{s:o, s:s?, s:s?, s:s?, s:s, s:I, s:I, s:I, s:o, s:o}", "folder",
+                         json_from_text(state_folder(session->state)), "stack", stack, "account", account,
+                         "region", region, "lineage", state_lineage(session->state), "serial",
+                         (json_int_t)serial, "resources", (json_int_t)record_count, "bindings",
+                         (json_int_t)binding_count, "journal", journal_list, "history", history_list);
         return 0;
 }
 
@@ -195,7 +196,7 @@ static int verify_state(struct session *session, const struct options *options, 
                 json_t *list = json_array();
 
                 for (size_t i = 0; i < count; i++)
-                        json_array_append_new(list, json_string(problems[i]));
+                        json_array_append_new(list, json_from_text(problems[i]));
                 print_json(json_pack("{s:b, s:o}", "valid", count == 0, "problems", list));
         } else if (count == 0) {
                 printf("The state in %s is sound.\n", state_folder(session->state));
@@ -215,7 +216,7 @@ static int back_up_state(struct session *session, const struct options *options,
         if (state_backup(session->state, options->operands[1], err) < 0)
                 return -1;
         if (options->json)
-                print_json(json_pack("{s:s}", "path", options->operands[1]));
+                print_json(json_pack("{s:o}", "path", json_from_text(options->operands[1])));
         else
                 printf("Copied to %s.\n", options->operands[1]);
         return EXIT_DONE;

@@ -13,28 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of files may be any bytes; JSON takes UTF-8 only. */
-static json_t *text_to_json(const char *text) {
-        json_t *json;
-        char *plain;
-
-        if (!text)
-                return json_null();
-        json = json_string(text);
-        if (json)
-                return json;
-        plain = strdup(text);
-        if (!plain)
-                abort();
-        for (char *at = plain; *at; at++) {
-                if ((unsigned char)*at >= 0x80)
-                        *at = '?';
-        }
-        json = json_string(plain);
-        free(plain);
-        return json;
-}
-
 static void set_tally(json_t *json, const struct workspace_tally *tally) {
         char oldest[32];
 
@@ -50,10 +28,10 @@ static const char *problem_of(const struct sweep_row *row) {
 }
 
 static json_t *row_to_json(const struct sweep_row *row) {
-        json_t *json =
-                json_pack("{s:s, s:s?, s:s?, s:I, s:o}", "session", row->session.id, "environment",
-                          row->session.environment, "policy", row->policy ? row->policy->name : NULL,
-                          "expireAfterDays", (json_int_t)row->days, "problem", text_to_json(problem_of(row)));
+        json_t *json = json_pack("{s:s, s:s?, s:s?, s:I, s:o}", "session", row->session.id, "environment",
+                                 row->session.environment, "policy", row->policy ? row->policy->name : NULL,
+                                 "expireAfterDays", (json_int_t)row->days, "problem",
+                                 json_from_text(problem_of(row)));
 
         set_tally(json, &row->tally);
         return json;
@@ -65,7 +43,7 @@ static json_t *report_json(const struct sweep_report *report, bool deleted) {
         for (size_t i = 0; i < report->count; i++)
                 json_array_append_new(rows, row_to_json(&report->rows[i]));
         json = json_pack("{s:s, s:b, s:o, s:I, s:I, s:o}", "formatVersion", "1", "deleted", deleted,
-                         "workspaces", text_to_json(report->workspaces), "policies",
+                         "workspaces", json_from_text(report->workspaces), "policies",
                          (json_int_t)report->policies, "sessions", (json_int_t)report->sessions, "expired",
                          rows);
         set_tally(json, &report->total);

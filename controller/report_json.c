@@ -32,7 +32,7 @@ static json_t *fields_json(const struct field_change *fields, size_t count) {
         for (size_t i = 0; i < count; i++) {
                 json_t *field = json_object();
 
-                set(field, "path", json_string(fields[i].path));
+                set(field, "path", json_from_text(fields[i].path));
                 set(field, "before", side(fields[i].before, fields[i].sensitive));
                 set(field, "after", side(fields[i].after, fields[i].sensitive));
                 set(field, "sensitive", json_boolean(fields[i].sensitive));
@@ -45,7 +45,7 @@ static json_t *texts_json(const char *const *texts, size_t count) {
         json_t *list = json_array();
 
         for (size_t i = 0; i < count; i++)
-                append(list, json_string(texts[i]));
+                append(list, json_from_text(texts[i]));
         return list;
 }
 
@@ -55,9 +55,9 @@ static json_t *refusals_json(const struct refusal *refusals, size_t count) {
         for (size_t i = 0; i < count; i++) {
                 json_t *refusal = json_object();
 
-                set(refusal, "id", json_string(refusals[i].id));
-                set(refusal, "message", json_string(refusals[i].message));
-                set(refusal, "remedy", refusals[i].remedy ? json_string(refusals[i].remedy) : json_null());
+                set(refusal, "id", json_from_text(refusals[i].id));
+                set(refusal, "message", json_from_text(refusals[i].message));
+                set(refusal, "remedy", json_from_text(refusals[i].remedy));
                 set(refusal, "dependents", texts_json(refusals[i].dependents, refusals[i].dependent_count));
                 append(list, refusal);
         }
@@ -67,11 +67,11 @@ static json_t *refusals_json(const struct refusal *refusals, size_t count) {
 static json_t *change_json(const struct change *change) {
         json_t *object = json_object();
 
-        set(object, "address", json_string(change->address));
+        set(object, "address", json_from_text(change->address));
         set(object, "kind", json_string(change->kind->name));
-        set(object, "name", json_string(change->name));
+        set(object, "name", json_from_text(change->name));
         set(object, "action", json_string(action_name(change->action)));
-        set(object, "reason", change->reason ? json_string(change->reason) : json_null());
+        set(object, "reason", json_from_text(change->reason));
         set(object, "fields", fields_json(change->fields, change->field_count));
         set(object, "dependsOn", texts_json(change->depends_on, change->depends_on_count));
         set(object, "refusals", refusals_json(change->refusals, change->refusal_count));
@@ -97,7 +97,7 @@ static json_t *drifts_json(const struct plan *plan) {
         for (size_t i = 0; i < plan->drift_count; i++) {
                 json_t *entry = json_object();
 
-                set(entry, "address", json_string(plan->drifts[i].address));
+                set(entry, "address", json_from_text(plan->drifts[i].address));
                 set(entry, "gone", json_boolean(plan->drifts[i].gone));
                 set(entry, "fields", fields_json(plan->drifts[i].fields, plan->drifts[i].field_count));
                 append(list, entry);
@@ -109,8 +109,8 @@ json_t *report_drift_json(const struct plan *plan) {
         json_t *object = json_object();
 
         set(object, "formatVersion", json_string("1"));
-        set(object, "stack", json_string(plan->stack_name));
-        set(object, "provider", json_string(plan->provider_name));
+        set(object, "stack", json_from_text(plan->stack_name));
+        set(object, "provider", json_from_text(plan->provider_name));
         set(object, "drift", drifts_json(plan));
         return object;
 }
@@ -124,8 +124,8 @@ json_t *report_plan_json(const struct plan *plan) {
         for (size_t i = 0; i < cost.count; i++)
                 set(calls, cost.calls[i].service, json_integer(cost.calls[i].count));
         set(object, "formatVersion", json_string("1"));
-        set(object, "stack", json_string(plan->stack_name));
-        set(object, "provider", json_string(plan->provider_name));
+        set(object, "stack", json_from_text(plan->stack_name));
+        set(object, "provider", json_from_text(plan->provider_name));
         set(object, "stateSerial", json_integer((json_int_t)plan->serial));
         set(object, "createdAt", report_time_json(plan->created_ms));
         set(object, "summary", summary_json(&plan->summary));
@@ -153,12 +153,12 @@ json_t *report_result_json(const struct plan *plan, const struct apply_result *r
         for (size_t i = 0; i < plan->change_count; i++) {
                 json_t *change = json_object();
 
-                set(change, "address", json_string(plan->changes[i]->address));
+                set(change, "address", json_from_text(plan->changes[i]->address));
                 set(change, "action", json_string(action_name(plan->changes[i]->action)));
                 set(change, "outcome", json_string(outcome_json(&result->changes[i])));
                 set(change, "durationMs", json_integer(result->changes[i].duration_ms));
                 if (result->changes[i].outcome == JOB_FAILED)
-                        set(change, "error", json_string(result->changes[i].error.message));
+                        set(change, "error", json_from_text(result->changes[i].error.message));
                 append(changes, change);
         }
         set(summary, "done", json_integer((json_int_t)result->done));
@@ -167,8 +167,8 @@ json_t *report_result_json(const struct plan *plan, const struct apply_result *r
         set(summary, "refused", json_integer((json_int_t)result->refused));
         set(summary, "unchanged", json_integer((json_int_t)plan->summary.unchanged));
         set(object, "formatVersion", json_string("1"));
-        set(object, "stack", json_string(plan->stack_name));
-        set(object, "provider", json_string(plan->provider_name));
+        set(object, "stack", json_from_text(plan->stack_name));
+        set(object, "provider", json_from_text(plan->provider_name));
         set(object, "run", json_integer((json_int_t)result->run));
         set(object, "interrupted", json_boolean(result->interrupted));
         set(object, "durationMs", json_integer(result->duration_ms));

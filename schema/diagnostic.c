@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/diagnostic.h"
 
+#include "base/json.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
 
@@ -156,16 +157,6 @@ void diagnostics_print(const struct diagnostics *diagnostics, FILE *stream) {
                 print_diagnostic(&diagnostics->items[i], stream);
 }
 
-/* Names of files need not be UTF-8, and a message may be cut inside of a character. */
-static json_t *text_or_null(const char *text) {
-        struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
-
-        if (!text)
-                return json_null();
-        text_append_utf8(&valid, text);
-        return json_string(strbuf_text(&valid));
-}
-
 static json_t *number_or_null(uint32_t number) {
         return number > 0 ? json_integer(number) : json_null();
 }
@@ -178,9 +169,10 @@ json_t *diagnostics_to_json(const struct diagnostics *diagnostics) {
                 json_t *item = json_pack(
                         "{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "severity",
                         diagnostic->severity == SEVERITY_ERROR ? "error" : "warning", "file",
-                        text_or_null(diagnostic->file), "line", number_or_null(diagnostic->line), "column",
-                        number_or_null(diagnostic->column), "message", text_or_null(diagnostic->message),
-                        "hint", text_or_null(diagnostic->hint), "address", text_or_null(diagnostic->address));
+                        json_from_text(diagnostic->file), "line", number_or_null(diagnostic->line), "column",
+                        number_or_null(diagnostic->column), "message", json_from_text(diagnostic->message),
+                        "hint", json_from_text(diagnostic->hint), "address",
+                        json_from_text(diagnostic->address));
 
                 if (!item || json_array_append_new(list, item) != 0)
                         abort();

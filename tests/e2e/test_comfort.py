@@ -2,6 +2,7 @@
 """The command line itself: help, suggestions, completion, manual pages, init, doctor, map, markdown."""
 
 import json
+import os
 import shutil
 import subprocess
 
@@ -225,3 +226,17 @@ def test_markdown_for_pull_requests(cloud, berth, prebuilt):
     assert len(rows) == 2 and all(row.count("|") == 5 for row in rows)
     assert "<script>" not in out and "@someone" not in out and "](http" not in out
     assert "4096" in out
+
+
+def test_names_that_are_not_utf8(offline):
+    """A folder may be called anything; JSON holds UTF-8 alone, and shows the byte instead of nothing, or of dying."""
+    folder = offline.stack / os.fsdecode(b"bad\xff")
+    made = offline("init", "--json", folder).expect(0).json()
+    assert made["file"].endswith("bad\\xFF/stack.yaml")
+    offline("apply", "--yes", "--provider", "local", "-f", folder).expect(0)
+    assert offline("state", "show", "--json", "-f", folder).expect(0).json()["folder"].endswith("bad\\xFF/.berth")
+    copy = offline("state", "backup", "--json", "-f", folder, offline.stack / os.fsdecode(b"copy\xff")).expect(0).json()
+    assert copy["path"].endswith("copy\\xFF")
+    assert {f["name"] for f in offline("doctor", "--json", "-f", folder).json()["findings"]} > {"state", "manifests"}
+    for command in ("sync", "status"):
+        assert "no controller" in offline("controller", command, os.fsdecode(b"lab\xff")).expect(1).err

@@ -2,6 +2,7 @@
 /* Nearest names, UTF-8 and columns, hashes, files. */
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
@@ -36,6 +37,32 @@ static void nearest_names(void **state) {
                 assert_string_equal(nearest ? nearest : "none", cases[i].nearest ? cases[i].nearest : "none");
         }
         assert_null(suggest_nearest("x", names, 0));
+}
+
+/* What json_string() refuses: a path may be any bytes, and a message be cut inside of a character. */
+static void json_of_any_text(void **state) {
+        static const struct {
+                const char *text, *json;
+        } cases[] = {
+                { "", "\"\"" },
+                { "\xC3\xA4 \"x\"\n", "\"\xC3\xA4 \\\"x\\\"\\n\"" },
+                { "a\xFFz", "\"a\\\\xFFz\"" },
+                { "cut \xE6\xBC", "\"cut \\\\xE6\\\\xBC\"" },
+                { NULL, "null" },
+        };
+        json_t *object JSON_CLEANUP = json_object();
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                json_t *json JSON_CLEANUP = json_from_text(cases[i].text);
+                char *text TEXT_CLEANUP = json_compact(json);
+
+                assert_string_equal(text, cases[i].json);
+        }
+        json_set_text(object, "bad", "\xFF");
+        json_set_text(object, "none", NULL);
+        assert_string_equal(json_text(object, "bad"), "\\xFF");
+        assert_int_equal(json_object_size(object), 1);
 }
 
 static void utf8(void **state) {
@@ -274,11 +301,12 @@ static void long_lines_break_at_spaces(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(nearest_names), cmocka_unit_test(long_lines_break_at_spaces),
-                cmocka_unit_test(utf8),          cmocka_unit_test(safe_text),
-                cmocka_unit_test(log_lines),     cmocka_unit_test(valid_text),
-                cmocka_unit_test(words),         cmocka_unit_test(digests),
-                cmocka_unit_test(files),         cmocka_unit_test(joined_paths),
+                cmocka_unit_test(nearest_names),    cmocka_unit_test(long_lines_break_at_spaces),
+                cmocka_unit_test(json_of_any_text), cmocka_unit_test(utf8),
+                cmocka_unit_test(safe_text),        cmocka_unit_test(log_lines),
+                cmocka_unit_test(valid_text),       cmocka_unit_test(words),
+                cmocka_unit_test(digests),          cmocka_unit_test(files),
+                cmocka_unit_test(joined_paths),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
