@@ -10,8 +10,8 @@
 #define ROLE_DEADLINE_MS (60 * 1000)
 /* How often a name may be taken and not exist, a second apart, as while Lambda deletes what had it. */
 #define CONFLICTS_MAX 60
-/* How long a log group that was just made may be unknown to the next call. */
-#define UNKNOWN_DEADLINE_MS (10 * 1000)
+/* How often a log group may be there and not exist, a second apart: it may just have been made, or deleted. */
+#define UNKNOWN_MAX 10
 
 int environment_run_delete(struct stage_turn *turn) {
         struct aws_request request =
@@ -87,6 +87,17 @@ int environment_run_log_group(struct stage_turn *turn) {
         return STAGE_OVER;
 }
 
+/* On with `stage` in a second, as often as `most` times, which `counter` counts; STAGE_OVER where that was it. */
+static int start_over(struct stage_turn *turn, int stage, const char *counter, int64_t most) {
+        int64_t times = value_get_integer(turn->progress->data, counter, 0);
+
+        if (times >= most)
+                return STAGE_OVER;
+        value_set_integer(turn->progress->arena, environment_data(turn), counter, times + 1);
+        stage_enter(turn, stage);
+        return stage_wait(turn, 1000);
+}
+
 int environment_run_retention(struct stage_turn *turn) {
         int64_t days = value_get_integer(turn->change->desired, "logRetentionDays", 0);
         const char *group = environment_log_group_of(turn);
@@ -98,13 +109,20 @@ int environment_run_retention(struct stage_turn *turn) {
 
         if (result == STEP_DONE)
                 return STAGE_OVER;
-        if (result < 0 && aws_failed_with(&response, "ResourceNotFoundException"))
-                return days > 0 && stage_elapsed_ms(turn) < UNKNOWN_DEADLINE_MS
-                               ? stage_enter(turn, ENVIRONMENT_STAGE_LOG_GROUP)
-                               : STAGE_OVER;
-        if (result < 0)
+        if (result == STEP_AGAIN)
+                return result;
+        if (!aws_failed_with(&response, "ResourceNotFoundException")) {
                 *turn->err = failure;
-        return result;
+                return -1;
+        }
+        if (days <= 0)
+                return STAGE_OVER;
+        if (start_over(turn, ENVIRONMENT_STAGE_LOG_GROUP, "unknown", UNKNOWN_MAX) == STEP_AGAIN)
+                return STEP_AGAIN;
+        return error_set(turn->err,
+                         "logs PutRetentionPolicy: for ten seconds AWS has not found the log group %s, which "
+                         "CreateLogGroup made: somebody may be deleting it; try again later",
+                         group);
 }
 
 bool environment_role_unknown(const struct aws_response *response) {
@@ -159,23 +177,18 @@ int environment_run_existing(struct stage_turn *turn) {
 
         if (result == STEP_AGAIN)
                 return result;
-        if (result < 0) {
-                int64_t times = value_get_integer(turn->progress->data, "conflicts", 0);
-
-                if (failure.kind == ERROR_NOT_FOUND && times < CONFLICTS_MAX) {
-                        value_set_integer(turn->progress->arena, environment_data(turn), "conflicts",
-                                          times + 1);
-                        stage_enter(turn, ENVIRONMENT_STAGE_CREATE);
-                        return stage_wait(turn, 1000);
-                }
-                if (failure.kind == ERROR_NOT_FOUND)
-                        return error_set(
-                                turn->err,
-                                "lambda CreateFunction: for a minute AWS has called the name %s taken, and yet "
-                                "there is no such function: somebody may be deleting it; try again later",
-                                environment_function_of(turn));
+        if (result < 0 && failure.kind != ERROR_NOT_FOUND) {
                 *turn->err = failure;
                 return -1;
+        }
+        if (result < 0) {
+                if (start_over(turn, ENVIRONMENT_STAGE_CREATE, "conflicts", CONFLICTS_MAX) == STEP_AGAIN)
+                        return STEP_AGAIN;
+                return error_set(
+                        turn->err,
+                        "lambda CreateFunction: for a minute AWS has called the name %s taken, and yet there is "
+                        "no such function: somebody may be deleting it; try again later",
+                        environment_function_of(turn));
         }
         if (turn->observed->ownership != OWNER_SELF)
                 return error_set(

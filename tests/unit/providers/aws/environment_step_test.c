@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stages of an environment against a scripted server: what it says at odds with itself must not keep a change for ever. */
+#include "providers/aws/environment.h"
+
+#include "client_support.h"
+
+#define ERROR_OF(status, code) status "\r\nx-amzn-ErrorType: " code "\r\n"
+
+/* Takes steps, each at the time that the one before asked for, until the change is over; at most `most`. */
+static int walk(struct fixture *fixture, const struct change *change, int most, struct error *err) {
+        struct provider provider = team;
+        struct observation observed;
+        int result = STEP_AGAIN;
+
+        provider.client = fixture->client;
+        fixture->progress.arena = fixture->arena;
+        for (int i = 0; result == STEP_AGAIN && i < most; i++) {
+                int64_t now = monotonic_ms(&test_clock);
+
+                if (fixture->progress.not_before_ms > now)
+                        atomic_fetch_add(&elapsed_ms, fixture->progress.not_before_ms - now);
+                result = environment_step(&provider, change, &fixture->progress, &observed, err);
+        }
+        return result;
+}
+
+static struct change change_of(enum action action, const char *path, const char *spec,
+                               struct observation *observed) {
+        struct field_change *field = arena_alloc(arena, sizeof(*field));
+
+        field->path = path;
+        return (struct change){ .action = action,
+                                .kind = &kinds[KIND_ENVIRONMENT],
+                                .name = "x",
+                                .desired = value_of(spec),
+                                .observed = observed,
+                                .fields = field,
+                                .field_count = 1 };
+}
+
+/* CreateLogGroup says that the group exists, PutRetentionPolicy that it does not, again and again. */
+static void a_log_group_that_is_and_is_not_there_ends_in_an_error(void **state) {
+        struct scripted_answer answers[400];
+        struct observation observed = { .name = "x", .exists = true, .spec = value_of("{}") };
+        struct change change =
+                change_of(ACTION_UPDATE, "logRetentionDays", "{\"logRetentionDays\": 7}", &observed);
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        for (size_t i = 0; i < 400; i++)
+                answers[i] =
+                        (struct scripted_answer){ i % 2 ? ERROR_OF("400 Bad", "ResourceNotFoundException")
+                                                        : ERROR_OF("400 Bad",
+                                                                   "ResourceAlreadyExistsException"),
+                                                  "{}" };
+        open_client(&fixture, answers, 400, 1000, NULL);
+        assert_int_equal(walk(&fixture, &change, 400, &err), -1);
+        assert_non_null(strstr(err.message, "has not found the log group /aws/lambda/lab-env-x"));
+        assert_int_equal(atomic_load(&elapsed_ms) / 1000, 10);
+        stop(&fixture);
+        assert_int_equal(fixture.server.requests, 22);
+        release(&fixture);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup(a_log_group_that_is_and_is_not_there_ends_in_an_error, begin),
+        };
+
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
+}
