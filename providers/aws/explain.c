@@ -117,8 +117,8 @@ int explain_answer(const struct circumstances *circumstances, const struct aws_r
         if (response->request_id[0])
                 strbuf_printf(&text, " (request %s)", response->request_id);
         append_hint(circumstances, response, &text);
-        return error_set_kind(err, response->status == 404 ? ERROR_NOT_FOUND : ERROR_FAILED, "%s",
-                              strbuf_text(&text));
+        /* Whether a 404 means that something does not exist its code says, to whoever made the call: a proxy has 404s too. */
+        return error_set(err, "%s", strbuf_text(&text));
 }
 
 int explain_failure(const struct circumstances *circumstances, enum http_failure failure, struct error *err) {

@@ -365,7 +365,6 @@ static void an_expected_error_is_for_the_caller(void **state) {
         assert_int_equal(step(&fixture, &get_function, &response, &err), -1);
         assert_true(aws_failed_with(&response, "ResourceNotFoundException"));
         assert_int_equal(response.status, 404);
-        assert_int_equal(err.kind, ERROR_NOT_FOUND);
         assert_string_equal(
                 err.message,
                 "lambda GetFunction: 404 ResourceNotFoundException: Function not found: f (request r-1)");

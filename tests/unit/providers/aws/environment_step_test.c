@@ -63,9 +63,35 @@ static void a_log_group_that_is_and_is_not_there_ends_in_an_error(void **state) 
         release(&fixture);
 }
 
+/* A 404 of something on the way is not Lambda's: nothing is taken for gone because of it. */
+static void only_lambda_says_that_a_function_is_gone(void **state) {
+        static const struct scripted_answer by_proxy = { "404 Not Found\r\nContent-Type: text/html\r\n",
+                                                         "<html>no such page</html>" };
+        static const struct scripted_answer by_lambda = {
+                ERROR_OF("404 Not Found", "ResourceNotFoundException"), "{}"
+        };
+        struct observation observed = { .name = "x", .exists = true, .spec = value_of("{}") };
+        struct change change = change_of(ACTION_DELETE, "memoryMB", NULL, &observed);
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        open_client(&fixture, &by_proxy, 1, 1000, NULL);
+        assert_int_equal(walk(&fixture, &change, 50, &err), -1);
+        assert_non_null(strstr(err.message, "404 NotFound: <html>no such page</html>"));
+        stop(&fixture);
+        release(&fixture);
+
+        open_client(&fixture, &by_lambda, 1, 1000, NULL);
+        assert_int_equal(walk(&fixture, &change, 50, &err), STEP_DONE);
+        stop(&fixture);
+        release(&fixture);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup(a_log_group_that_is_and_is_not_there_ends_in_an_error, begin),
+                cmocka_unit_test_setup(only_lambda_says_that_a_function_is_gone, begin),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);
