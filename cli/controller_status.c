@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define COMMIT_DIGITS 8
+#define NAMED_DIGITS 12 /* of a commit that a command names */
 #define NAME_WIDTH_MIN 4
 #define LIST_MAX 20
 
@@ -133,6 +134,15 @@ static int widest_name(const json_t *sources) {
         return width;
 }
 
+static void print_rewrite(const json_t *ready, const char *name, const char *where, FILE *stream) {
+        const char *commit = json_text(ready, "commit");
+
+        fprintf(stream,
+                "\n%s: history was rewritten; put it back, or, to follow it from this commit on,\n"
+                "  berth controller approve %s --allow history-rewritten%s%.*s%s\n",
+                name, name, commit ? ":" : "", NAMED_DIGITS, commit ? commit : "", where);
+}
+
 /* The commands that let something through, ready to be copied. */
 static void print_decision(const json_t *source, const char *where, FILE *stream) {
         const json_t *ready = controller_status_condition(source, "Ready"),
@@ -148,6 +158,8 @@ static void print_decision(const json_t *source, const char *where, FILE *stream
                         where);
                 return;
         }
+        if (reason && strcmp(reason, "HistoryRewritten") == 0)
+                print_rewrite(ready, name, where, stream);
         if (!reason || (!waits && strcmp(reason, "Refused") != 0))
                 return;
         fprintf(stream, "\n%s: ", name);

@@ -142,7 +142,10 @@ int session_open_provider(struct session *session, const struct options *options
 }
 
 int session_open(struct session *session, const struct options *options, struct error *err) {
-        if (session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
+        if (session_load(session, options, true, err) < 0)
+                return -1;
+        interrupt_install();
+        if (session_open_provider(session, options, err) < 0)
                 return -1;
         return session_open_state(session, options, STATE_CREATE, err);
 }

@@ -54,7 +54,8 @@ int session_open_provider(struct session *session, const struct options *options
 
 /*
  * What looking takes: the manifests, with references to unknown environments left to session_plan(), their provider,
- * and the state without its lease.
+ * and the state without its lease. Interrupts are counted once the manifests were read: before, they end the program,
+ * which may wait for its input.
  */
 int session_open(struct session *session, const struct options *options, struct error *err) MUST_USE;
 

@@ -23,7 +23,10 @@ static int report_refused(const struct options *options, const struct plan *plan
 
 static int open_manifests(struct session *session, const struct options *options, bool destroy,
                           struct error *err) {
-        if (session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
+        if (session_load(session, options, true, err) < 0)
+                return -1;
+        interrupt_install();
+        if (session_open_provider(session, options, err) < 0)
                 return -1;
         return session_take_lease(session, options, destroy ? "destroy" : "apply", err);
 }
@@ -47,6 +50,7 @@ static int open_saved(struct session *session, const struct options *options, st
         if (options->target_count || options->exclude_count)
                 return error_set(err,
                                  "a saved plan is applied whole: --target and --exclude go with berth plan");
+        interrupt_install();
         if (session_take_lease(session, options, "apply", err) < 0 ||
             saved_plan_read(options->operands[0], session->state, session->arena, saved, err) < 0)
                 return -1;
@@ -115,7 +119,6 @@ static int run(const struct options *options, bool destroy, struct error *err) {
         if (options->refresh == PLAN_REFRESH_NONE)
                 return error_set(err, "--refresh none is for plan: nothing is changed without looking first");
         session_init(&session);
-        interrupt_install();
         if (options->operand_count > 0)
                 result = plan_saved(&session, options, &saved, &planning, &plan, err);
         else

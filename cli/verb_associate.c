@@ -76,9 +76,10 @@ static int run(const struct options *options, bool out, struct error *err) {
                 return error_set(err, "berth %s %s takes every dependent: say --all", command,
                                  options->operands[0]);
         session_init(&session);
+        if (session_load(&session, options, true, err) < 0)
+                return -1;
         interrupt_install();
-        if (session_load(&session, options, true, err) < 0 ||
-            session_open_provider(&session, options, err) < 0 ||
+        if (session_open_provider(&session, options, err) < 0 ||
             session_take_lease(&session, options, command, err) < 0 ||
             association_find(session.state, environment, out, session.arena, &association, err) < 0 ||
             confirm(options, &association, out, err) < 0 ||

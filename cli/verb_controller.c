@@ -93,8 +93,7 @@ static int ask(const struct asking *asking, json_t *request, json_t **ret, struc
         }
         (void)error_set(err, "%s",
                         json_text(answer, "error") ? json_text(answer, "error") : "the controller refused");
-        /* What has a stable id in front is a refusal: exit code 3. */
-        if (strncmp(err->message, "plan-stale", strlen("plan-stale")) == 0)
+        if (json_is_true(json_object_get(answer, "refused")))
                 err->kind = ERROR_REFUSED;
         json_decref(answer);
         return -1;
@@ -214,7 +213,8 @@ static int exit_code_of(const json_t *source) {
 
         if (json_is_true(json_object_get(ready, "status")))
                 return EXIT_DONE;
-        if (reason && (strcmp(reason, "Refused") == 0 || strcmp(reason, "WaitingForApproval") == 0))
+        if (reason && (strcmp(reason, "Refused") == 0 || strcmp(reason, "WaitingForApproval") == 0 ||
+                       strcmp(reason, "HistoryRewritten") == 0))
                 return EXIT_REFUSED;
         return EXIT_ERROR;
 }

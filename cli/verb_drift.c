@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drift and refresh: what exists, compared with what was applied; neither changes anything but observations. */
-#include "base/clock.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/report.h"
@@ -9,7 +8,6 @@ static int look(struct session *session, const struct options *options, enum pla
                 struct plan *ret, struct error *err) {
         struct plan_args args;
 
-        interrupt_install();
         if (session_open(session, options, err) < 0)
                 return -1;
         args = session_plan_args(session, options, false);

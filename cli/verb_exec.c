@@ -217,7 +217,10 @@ static int run(const struct options *options, struct session *session, struct pr
                                  "berth exec needs --env ENV, or --agent NAME for that agent's environment");
         read_files(options, session->arena, &request);
         if (read_program(options, session->arena, program, err) < 0 ||
-            session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
+            session_load(session, options, true, err) < 0)
+                return -1;
+        interrupt_install();
+        if (session_open_provider(session, options, err) < 0)
                 return -1;
         if (!session->provider_ops->exec)
                 return error_set(err, "the provider %s cannot run code from here; --provider local can",
@@ -239,7 +242,6 @@ int verb_exec(const struct options *options, struct error *err) {
         int code;
 
         session_init(&session);
-        interrupt_install();
         if (run(options, &session, &program, &result, err) < 0) {
                 log_error("%s", err->message);
                 code = EXIT_EXEC_FAILED;

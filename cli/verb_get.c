@@ -123,6 +123,13 @@ static int print_records(const struct options *options, struct record *records, 
         return EXIT_DONE;
 }
 
+static void tell_nothing(const struct filter *filter) {
+        if (filter->kind)
+                fprintf(stderr, "No %s was applied yet.\n", filter->kind->name);
+        else
+                fputs("Nothing was applied yet.\n", stderr);
+}
+
 int verb_get(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
         struct filter filter;
@@ -146,6 +153,6 @@ int verb_get(const struct options *options, struct error *err) {
                 return error_set(err, "the state has no %s; berth get lists what it has",
                                  options->operands[0]);
         if (kept == 0 && !options->json && !options->quiet)
-                fputs("Nothing was applied yet.\n", stderr);
+                tell_nothing(&filter);
         return print_records(options, records, kept, filter.name != NULL);
 }

@@ -11,9 +11,10 @@ int verb_import(const struct options *options, struct error *err) {
         struct plan_args args;
 
         session_init(&session);
+        if (address_parse(address, &kind, &name, err) < 0 || session_load(&session, options, true, err) < 0)
+                return -1;
         interrupt_install();
-        if (address_parse(address, &kind, &name, err) < 0 || session_load(&session, options, true, err) < 0 ||
-            session_open_provider(&session, options, err) < 0 ||
+        if (session_open_provider(&session, options, err) < 0 ||
             session_take_lease(&session, options, "import", err) < 0)
                 return -1;
         args = session_plan_args(&session, options, false);

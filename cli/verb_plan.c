@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/clock.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/report.h"
@@ -18,7 +17,6 @@ int verb_plan(const struct options *options, struct error *err) {
                 return error_set(err, "berth plan: --format takes text, json or markdown, not \"%s\"",
                                  options->format);
         session_init(&session);
-        interrupt_install();
         if (session_open(&session, options, err) < 0)
                 return -1;
         args = session_plan_args(&session, options, false);

@@ -5,6 +5,7 @@
 #include "gitops/config.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define SNIFF_MAX ((size_t)16 << 20)
 
@@ -15,10 +16,13 @@
 static bool is_controller_file(const char *path) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct error ignored;
+        struct stat status;
         const char *at;
         size_t length;
 
-        if (strcmp(path, "-") == 0 || file_read(path, SNIFF_MAX, &text, &ignored) < 0)
+        /* What comes from a pipe can be read once only. */
+        if (stat(path, &status) < 0 || !S_ISREG(status.st_mode) ||
+            file_read(path, SNIFF_MAX, &text, &ignored) < 0)
                 return false;
         for (at = strbuf_text(&text); *at; at += length + (at[length] == '\n')) {
                 length = strcspn(at, "\n");

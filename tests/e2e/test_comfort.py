@@ -4,7 +4,9 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 import stacks
@@ -240,3 +242,36 @@ def test_names_that_are_not_utf8(offline):
     assert {f["name"] for f in offline("doctor", "--json", "-f", folder).json()["findings"]} > {"state", "manifests"}
     for command in ("sync", "status"):
         assert "no controller" in offline("controller", command, os.fsdecode(b"lab\xff")).expect(1).err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["plan", "-f", "-"], ["apply", "--yes", "-f", "-"], ["refresh", "-f", "-"], ["import", "Environment/x", "x", "-f", "-"], ["exec", "--env", "x", "-"]],
+    ids=lambda words: words[0],
+)
+def test_interrupted_while_it_waits_for_its_input(offline, arguments):
+    process = offline.popen(*arguments, stdin=subprocess.PIPE)
+    try:
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == -signal.SIGTERM
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_validate_reads_a_pipe_once(offline, tmp_path):
+    pipe = tmp_path / "stack.yaml"
+    os.mkfifo(pipe)
+    process = offline.popen("validate", "-f", pipe)
+    pipe.write_text(stacks.text(stacks.stack(), stacks.environment("x")))
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out, err) == (0, b"Valid: 2 resources in 1 file.\n", b"")
+
+
+def test_get_says_what_there_is_none_of(offline):
+    offline.write("m.yaml", stacks.text(stacks.environment("x")))
+    assert offline("get").expect(0).err == "Nothing was applied yet.\n"
+    offline("apply", "--yes", "--provider", "local").expect(0)
+    assert offline("get", "agents").expect(0).err == "No Agent was applied yet.\n"
