@@ -26,7 +26,6 @@ OFFLINE = {
 
 class Run(typing.NamedTuple):
     seconds: float  # by the wall
-    memory: float  # peak resident, MB
     cpu: float  # seconds of all its threads: what a busy machine does not lengthen
 
 
@@ -42,11 +41,11 @@ def run(arguments, accept=(0,)):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in accept:
         sys.exit(f"{' '.join(map(str, arguments[:6]))} ... ended with {process.returncode}:\n{errors.decode()[-2000:]}")
-    return Run(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
+    return Run(seconds, usage.ru_utime + usage.ru_stime)
 
 
 def measure(arguments, floor, times):
-    """Both programs in turn, so that whatever else the machine does troubles both: two Runs of medians and peak memories."""
+    """Both programs in turn, so that whatever else the machine does troubles both: two Runs of medians."""
     ours, theirs = [], []
     for _ in range(times):
         ours.append(run(arguments))
@@ -54,10 +53,22 @@ def measure(arguments, floor, times):
     return median(ours), median(theirs)
 
 
+def under_time(arguments, file):
+    """
+    A command whose peak of resident memory GNU time writes to that file, in KiB: peak_memory(file). What wait4 says of a child
+    is never less than the memory of the Python that started it.
+    """
+    return ["/usr/bin/time", "--quiet", "--format=%M", f"--output={file}", *arguments]
+
+
+def peak_memory(file):
+    """In MB."""
+    return int(pathlib.Path(file).read_text()) / 1024
+
+
 def median(runs):
     return Run(
         statistics.median(one.seconds for one in runs),
-        max(one.memory for one in runs),
         statistics.median(one.cpu for one in runs),
     )
 

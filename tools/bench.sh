@@ -3,9 +3,10 @@
 # ./dev bench: builds what is shipped and measures it. Sourced by dev.
 
 run_bench() {
-    need_packages "${BUILD_PACKAGES[@]}" python3 bubblewrap
+    need_tests # whose stand-in for AWS it applies to
+    need_packages time
     # A peer to compare with, not something that Berth needs: without the right to install it, it is left out by name.
     [ "$(id -u)" -ne 0 ] || need_packages podman runc
     build release berth yaml_floor settle
-    /usr/bin/python3 bench/run --build build/release "$@"
+    "$VENV/bin/python" bench/run --build build/release "$@"
 }
