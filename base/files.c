@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define CHUNK ((size_t)64 * 1024)
+
 void close_descriptor(int *descriptor) {
         if (*descriptor >= 0)
                 close(*descriptor);
@@ -25,26 +27,49 @@ static int fail_errno(struct error *err, const char *verb, const char *path) {
         return error_set_kind(err, kind, "cannot %s %s: %s", verb, path, strerror(errno));
 }
 
+/* What a file says of its size; pipes and files of /proc say nothing. */
+static size_t expected_size(int descriptor) {
+        struct stat status;
+
+        return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) ? (size_t)status.st_size : 0;
+}
+
+int descriptor_read(int descriptor, size_t limit, struct strbuf *ret) {
+        size_t expected = expected_size(descriptor), left = limit;
+
+        /* One byte more than is to be there shows that this is the end. */
+        if (expected > 0 && !strbuf_reserve(ret, (expected < limit ? expected : limit) + 1))
+                return 1;
+        for (;;) {
+                size_t room;
+                ssize_t got;
+
+                if (ret->length + 1 >= ret->capacity && !strbuf_reserve(ret, CHUNK))
+                        return 1;
+                room = ret->capacity - ret->length - 1;
+                got = read(descriptor, ret->data + ret->length, room <= left ? room : left + 1);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0)
+                        return (int)got;
+                ret->length += (size_t)got;
+                ret->data[ret->length] = '\0';
+                if ((size_t)got > left)
+                        return 1;
+                left -= (size_t)got;
+        }
+}
+
 int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) {
         int descriptor DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-        size_t start = ret->length;
-        char chunk[65536];
+        int result;
 
         if (descriptor < 0)
                 return fail_errno(err, "open", path);
-        for (;;) {
-                ssize_t got = read(descriptor, chunk, sizeof(chunk));
-
-                if (got < 0 && errno == EINTR)
-                        continue;
-                if (got < 0)
-                        return fail_errno(err, "read", path);
-                if (got == 0)
-                        return 0;
-                if (ret->length - start + (size_t)got > limit)
-                        return error_set(err, "%s is larger than %zu bytes", path, limit);
-                strbuf_append_bytes(ret, chunk, (size_t)got);
-        }
+        result = descriptor_read(descriptor, limit, ret);
+        if (result < 0)
+                return fail_errno(err, "read", path);
+        return result ? error_set(err, "%s is larger than %zu bytes", path, limit) : 0;
 }
 
 int descriptor_write(int descriptor, const void *data, size_t length) {

@@ -21,6 +21,11 @@ int folder_make(const char *path, struct error *err) MUST_USE;
 /* "folder/name" as new text to be released with free(); an empty or "." folder gives "name". */
 char *path_join(const char *folder, const char *name);
 
+/*
+ * Appends all that is left to read, in as few pieces as the file's size allows. 0; 1 where that is more than `limit` bytes,
+ * of which no more than one is read; -1 with errno.
+ */
+int descriptor_read(int descriptor, size_t limit, struct strbuf *ret) MUST_USE;
 /* Writes all of it, however many calls that takes. -1 with errno. */
 int descriptor_write(int descriptor, const void *data, size_t length) MUST_USE;
 

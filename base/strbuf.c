@@ -24,7 +24,7 @@ void strbuf_clear(struct strbuf *buffer) {
                 buffer->data[0] = '\0';
 }
 
-static bool reserve(struct strbuf *buffer, size_t extra) {
+bool strbuf_reserve(struct strbuf *buffer, size_t extra) {
         size_t need, capacity;
         char *data;
 
@@ -44,12 +44,13 @@ static bool reserve(struct strbuf *buffer, size_t extra) {
         if (!data)
                 abort();
         buffer->data = data;
+        buffer->data[buffer->length] = '\0';
         buffer->capacity = capacity;
         return true;
 }
 
 void strbuf_append_bytes(struct strbuf *buffer, const void *bytes, size_t length) {
-        if (!reserve(buffer, length))
+        if (!strbuf_reserve(buffer, length))
                 return;
         if (length)
                 memcpy(buffer->data + buffer->length, bytes, length);
@@ -75,7 +76,7 @@ void strbuf_printf(struct strbuf *buffer, const char *format, ...) {
         va_end(arguments);
         if (length < 0)
                 abort();
-        if (reserve(buffer, (size_t)length)) {
+        if (strbuf_reserve(buffer, (size_t)length)) {
                 vsnprintf(buffer->data + buffer->length, (size_t)length + 1, format, again);
                 buffer->length += (size_t)length;
         }
@@ -90,7 +91,7 @@ char *strbuf_take(struct strbuf *buffer) {
         char *data;
 
         if (!buffer->data)
-                reserve(buffer, 0);
+                strbuf_reserve(buffer, 0);
         data = buffer->data ? buffer->data : calloc(1, 1);
         if (!data)
                 abort();

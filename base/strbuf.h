@@ -32,6 +32,9 @@ void strbuf_append_bytes(struct strbuf *buffer, const void *bytes, size_t length
 void strbuf_append_char(struct strbuf *buffer, char character);
 void strbuf_printf(struct strbuf *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Room for that many bytes more behind the text, for who writes them there; false where that exceeds the limit. */
+bool strbuf_reserve(struct strbuf *buffer, size_t extra);
+
 const char *strbuf_text(const struct strbuf *buffer);
 
 /* Gives the text away, to be released with free(); never NULL. */

@@ -36,17 +36,11 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 static int read_input(struct strbuf *ret, struct error *err) {
-        char piece[65536];
-        ssize_t count;
+        int result = descriptor_read(STDIN_FILENO, CODE_MAX, ret);
 
-        ret->limit = CODE_MAX;
-        while ((count = read(STDIN_FILENO, piece, sizeof(piece))) > 0 && !ret->overflow)
-                strbuf_append_bytes(ret, piece, (size_t)count);
-        if (count < 0)
+        if (result < 0)
                 return error_set(err, "cannot read standard input: %s", strerror(errno));
-        if (ret->overflow)
-                return error_set(err, "the code on standard input is larger than 16 MiB");
-        return 0;
+        return result ? error_set(err, "the code on standard input is larger than 16 MiB") : 0;
 }
 
 /* What tracebacks say: the file's own name where that is a plain one. */

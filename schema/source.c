@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHUNK (256U * 1024U)
 #define MARK "\xEF\xBB\xBF"
 #define MARK_SIZE (sizeof(MARK) - 1)
 
@@ -100,41 +99,6 @@ static int compare_sources(const void *a, const void *b) {
         return strcmp(((const struct source *)a)->path, ((const struct source *)b)->path);
 }
 
-/* Room for a whole file and the byte that shows its end; a pipe says no size, and a file may grow as it is read. */
-static void make_room(struct strbuf *bytes, size_t size) {
-        if (bytes->capacity - bytes->length >= 2)
-                return;
-        bytes->capacity = bytes->capacity * 2 + size + 2;
-        bytes->data = realloc(bytes->data, bytes->capacity);
-        if (!bytes->data)
-                abort();
-}
-
-static int read_all(int descriptor, struct strbuf *bytes) {
-        struct stat status;
-        size_t size = CHUNK;
-
-        if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
-            status.st_size < (off_t)FILE_SIZE_MAX)
-                size = (size_t)status.st_size;
-        for (;;) {
-                ssize_t got;
-
-                make_room(bytes, size);
-                got = read(descriptor, bytes->data + bytes->length, bytes->capacity - bytes->length - 1);
-                if (got < 0 && errno == EINTR)
-                        continue;
-                if (got <= 0)
-                        return (int)got;
-                bytes->length += (size_t)got;
-                bytes->data[bytes->length] = '\0';
-                if (bytes->length > FILE_SIZE_MAX) {
-                        bytes->overflow = true;
-                        return 0;
-                }
-        }
-}
-
 /* A pipe or device named like a manifest would make Berth wait for ever: only regular files, unless asked by name. */
 static bool is_readable_kind(int descriptor, bool named) {
         struct stat status;
@@ -188,9 +152,10 @@ static void refuse_large(struct loading *loading, struct source *source) {
 /* `named`: the user gave this very path. */
 static void read_source(struct loading *loading, struct source *source, bool named) {
         int descriptor DESCRIPTOR_CLEANUP = open_source(source, named);
+        bool readable = descriptor >= 0 && is_readable_kind(descriptor, named);
+        int result = readable ? descriptor_read(descriptor, FILE_SIZE_MAX, &source->bytes) : 0;
 
-        if (descriptor < 0 ||
-            (is_readable_kind(descriptor, named) && read_all(descriptor, &source->bytes) < 0)) {
+        if (descriptor < 0 || result < 0) {
                 whole_file_error(
                         loading, source->path, NULL,
                         arena_printf(loading->arena, "the file cannot be read: %s", strerror(errno)));
@@ -198,10 +163,10 @@ static void read_source(struct loading *loading, struct source *source, bool nam
                 source->documents = 1;
                 return;
         }
-        if (!is_readable_kind(descriptor, named)) {
+        if (!readable) {
                 whole_file_error(loading, source->path, NULL, "this is no regular file");
                 source->documents = 1;
-        } else if (source->bytes.overflow) {
+        } else if (result > 0) {
                 refuse_large(loading, source);
         } else {
                 remove_marks(&source->bytes);

@@ -196,22 +196,11 @@ static int open_record(const char *path, bool *ret_missing, struct error *err) {
 }
 
 static int read_bounded(int descriptor, const char *path, struct strbuf *ret, struct error *err) {
-        char chunk[65536];
+        int result = descriptor_read(descriptor, RECORD_BYTES_MAX, ret);
 
-        ret->limit = RECORD_BYTES_MAX;
-        for (;;) {
-                ssize_t got = read(descriptor, chunk, sizeof(chunk));
-
-                if (got < 0 && errno == EINTR)
-                        continue;
-                if (got < 0)
-                        return fail_errno(err, "read", path);
-                if (got == 0)
-                        return 0;
-                strbuf_append_bytes(ret, chunk, (size_t)got);
-                if (ret->overflow)
-                        return fail_damaged(err, path, "too large for a record");
-        }
+        if (result < 0)
+                return fail_errno(err, "read", path);
+        return result ? fail_damaged(err, path, "too large for a record") : 0;
 }
 
 int record_read(const struct record_place *place, struct arena *arena, struct local_record *ret,

@@ -257,6 +257,42 @@ static void files(void **state) {
         free(below);
 }
 
+/* A pipe says nothing of its size; the bytes that are there already do not count. */
+static void read_from_a_pipe(void **state) {
+        static const struct {
+                size_t written, limit;
+                int result;
+        } cases[] = {
+                { 0, 10, 0 },  { 9, 10, 0 },        { 10, 10, 0 },       { 11, 10, 1 },
+                { 500, 0, 1 }, { 65000, 65000, 0 }, { 65001, 65000, 1 },
+        };
+        static const char bytes[65001] = "first";
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct strbuf read STRBUF_CLEANUP = STRBUF_INIT;
+                int ends[2];
+
+                strbuf_append(&read, "before");
+                assert_int_equal(pipe(ends), 0);
+                assert_int_equal(descriptor_write(ends[1], bytes, cases[i].written), 0);
+                close(ends[1]);
+                assert_int_equal(descriptor_read(ends[0], cases[i].limit, &read), cases[i].result);
+                close(ends[0]);
+                if (cases[i].result == 0)
+                        assert_int_equal(read.length, 6 + cases[i].written);
+                assert_true(read.length <= 6 + cases[i].limit + 1);
+                assert_memory_equal(read.data, "beforefirst", read.length < 11 ? read.length : 11);
+                assert_int_equal(read.data[read.length], 0);
+        }
+        {
+                struct strbuf limited STRBUF_CLEANUP = { .limit = 4 };
+
+                assert_int_equal(descriptor_read(-1, 10, &limited), 1);
+                assert_true(limited.overflow);
+        }
+}
+
 static void joined_paths(void **state) {
         static const struct {
                 const char *folder, *joined;
@@ -301,11 +337,17 @@ static void long_lines_break_at_spaces(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(nearest_names),    cmocka_unit_test(long_lines_break_at_spaces),
-                cmocka_unit_test(json_of_any_text), cmocka_unit_test(utf8),
-                cmocka_unit_test(safe_text),        cmocka_unit_test(log_lines),
-                cmocka_unit_test(valid_text),       cmocka_unit_test(words),
-                cmocka_unit_test(digests),          cmocka_unit_test(files),
+                cmocka_unit_test(nearest_names),
+                cmocka_unit_test(long_lines_break_at_spaces),
+                cmocka_unit_test(json_of_any_text),
+                cmocka_unit_test(read_from_a_pipe),
+                cmocka_unit_test(utf8),
+                cmocka_unit_test(safe_text),
+                cmocka_unit_test(log_lines),
+                cmocka_unit_test(valid_text),
+                cmocka_unit_test(words),
+                cmocka_unit_test(digests),
+                cmocka_unit_test(files),
                 cmocka_unit_test(joined_paths),
         };
 
