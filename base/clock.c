@@ -6,6 +6,7 @@
 #include <time.h>
 
 static atomic_int interrupts;
+static atomic_int first_signal;
 
 static int64_t read_clock(clockid_t id) {
         struct timespec now;
@@ -64,8 +65,18 @@ void interrupt_raise(void) {
         atomic_fetch_add(&interrupts, 1);
 }
 
+int interrupt_signal(void) {
+        return atomic_load(&first_signal);
+}
+
+static void note_signal(int number) {
+        int none = 0;
+
+        atomic_compare_exchange_strong(&first_signal, &none, number);
+}
+
 static void on_signal(int number) {
-        (void)number;
+        note_signal(number);
         interrupt_raise();
 }
 
@@ -81,7 +92,7 @@ void interrupt_install(void) {
 static void on_hangup(int number) {
         int none = 0;
 
-        (void)number;
+        note_signal(number);
         atomic_compare_exchange_strong(&interrupts, &none, 1);
 }
 

@@ -25,6 +25,8 @@ void clock_format(int64_t wall_ms, char *buffer, size_t size);
 
 /* How often the user asked to stop (SIGINT, SIGTERM, SIGHUP): 0 no, 1 finish what is in flight, 2 stop now. */
 int interrupt_count(void);
+/* Which signal asked first; 0 where none did. */
+int interrupt_signal(void);
 /* Counts one more; safe in a signal handler. */
 void interrupt_raise(void);
 /* Installs the handlers for SIGINT and SIGTERM. */

@@ -7,6 +7,7 @@
 #include "gitops/git/git.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 const struct verb verbs[] = {
         { "init", "[DIR]", 0, 1, "write a starter stack", verb_init },
@@ -61,6 +63,17 @@ static void forbid_core_files(void) {
 #ifndef __SANITIZE_ADDRESS__
         prctl(PR_SET_DUMPABLE, 0);
 #endif
+}
+
+/*
+ * Those that the caller closed: or the next file opened, the store for one, would be what is printed into. Input is at its
+ * end then; writing fails as before.
+ */
+static void hold_standard_descriptors(void) {
+        for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
+                if (fcntl(i, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != i)
+                        abort();
+        }
 }
 
 static int exit_code_of(const struct error *err) {
@@ -119,9 +132,12 @@ int main(int argc, char **argv) {
         struct arena *arena;
         int code;
 
+        hold_standard_descriptors();
         setlocale(LC_CTYPE, "");
         forbid_core_files();
         signal(SIGPIPE, SIG_IGN);
+        /* A limit of the shell's is an error like a full disk. */
+        signal(SIGXFSZ, SIG_IGN);
         /* What git_check() starts; no verb, since nobody else is to. */
         if (argc == 2 && strcmp(argv[1], "git-worker") == 0)
                 return git_worker_main();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code in a fresh sandbox. The program's own exit code is passed on; 124 is the deadline, 137 the memory limit, 130 an
- * interrupt, 125 that it could not be run, each said on standard error.
+ * Code in a fresh sandbox. The program's own exit code is passed on; 124 is the deadline, 137 the memory limit, 128 + N
+ * signal N to Berth, 125 that it could not be run, each said on standard error.
  */
 #include "base/clock.h"
 #include "base/digest.h"
@@ -214,6 +214,7 @@ static int run(const struct options *options, struct session *session, struct pr
             session_load(session, options, true, err) < 0)
                 return -1;
         interrupt_install();
+        interrupt_on_hangup();
         if (session_open_provider(session, options, err) < 0)
                 return -1;
         if (!session->provider_ops->exec)

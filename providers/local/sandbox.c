@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/sandbox.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "providers/local/sandbox_parts.h"
 
@@ -114,6 +115,7 @@ static void block_signals(struct run *run) {
         sigemptyset(&ends);
         sigaddset(&ends, SIGINT);
         sigaddset(&ends, SIGTERM);
+        sigaddset(&ends, SIGHUP);
         sigprocmask(SIG_BLOCK, &ends, &run->mask);
 }
 
@@ -203,6 +205,11 @@ static int watch(struct run *run, const struct sandbox_sinks *sinks, struct sand
         return sandbox_watch_run(&watch, ret, err);
 }
 
+/* As a shell would say it of a program that the signal ended. */
+static int asking_signal(void) {
+        return interrupt_signal() ? interrupt_signal() : SIGINT;
+}
+
 static void judge(const struct sandbox_ending *ending, struct sandbox_result *ret) {
         ret->exit_code = ending->exit_code;
         ret->reason = EXEC_EXITED;
@@ -213,7 +220,7 @@ static void judge(const struct sandbox_ending *ending, struct sandbox_result *re
         }
         if (ending->deadline || ending->interrupted) {
                 ret->reason = ending->deadline ? EXEC_DEADLINE : EXEC_INTERRUPTED;
-                ret->exit_code = ending->deadline ? 124 : 130;
+                ret->exit_code = ending->deadline ? 124 : 128 + asking_signal();
         }
         ret->wall_ms = ending->wall_ms;
         ret->cpu_ms = ending->usage.known ? (int64_t)(ending->usage.cpu_us / 1000) : ending->cpu_ms;
@@ -261,6 +268,9 @@ int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sin
         judge(&ending, &result);
         if (!ending.started && result.reason == EXEC_EXITED)
                 return not_started(kept.errors.output, err);
+        if (ending.output_error)
+                return error_set(err, "what the program printed cannot be written: %s",
+                                 strerror(ending.output_error));
         if (spec->collect && spec->collect(spec->context, &run.workspace, err) < 0)
                 return -1;
         *ret = result;

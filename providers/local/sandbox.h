@@ -103,8 +103,9 @@ struct sandbox_result {
 
 /*
  * Fails where the program could not be started: bubblewrap missing or failing, limits that the host cannot enforce
- * (unless spec->accept_degraded), fill or collect failing. Installs nothing and leaves nothing behind; SIGINT and
- * SIGTERM are looked at through interrupt_count(). One run at a time in a process.
+ * (unless spec->accept_degraded), fill or collect failing; and where a sink does not take what it printed (a full disk; a
+ * reader that went away is none of that). Installs nothing and leaves nothing behind; SIGINT, SIGTERM and SIGHUP are looked
+ * at through interrupt_count(). One run at a time in a process.
  */
 int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sinks, struct arena *arena,
                 struct sandbox_result *ret, struct error *err) MUST_USE;

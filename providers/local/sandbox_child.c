@@ -22,6 +22,8 @@
 #define SCRATCH_BYTES_MAX (UINT64_C(512) * 1024 * 1024)
 #define SCRATCH_FILES 50000
 #define OPEN_FILES 4096
+#define PENDING_SIGNALS 1024
+#define SHARES 8 /* of what is counted by user, an ordinary user's sandbox gets one of so many */
 #define TOLD_MAX 512
 
 /* Bubblewrap, and then the sandbox, is started without anything of ours in its environment. */
@@ -82,6 +84,7 @@ static void set_limits(const struct sandbox_child *child) {
         limit(child, RLIMIT_NOFILE, OPEN_FILES);
         limit(child, RLIMIT_NPROC, limits->processes);
         limit(child, RLIMIT_MSGQUEUE, 0);
+        limit(child, RLIMIT_SIGPENDING, PENDING_SIGNALS);
         limit(child, RLIMIT_FSIZE, limits->workspace_bytes);
         if (cgroup_missing(child->group) & CGROUP_MEMORY)
                 limit(child, RLIMIT_AS, limits->memory_bytes);
@@ -92,6 +95,29 @@ static void write_map(const struct sandbox_child *child, const char *path, const
 
         if (file < 0 || write(file, text, strlen(text)) < 0)
                 give_up(child, "cannot write %s: %s", path, strerror(errno));
+}
+
+/*
+ * What the kernel counts by user, whatever the namespace, and a program could use up for its user's other programs: this
+ * namespace, and those in it, get a part. Where /proc/sys cannot be written it stays shared.
+ */
+static void take_shares(void) {
+        static const char *const counted[][2] = {
+                { "/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances" },
+                { "/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches" },
+        };
+
+        for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+                FILE *all = fopen(counted[i][0], "re"), *share = fopen(counted[i][1], "we");
+                long number;
+
+                if (all && share && fscanf(all, "%ld", &number) == 1)
+                        fprintf(share, "%ld", number > SHARES ? number / SHARES : 1);
+                if (all)
+                        fclose(all);
+                if (share)
+                        fclose(share);
+        }
 }
 
 /* Root may mount as it is. Others are given a user namespace in which they may, as themselves. */
@@ -119,6 +145,7 @@ static void enter_namespaces(const struct sandbox_child *child) {
         write_map(child, "/proc/self/uid_map", map);
         snprintf(map, sizeof(map), "%u %u 1", child->gid, child->gid);
         write_map(child, "/proc/self/gid_map", map);
+        take_shares();
 }
 
 static void make_folder(const struct sandbox_child *child, const char *path, mode_t mode, bool theirs) {

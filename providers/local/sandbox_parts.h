@@ -81,6 +81,7 @@ struct sandbox_ending {
         bool started;  /* bubblewrap came so far as to start the program */
         int exit_code; /* meaningful where it did */
         bool deadline, interrupted;
+        int output_error; /* errno of a sink that took no more, 0: none failed; one whose reader has gone does not count */
         int64_t wall_ms, cpu_ms;
         uint64_t peak_memory_bytes; /* of the largest process */
         struct cgroup_usage usage;

@@ -38,6 +38,7 @@ struct relay {
         struct output *output;
         char *buffer;
         size_t at, held;
+        int error; /* errno of the write that failed, but for EPIPE */
 };
 
 struct loop {
@@ -100,6 +101,7 @@ static void relay_write(struct relay *relay) {
         if (count < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
         if (count < 0) {
+                relay->error = errno == EPIPE ? 0 : errno;
                 relay->held = 0;
                 relay_end(relay);
                 return;
@@ -305,6 +307,7 @@ int sandbox_watch_run(struct sandbox_watch *watch, struct sandbox_ending *ret, s
         }
         if (wait_for_all(&loop, err) < 0)
                 return -1;
+        loop.ending.output_error = loop.output.error ? loop.output.error : loop.errors.error;
         *ret = loop.ending;
         return 0;
 }

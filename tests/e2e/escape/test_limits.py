@@ -2,6 +2,7 @@
 """Denial of service: every flood ends at its limit, and nothing outlives the run."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -230,12 +231,64 @@ def test_ends_with_berth(box, number):
         out, err = process.communicate(timeout=30)
     finally:
         process.kill()
-    if number in (signal.SIGINT, signal.SIGTERM):
-        assert process.returncode == 130, err
-        assert json.loads(out)["reason"] == "interrupted"
-    else:
+    if number == signal.SIGKILL:
         assert process.returncode == -number
+    else:
+        assert process.returncode == 128 + number, err
+        assert json.loads(out)["reason"] == "interrupted"
     assert gone(marker)
+
+
+def run_with(box, redirections, code="print(1)"):
+    """By a shell, which can take standard descriptors away."""
+    degraded = ["--accept-degraded"] if box.user == "ordinary" else []
+    command = box.command("exec", "--env", "box", *degraded, "-c", code)
+    return subprocess.run(
+        ["sh", "-c", f'"$@" {redirections}', "sh", *command], cwd=box.stack, env=box.env, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_output_that_cannot_be_written_is_an_error(box):
+    for redirections, reason in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
+        done = run_with(box, redirections)
+        assert done.returncode == 125, redirections
+        assert f"what the program printed cannot be written: {reason}" in done.stderr
+    assert run_with(box, "| true", "import sys; sys.stdout.write('x' * 10**6)").returncode == 0
+
+
+def test_closed_descriptors(box):
+    """Input that is closed is at its end; nothing else becomes one of the three."""
+    done = run_with(box, "<&-", "import sys; print([sys.stdin.read()])")
+    assert (done.returncode, done.stdout) == (0, "['']\n"), done.stderr
+    done = run_with(box, "<&- >&- 2>&-", "pass")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_inotify_is_shared_out(box):
+    """One sandbox leaves its user most of what the kernel counts by user."""
+    host = {name: int(Path(f"/proc/sys/fs/inotify/max_user_{name}").read_text()) for name in ("instances", "watches")}
+    instances, error = box.tell(
+        "import ctypes, json\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        f"made = sum(libc.inotify_init() >= 0 for _ in range({host['instances']}))\n"
+        "print(json.dumps([made, ctypes.get_errno()]))"
+    )
+    if box.uid != 0:
+        assert (instances, error) == (max(host["instances"] // 8, 1), errno.EMFILE)
+    else:
+        assert instances > 0  # of a user whom nobody else is
+    watches = box.tell(
+        "import ctypes, json, os\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "fd, made = libc.inotify_init(), 0\n"
+        f"while made < {min(host['watches'] // 8, 30000)} + 1:\n"
+        "    os.mkdir(str(made))\n"
+        "    if libc.inotify_add_watch(fd, str(made).encode(), 2) < 0: break\n"
+        "    made += 1\n"
+        "print(json.dumps(made))"
+    )
+    if box.uid != 0 and host["watches"] // 8 <= 30000:
+        assert watches == host["watches"] // 8
 
 
 def groups_of_the_dead(uid):
