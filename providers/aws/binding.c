@@ -71,7 +71,7 @@ static int read_pages(struct provider *provider, struct binding_listing *listing
         static const char *const none[] = { "NoSuchBucket", NULL };
         const struct s3_bucket bucket = stack_bucket(provider);
         const char *prefix = arena_printf(listing->arena, "registry/%s/", provider->stack_name);
-        char *token TEXT_CLEANUP = NULL;
+        const char *token = NULL;
 
         do {
                 struct arena *arena ARENA_CLEANUP = arena_new();
@@ -89,8 +89,7 @@ static int read_pages(struct provider *provider, struct binding_listing *listing
                 if (token && page.next && strcmp(token, page.next) == 0)
                         return error_set(err, "the listing of s3://%s/%s has no end: a page leads to itself",
                                          bucket.name, prefix);
-                free(token);
-                token = page.next ? strdup(page.next) : NULL;
+                token = arena_strdup(listing->arena, page.next);
         } while (token);
         if (listing->count > 1)
                 qsort(listing->objects, listing->count, sizeof(*listing->objects), by_key);

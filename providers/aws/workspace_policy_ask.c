@@ -13,7 +13,6 @@
 #include "providers/aws/workspace_expiry.h"
 #include "providers/aws/workspace_rules.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define PAGES_MAX 100 /* of 1,000 objects */
@@ -28,7 +27,8 @@ struct search {
         unsigned tags_read;
         bool full;          /* no more tags may be read */
         struct arena *page; /* of one page's answers */
-        char *last_key;     /* of the version before: the newer one, where it has the same key; malloc'ed */
+        struct strbuf
+                last_key; /* of the version before: the newer one, where it has the same key; "" before the first */
         int64_t last_modified_ms;
 };
 
@@ -81,13 +81,13 @@ static int judge(struct search *search, const struct workspace_expiry *expiry, c
  * seen, it became so at some time after its own.
  */
 static int look_at(struct search *search, const struct s3_object *object, struct error *err) {
-        bool same_key = search->last_key && strcmp(search->last_key, object->key) == 0;
+        bool same_key = strcmp(strbuf_text(&search->last_key), object->key) == 0;
         int64_t since_ms = same_key ? search->last_modified_ms : object->modified_ms;
 
         search->last_modified_ms = object->modified_ms;
         if (!same_key) {
-                free(search->last_key);
-                search->last_key = strdup(object->key);
+                strbuf_clear(&search->last_key);
+                strbuf_append(&search->last_key, object->key);
         }
         if (object->is_marker)
                 return 0;
@@ -96,24 +96,27 @@ static int look_at(struct search *search, const struct s3_object *object, struct
         return judge(search, &search->current, object, object->modified_ms, &search->current_aged, err);
 }
 
-/* Where a page begins; texts are malloc'ed. */
+/* Where a page begins; "" for the first page, and for a version where there is none. */
 struct place {
-        char *key, *version;
+        struct strbuf key, version;
 };
 
-static void leave(struct place *place) {
-        free(place->key);
-        free(place->version);
-        *place = (struct place){ 0 };
+static const char *some(const struct strbuf *text) {
+        return text->length ? strbuf_text(text) : NULL;
 }
 
-static int read_page(struct search *search, struct place *at, struct s3_page *ret, struct error *err) {
+static void set(struct strbuf *text, const char *to) {
+        strbuf_clear(text);
+        strbuf_append(text, to ? to : "");
+}
+
+static int read_page(struct search *search, const struct place *at, struct s3_page *ret, struct error *err) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request =
-                by_versions(search)
-                        ? s3_list_versions(&search->bucket, WORKSPACE_PREFIX, NULL, at->key, at->version)
-                        : s3_list_objects(&search->bucket, WORKSPACE_PREFIX, at->key);
+                by_versions(search) ? s3_list_versions(&search->bucket, WORKSPACE_PREFIX, NULL,
+                                                       some(&at->key), some(&at->version))
+                                    : s3_list_objects(&search->bucket, WORKSPACE_PREFIX, some(&at->key));
 
         *ret = (struct s3_page){ 0 };
         if (expect_call(search->provider->client, &request, gone, &response, err) < 0)
@@ -131,15 +134,14 @@ static int look_at_page(struct search *search, struct place *at, struct error *e
         arena_clear(search->page);
         if (read_page(search, at, &page, err) < 0)
                 return -1;
-        leave(at);
         for (size_t i = 0; i < page.count && !search->full; i++) {
                 if (look_at(search, &page.objects[i], err) < 0)
                         return -1;
         }
         if (!page.next)
                 return 0;
-        at->key = strdup(page.next);
-        at->version = page.next_version ? strdup(page.next_version) : NULL;
+        set(&at->key, page.next);
+        set(&at->version, page.next_version);
         return 1;
 }
 
@@ -149,7 +151,8 @@ static int look(struct search *search, struct error *err) {
 
         for (unsigned pages = 0; more == 1 && !search->full && pages < PAGES_MAX; pages++)
                 more = look_at_page(search, &at, err);
-        leave(&at);
+        strbuf_release(&at.key);
+        strbuf_release(&at.version);
         if (more < 0)
                 return error_context(err, "bucket %s", search->bucket.name);
         search->current_aged.more = search->current.days >= 0 && (more == 1 || search->full);
@@ -197,7 +200,7 @@ int workspace_policy_ask(struct provider *provider, struct change *change, struc
         search.page = arena_new();
         result = look(&search, err);
         arena_free(search.page);
-        free(search.last_key);
+        strbuf_release(&search.last_key);
         if (result < 0)
                 return -1;
         refuse(&search, change, arena);
