@@ -280,6 +280,8 @@ static void read_object(const struct xml_node *node, bool encoded, struct arena 
         object->etag = etag ? etag : "";
         object->version = xml_text(node, "VersionId", arena);
         object->size = size ? strtoll(size, NULL, 10) : 0;
+        if (object->size < 0)
+                object->size = 0;
         object->modified_ms = read_time(node, arena);
         object->is_marker = strcmp(xml_name(node), "DeleteMarker") == 0;
         object->is_noncurrent = latest && strcmp(latest, "false") == 0;
@@ -398,7 +400,8 @@ struct aws_request s3_delete_objects(const struct s3_bucket *bucket, const struc
 
 int s3_read_deleted(const struct aws_response *response, struct arena *arena, struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
-        struct xml_node *failure;
+        const struct xml_node *failure;
+        const char *key, *code, *message;
 
         if (response->body.length == 0)
                 return 0;
@@ -407,8 +410,11 @@ int s3_read_deleted(const struct aws_response *response, struct arena *arena, st
         failure = xml_child(xml_root(document), "Error");
         if (!failure)
                 return 0;
-        return error_set(err, "s3 DeleteObjects: %s stays: %s: %s", xml_text(failure, "Key", arena),
-                         xml_text(failure, "Code", arena), xml_text(failure, "Message", arena));
+        key = xml_text(failure, "Key", arena);
+        code = xml_text(failure, "Code", arena);
+        message = xml_text(failure, "Message", arena);
+        return error_set(err, "s3 DeleteObjects: %s stays: %s: %s", key ? key : "an object",
+                         code ? code : "no code", message ? message : "no reason given");
 }
 
 static const char *object_path(const char *key, struct arena *arena) {

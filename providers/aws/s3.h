@@ -76,7 +76,7 @@ struct s3_object {
         const char *key;
         const char *etag;    /* with its quotes, as in struct aws_response */
         const char *version; /* of s3_read_versions() only; "null" in a bucket without versions */
-        int64_t size;
+        int64_t size;        /* bytes; 0 where the answer has none that can be read */
         int64_t modified_ms; /* LastModified; 0 where the answer has none that can be read */
         bool is_marker;      /* a delete marker: no data */
         bool is_noncurrent;  /* a version that another one, or a delete marker, has taken the place of */
