@@ -192,12 +192,14 @@ struct holdings {
         const char *first;
 };
 
-static int list(struct provider *provider, const char *prefix, const char *delimiter, struct arena *arena,
-                struct s3_page *ret, struct error *err) {
+/* One page of the versions below `prefix`; `after` (its `next`) the page before, or NULL. */
+static int list(struct provider *provider, const char *prefix, const char *delimiter,
+                const struct s3_page *after, struct arena *arena, struct s3_page *ret, struct error *err) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
         const struct s3_bucket bucket = stack_bucket(provider);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = s3_list_versions(&bucket, prefix, delimiter, NULL, NULL);
+        struct aws_request request = s3_list_versions(&bucket, prefix, delimiter, after ? after->next : NULL,
+                                                      after ? after->next_version : NULL);
 
         *ret = (struct s3_page){ 0 };
         if (expect_call(provider->client, &request, gone, &response, err) < 0)
@@ -212,36 +214,56 @@ static void count_page(struct holdings *holdings, const struct s3_page *page) {
                 if (!holdings->first)
                         holdings->first = page->objects[i].key;
         }
-        holdings->more |= page->next != NULL;
 }
 
-/* Goes down by folders along the paths to what is Berth's own, and counts what lies beside them. */
+static int look(struct provider *provider, const char *prefix, const char *const *own, struct arena *arena,
+                struct holdings *holdings, struct error *err);
+
+/* A folder found below `prefix`: what leads to Berth's own is gone into, what is beside it counted. */
+static int look_into(struct provider *provider, const char *prefix, const char *found, const char *const *own,
+                     struct arena *arena, struct holdings *holdings, struct error *err) {
+        bool is_own = false, leads_there = false;
+        struct s3_page below;
+
+        for (const char *const *at = own; *at; at++) {
+                is_own |= strcmp(*at, found) == 0;
+                leads_there |= strncmp(*at, found, strlen(found)) == 0;
+        }
+        if (is_own)
+                return 0;
+        /* Only downwards, whatever the answer says. */
+        if (leads_there && strlen(found) > strlen(prefix))
+                return look(provider, found, own, arena, holdings, err);
+        if (list(provider, found, NULL, NULL, arena, &below, err) < 0)
+                return -1;
+        count_page(holdings, &below);
+        holdings->more |= below.next != NULL;
+        return 0;
+}
+
+static bool same_place(const struct s3_page *a, const struct s3_page *b) {
+        return strcmp(a->next, b->next) == 0 &&
+               strcmp(a->next_version ? a->next_version : "", b->next_version ? b->next_version : "") == 0;
+}
+
+/* Goes down by folders along the paths to what is Berth's own, and counts what lies beside them; on to where some is. */
 static int look(struct provider *provider, const char *prefix, const char *const *own, struct arena *arena,
                 struct holdings *holdings, struct error *err) {
-        struct s3_page page, below;
+        struct s3_page page = { 0 }, before;
 
-        if (list(provider, prefix, "/", arena, &page, err) < 0)
-                return -1;
-        count_page(holdings, &page);
-        for (size_t i = 0; i < page.prefix_count; i++) {
-                const char *found = page.prefixes[i];
-                bool is_own = false, leads_there = false;
-
-                for (const char *const *at = own; *at; at++) {
-                        is_own |= strcmp(*at, found) == 0;
-                        leads_there |= strncmp(*at, found, strlen(found)) == 0;
-                }
-                if (is_own)
-                        continue;
-                if (leads_there) {
-                        if (look(provider, found, own, arena, holdings, err) < 0)
-                                return -1;
-                        continue;
-                }
-                if (list(provider, found, NULL, arena, &below, err) < 0)
+        do {
+                before = page;
+                if (list(provider, prefix, "/", before.next ? &before : NULL, arena, &page, err) < 0)
                         return -1;
-                count_page(holdings, &below);
-        }
+                count_page(holdings, &page);
+                for (size_t i = 0; i < page.prefix_count; i++) {
+                        if (look_into(provider, prefix, page.prefixes[i], own, arena, holdings, err) < 0)
+                                return -1;
+                }
+                if (page.next && before.next && same_place(&page, &before))
+                        return error_set(err, "its listing has no end: a page leads to itself");
+        } while (page.next && holdings->objects == 0);
+        holdings->more |= page.next != NULL;
         return 0;
 }
 
