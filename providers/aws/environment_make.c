@@ -83,7 +83,7 @@ int environment_run_log_group(struct stage_turn *turn) {
                 return -1;
         }
         if (result == STEP_DONE)
-                value_set_boolean(turn->progress->arena, environment_data(turn), "logGroup", true);
+                value_set_boolean(turn->progress->arena, stage_data(turn), "logGroup", true);
         return STAGE_OVER;
 }
 
@@ -93,7 +93,7 @@ static int start_over(struct stage_turn *turn, int stage, const char *counter, i
 
         if (times >= most)
                 return STAGE_OVER;
-        value_set_integer(turn->progress->arena, environment_data(turn), counter, times + 1);
+        value_set_integer(turn->progress->arena, stage_data(turn), counter, times + 1);
         stage_enter(turn, stage);
         return stage_wait(turn, 1000);
 }
@@ -136,7 +136,7 @@ bool environment_role_may_come(struct stage_turn *turn) {
                 since = value_get_integer(turn->progress->data, "roleSince", 0);
 
         if (since == 0) {
-                value_set_integer(turn->progress->arena, environment_data(turn), "roleSince", now);
+                value_set_integer(turn->progress->arena, stage_data(turn), "roleSince", now);
                 since = now;
         }
         return now - since < ROLE_DEADLINE_MS;

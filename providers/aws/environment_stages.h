@@ -36,8 +36,7 @@ enum {
 /* As long as the SDKs' waiters wait. */
 #define READY_DEADLINE_MS (300 * 1000)
 
-/* environment_wait.c: what later stages need, kept between turns (progress->data, never NULL). */
-struct value *environment_data(struct stage_turn *turn);
+/* environment_wait.c */
 const char *environment_function_of(const struct stage_turn *turn);
 const char *environment_log_group_of(const struct stage_turn *turn);
 const char *environment_arn_of(const struct stage_turn *turn);

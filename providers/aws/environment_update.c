@@ -41,7 +41,7 @@ static void keep_foreign_variables(struct stage_turn *turn) {
                 text.sensitive = true; /* the journal gets a hash */
                 value_set(arena, foreign, name, text);
         }
-        value_set(arena, environment_data(turn), "foreign", *foreign);
+        value_set(arena, stage_data(turn), "foreign", *foreign);
 }
 
 int environment_run_look(struct stage_turn *turn) {
@@ -104,7 +104,7 @@ int environment_run_untag(struct stage_turn *turn) {
 
         if (result != STEP_DONE)
                 return result;
-        value_set_integer(arena, environment_data(turn), "untagged", from);
+        value_set_integer(arena, stage_data(turn), "untagged", from);
         return from < keys->count ? STEP_AGAIN : STAGE_OVER;
 }
 
@@ -139,8 +139,7 @@ static int take_update(struct stage_turn *turn, const struct aws_request *reques
         if (result == STEP_AGAIN)
                 return result;
         if (aws_failed_with(&response, "PreconditionFailedException")) {
-                value_set_integer(turn->progress->arena, environment_data(turn), "again",
-                                  turn->progress->stage);
+                value_set_integer(turn->progress->arena, stage_data(turn), "again", turn->progress->stage);
                 return stage_enter(turn, ENVIRONMENT_STAGE_LOOK_AGAIN);
         }
         if (aws_failed_with(&response, "ResourceConflictException") &&
@@ -226,7 +225,7 @@ int environment_run_look_again(struct stage_turn *turn) {
                         "somebody else changed the function %s since the plan: nothing more was done to it; "
                         "plan again",
                         environment_function_of(turn));
-        value_set_integer(turn->progress->arena, environment_data(turn), "rereads", times + 1);
+        value_set_integer(turn->progress->arena, stage_data(turn), "rereads", times + 1);
         environment_keep_revision(turn);
         if (change_touches(turn->change, "variables"))
                 keep_foreign_variables(turn);

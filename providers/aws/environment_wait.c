@@ -6,12 +6,6 @@
 /* How long a function that was just made may be unknown to the next call. */
 #define UNKNOWN_DEADLINE_MS (10 * 1000)
 
-struct value *environment_data(struct stage_turn *turn) {
-        if (!turn->progress->data)
-                turn->progress->data = value_new_map(turn->progress->arena);
-        return turn->progress->data;
-}
-
 const char *environment_function_of(const struct stage_turn *turn) {
         return environment_function(turn->provider, turn->change->name, turn->progress->arena);
 }
@@ -63,8 +57,7 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
 }
 
 void environment_keep_revision(struct stage_turn *turn) {
-        value_set_text(turn->progress->arena, environment_data(turn), "revision",
-                       turn->observed->fingerprint);
+        value_set_text(turn->progress->arena, stage_data(turn), "revision", turn->observed->fingerprint);
 }
 
 const char *environment_revision(struct stage_turn *turn) {
@@ -112,7 +105,7 @@ static int wait_ready(struct stage_turn *turn, atomic_llong *usual) {
         int result;
 
         if (!value_get_boolean(turn->progress->data, "looked", false)) {
-                value_set_boolean(turn->progress->arena, environment_data(turn), "looked", true);
+                value_set_boolean(turn->progress->arena, stage_data(turn), "looked", true);
                 return stage_wait(turn, environment_poll_gap_ms(0, atomic_load(usual)));
         }
         result = environment_look(turn, &response, &failure);
@@ -131,7 +124,7 @@ static int wait_ready(struct stage_turn *turn, atomic_llong *usual) {
                                  environment_function_of(turn), turn->observed->health_reason ? ": " : "",
                                  turn->observed->health_reason ? turn->observed->health_reason : "");
         }
-        value_unset(environment_data(turn), "looked");
+        value_unset(stage_data(turn), "looked");
         if (turn->observed->health == HEALTH_FAILED)
                 return error_set(turn->err, "Lambda could not make the function %s ready: %s",
                                  environment_function_of(turn), turn->observed->health_reason);

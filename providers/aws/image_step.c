@@ -29,18 +29,12 @@ enum {
         STAGE_ROWS
 };
 
-static struct value *data(struct stage_turn *turn) {
-        if (!turn->progress->data)
-                turn->progress->data = value_new_map(turn->progress->arena);
-        return turn->progress->data;
-}
-
 static bool noted(const struct stage_turn *turn, const char *name) {
         return value_get_boolean(turn->progress->data, name, false);
 }
 
 static void note(struct stage_turn *turn, const char *name) {
-        value_set_boolean(turn->progress->arena, data(turn), name, true);
+        value_set_boolean(turn->progress->arena, stage_data(turn), name, true);
 }
 
 static const char *repository_of(const struct stage_turn *turn) {

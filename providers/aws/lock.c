@@ -81,12 +81,6 @@ static int64_t monotonic_now(const struct stage_turn *turn) {
         return clock_of(turn)->monotonic_ms(clock_of(turn));
 }
 
-static struct value *data_of(const struct stage_turn *turn) {
-        if (!turn->progress->data)
-                turn->progress->data = value_new_map(turn->progress->arena);
-        return turn->progress->data;
-}
-
 static int put(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key,
                const char *if_match) {
         /* 409 ConditionalRequestConflict: two wrote at once; which one won, the next look tells. */
@@ -110,12 +104,12 @@ static int put(struct stage_turn *turn, const struct s3_bucket *bucket, const ch
         if (aws_failed_with(&response, "NoSuchBucket"))
                 return LOCK_NO_BUCKET;
         if (*response.error_code) {
-                value_unset(data_of(turn), "lockEtag");
+                value_unset(stage_data(turn), "lockEtag");
                 return LOCK_BUSY;
         }
-        value_unset(data_of(turn), "lockSeen");
-        value_set_text(arena, data_of(turn), "lockEtag", response.etag);
-        value_set_integer(arena, data_of(turn), "lockTakenAtMs", monotonic_now(turn));
+        value_unset(stage_data(turn), "lockSeen");
+        value_set_text(arena, stage_data(turn), "lockEtag", response.etag);
+        value_set_integer(arena, stage_data(turn), "lockTakenAtMs", monotonic_now(turn));
         return LOCK_HELD;
 }
 
@@ -131,7 +125,7 @@ int lock_take_over(struct stage_turn *turn, const struct s3_bucket *bucket, cons
 
 /* Whether the object with this ETag has been there, by our own clock, for a whole lease. */
 static bool seen_long_enough(const struct stage_turn *turn, const char *etag) {
-        struct value *data = data_of(turn);
+        struct value *data = stage_data(turn);
         const char *seen = value_get_text(data, "lockSeen");
         int64_t now = monotonic_now(turn);
 

@@ -82,14 +82,12 @@ static int list_leftovers(struct stage_turn *turn) {
                 return STAGE_OVER;
         if (s3_read_versions(&response, progress->arena, &page, turn->err) < 0)
                 return -1;
-        if (!progress->data)
-                progress->data = value_new_map(progress->arena);
         if (page.count > 0) {
-                value_set(progress->arena, progress->data, "batch", batch_of(&page, progress->arena));
+                value_set(progress->arena, stage_data(turn), "batch", batch_of(&page, progress->arena));
                 return stage_enter(turn, STAGE_EMPTY);
         }
-        value_unset(progress->data, "batch");
-        value_set_integer(progress->arena, progress->data, "prefix", index + 1);
+        value_unset(stage_data(turn), "batch");
+        value_set_integer(progress->arena, stage_data(turn), "prefix", index + 1);
         return prefix_at(turn->provider, index + 1, progress->arena) ? stage_enter(turn, STAGE_LIST)
                                                                      : STAGE_OVER;
 }

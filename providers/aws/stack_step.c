@@ -113,12 +113,6 @@ static bool needs_role_policy(const struct change *change) {
         return needs_role(change) || role_differs(change, "role.policy");
 }
 
-static struct value *data_of(struct stage_turn *turn) {
-        if (!turn->progress->data)
-                turn->progress->data = value_new_map(turn->progress->arena);
-        return turn->progress->data;
-}
-
 /* A call of which nothing but its success matters. */
 static int simply(struct stage_turn *turn, struct aws_request request, const char *const *passing) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -181,7 +175,7 @@ static int read_tags(struct stage_turn *turn) {
                         "the bucket %s was made meanwhile by %s: give this stack another namePrefix, or let "
                         "it share the bucket (createBucket: false)",
                         bucket.name, owner);
-        value_set(arena, data_of(turn), "tags", *merged_tags(turn->change, tags, arena));
+        value_set(arena, stage_data(turn), "tags", *merged_tags(turn->change, tags, arena));
         return STAGE_OVER;
 }
 
@@ -213,7 +207,7 @@ static int read_policy(struct stage_turn *turn) {
 
         if (result != 0)
                 return result;
-        value_set_text(turn->progress->arena, data_of(turn), "policy",
+        value_set_text(turn->progress->arena, stage_data(turn), "policy",
                        *response.error_code ? NULL : strbuf_text(&response.body));
         return STAGE_OVER;
 }

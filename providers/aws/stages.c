@@ -72,6 +72,14 @@ int stage_wait(struct stage_turn *turn, int64_t ms) {
         return STEP_AGAIN;
 }
 
+struct value *stage_data(const struct stage_turn *turn) {
+        struct progress *progress = turn->progress;
+
+        if (!progress->data)
+                progress->data = value_new_map(progress->arena);
+        return progress->data;
+}
+
 int64_t stage_elapsed_ms(const struct stage_turn *turn) {
         return now_ms(turn) - turn->progress->stage_since_ms;
 }

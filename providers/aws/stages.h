@@ -38,6 +38,8 @@ int stages_next(const struct stage *stages, int count, const struct change *chan
 int stage_enter(struct stage_turn *turn, int stage);
 /* Stays in this stage and comes back after `ms`; returns STEP_AGAIN. */
 int stage_wait(struct stage_turn *turn, int64_t ms);
+/* What later stages need (progress->data): made where there is none yet, never NULL. */
+struct value *stage_data(const struct stage_turn *turn);
 /* Milliseconds since the stage was entered. */
 int64_t stage_elapsed_ms(const struct stage_turn *turn);
 /* How long to wait before trying again what was refused for now: half of what has passed, 0.5 to 5 s. */

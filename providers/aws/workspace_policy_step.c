@@ -66,12 +66,6 @@ void workspace_policy_abandon(struct provider *provider, const struct change *ch
         pthread_mutex_unlock(&provider->lifecycle_lock);
 }
 
-static struct value *data_of(struct stage_turn *turn) {
-        if (!turn->progress->data)
-                turn->progress->data = value_new_map(turn->progress->arena);
-        return turn->progress->data;
-}
-
 /* Deleting rules from a bucket that is gone is done; making some there cannot be. */
 static int without_bucket(struct stage_turn *turn) {
         if (turn->change->action == ACTION_DELETE)
@@ -80,7 +74,7 @@ static int without_bucket(struct stage_turn *turn) {
 }
 
 static int look_again(struct stage_turn *turn) {
-        struct value *data = data_of(turn);
+        struct value *data = stage_data(turn);
         const struct clock *clock = aws_client_clock(turn->provider->client);
         int64_t now = clock->monotonic_ms(clock), since = value_get_integer(data, "waitingSinceMs", now);
 
@@ -191,8 +185,8 @@ static int prepare(struct stage_turn *turn, struct aws_response *response) {
         if (write_document(turn, &there, after) < 0)
                 return -1;
         xml_write(after, &text);
-        value_set_text(turn->progress->arena, data_of(turn), "minimumSize", response->minimum_size);
-        value_set_text(turn->progress->arena, data_of(turn), "lifecycle",
+        value_set_text(turn->progress->arena, stage_data(turn), "minimumSize", response->minimum_size);
+        value_set_text(turn->progress->arena, stage_data(turn), "lifecycle",
                        xml_child(xml_root(after), "Rule") ? strbuf_text(&text) : "");
         return STAGE_OVER;
 }
@@ -267,7 +261,7 @@ static int fail(struct stage_turn *turn) {
                 workspace_policy_abandon(turn->provider, turn->change);
                 return -1;
         }
-        value_set_text(turn->progress->arena, data_of(turn), "failure", turn->err->message);
+        value_set_text(turn->progress->arena, stage_data(turn), "failure", turn->err->message);
         return stage_enter(turn, STAGE_RELEASE);
 }
 
