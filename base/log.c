@@ -6,11 +6,13 @@
 #include "base/strbuf.h"
 #include "base/terminal.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CONTEXT_MAX 6
 
@@ -66,11 +68,6 @@ void log_context_clear(void) {
         context_count = 0;
 }
 
-static void append_safe(struct strbuf *to, const char *text) {
-        for (size_t at = 0, length = strlen(text); at < length;)
-                at += text_append_safe_character(to, text, length, at);
-}
-
 static void write_json(const char *level, const char *message) {
         json_t *line JSON_CLEANUP = json_object();
         int64_t now_ms = clock_system.wall_ms(&clock_system);
@@ -92,17 +89,24 @@ static void write_json(const char *level, const char *message) {
         free(text);
 }
 
-static void write_text(const char *prefix, const char *message) {
-        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+/* What a person reads at a terminal fits it; lines of other levels, and all that is collected, stay whole. */
+static int width_for(enum log_level level) {
+        return level <= LOG_LEVEL_WARNING && isatty(STDERR_FILENO) ? terminal_width(stderr) : INT_MAX;
+}
+
+static void write_text(enum log_level level, const char *prefix, const char *message) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT, lines STRBUF_CLEANUP = STRBUF_INIT;
         size_t source = context_find("source");
+        int used = (int)strlen(prefix);
 
         if (source < context_count) {
-                append_safe(&safe, context[source].value);
+                text_append_safe(&safe, context[source].value);
                 strbuf_append(&safe, ": ");
         }
-        append_safe(&safe, message);
+        text_append_safe(&safe, message);
+        text_append_wrapped(&lines, strbuf_text(&safe), width_for(level), used, used);
         /* One call, so that lines of several threads do not mix. */
-        fprintf(stderr, "%s%s\n", prefix, strbuf_text(&safe));
+        fprintf(stderr, "%s%s\n", prefix, strbuf_text(&lines));
 }
 
 __attribute__((format(printf, 4, 0))) static void write_line(enum log_level level, const char *name,
@@ -116,7 +120,7 @@ __attribute__((format(printf, 4, 0))) static void write_line(enum log_level leve
         if (atomic_load(&as_json))
                 write_json(name, message);
         else
-                write_text(prefix, message);
+                write_text(level, prefix, message);
 }
 
 #define DEFINE_LOG(name, level, level_name, prefix)                       \

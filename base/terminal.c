@@ -50,24 +50,46 @@ const char *terminal_style(FILE *stream, enum style style) {
         return terminal_has_colour(stream) ? sequences[style] : "";
 }
 
-int text_columns(const char *text, size_t length) {
-        const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)text;
-        int columns = 0;
+/* Nearly all text is this. */
+static bool is_plain(char byte) {
+        return byte >= 0x20 && byte < 0x7F;
+}
 
-        for (size_t i = 0; i < length;) {
-                utf8proc_int32_t codepoint;
-                utf8proc_ssize_t size =
-                        utf8proc_iterate(bytes + i, (utf8proc_ssize_t)(length - i), &codepoint);
+/* The bytes of the first character, at least 1, and its columns. */
+static size_t first_character(const char *text, size_t length, int *ret_columns) {
+        utf8proc_int32_t codepoint;
+        utf8proc_ssize_t size;
 
-                if (size <= 0) {
-                        columns++;
-                        i++;
-                        continue;
-                }
-                columns += utf8proc_charwidth(codepoint);
-                i += (size_t)size;
+        if (is_plain(*text)) {
+                *ret_columns = 1;
+                return 1;
         }
+        size = utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, &codepoint);
+        *ret_columns = size <= 0 ? 1 : utf8proc_charwidth(codepoint);
+        return size <= 0 ? 1 : (size_t)size;
+}
+
+int text_columns(const char *text, size_t length) {
+        int columns = 0, width;
+
+        for (size_t at = 0; at < length; columns += width)
+                at += first_character(text + at, length - at, &width);
         return columns;
+}
+
+size_t text_prefix(const char *text, size_t length, int columns) {
+        size_t at = 0;
+
+        while (at < length) {
+                int width;
+                size_t size = first_character(text + at, length - at, &width);
+
+                columns -= width;
+                if (columns < 0)
+                        break;
+                at += size;
+        }
+        return at;
 }
 
 bool text_is_utf8(const char *text, size_t length, size_t *ret_offset) {
@@ -153,8 +175,7 @@ size_t text_append_safe_character(struct strbuf *to, const char *text, size_t le
         utf8proc_int32_t codepoint = bytes[at];
         utf8proc_ssize_t size = 1;
 
-        /* Nearly all text is this. */
-        if (codepoint >= 0x20 && codepoint < 0x7F) {
+        if (is_plain(text[at])) {
                 strbuf_append_char(to, text[at]);
                 return 1;
         }
@@ -174,18 +195,28 @@ size_t text_append_safe_character(struct strbuf *to, const char *text, size_t le
         return (size_t)size;
 }
 
-void terminal_print_safe(FILE *stream, const char *text) {
-        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
-        size_t length = strlen(text);
+static void append_safe(struct strbuf *to, const char *text, size_t length) {
+        for (size_t at = 0; at < length;) {
+                size_t plain = 0;
 
-        for (size_t at = 0; at < length;)
-                at += text_append_safe_character(&safe, text, length, at);
-        fputs(strbuf_text(&safe), stream);
+                while (at + plain < length && is_plain(text[at + plain]))
+                        plain++;
+                strbuf_append_bytes(to, text + at, plain);
+                at += plain;
+                if (at < length)
+                        at += text_append_safe_character(to, text, length, at);
+        }
 }
 
-static void append_safe(struct strbuf *to, const char *text, size_t length) {
-        for (size_t at = 0; at < length;)
-                at += text_append_safe_character(to, text, length, at);
+void text_append_safe(struct strbuf *to, const char *text) {
+        append_safe(to, text, strlen(text));
+}
+
+void terminal_print_safe(FILE *stream, const char *text) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+
+        text_append_safe(&safe, text);
+        fputs(strbuf_text(&safe), stream);
 }
 
 static void append_line_start(struct strbuf *to, int indent) {
@@ -229,4 +260,11 @@ void terminal_print_wrapped(FILE *stream, const char *text, int used, int indent
         text_append_wrapped(&lines, text, isatty(fileno(stream)) ? terminal_width(stream) : INT_MAX, used,
                             indent);
         fprintf(stream, "%s\n", strbuf_text(&lines));
+}
+
+void terminal_print_line(FILE *stream, const char *text, int used, int indent) {
+        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
+
+        text_append_safe(&safe, text);
+        terminal_print_wrapped(stream, strbuf_text(&safe), used, indent);
 }

@@ -34,6 +34,9 @@ const char *terminal_style(FILE *stream, enum style style);
 /* Columns that UTF-8 text takes; invalid bytes count one each, control characters none. */
 int text_columns(const char *text, size_t length);
 
+/* How many of the text's bytes fit into that many columns: whole characters, with what combines with the last of them. */
+size_t text_prefix(const char *text, size_t length, int columns);
+
 /* Whether the bytes are valid UTF-8 (no surrogates, no overlong forms). On failure *ret_offset is the bad byte's. */
 bool text_is_utf8(const char *text, size_t length, size_t *ret_offset);
 
@@ -59,7 +62,9 @@ void text_append_utf8(struct strbuf *to, const char *text);
  * (U+200C, U+200D) stay as they are behind characters beyond ASCII: scripts and emoji need them there.
  */
 void terminal_print_safe(FILE *stream, const char *text);
-/* The same for the one character at byte `at` of the text, into a buffer; returns its size in the text, at least 1. */
+/* The same into a buffer. */
+void text_append_safe(struct strbuf *to, const char *text);
+/* The same for the one character at byte `at` of the text; returns its size in the text, at least 1. */
 size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at);
 
 /*
@@ -69,5 +74,7 @@ size_t text_append_safe_character(struct strbuf *to, const char *text, size_t le
 void text_append_wrapped(struct strbuf *to, const char *text, int width, int used, int indent);
 /* The same to a terminal, by its width; anything else gets the line whole. Ends with a newline. */
 void terminal_print_wrapped(FILE *stream, const char *text, int used, int indent);
+/* The same for what has to stay one line wherever it is no terminal's: a newline in it is shown by its number. */
+void terminal_print_line(FILE *stream, const char *text, int used, int indent);
 
 #endif

@@ -110,8 +110,7 @@ static void print_line(const struct row *row, int name_width, FILE *stream) {
                       row->reason && row->message && *row->message ? ": " : "",
                       row->message ? row->message : "nothing was looked at yet");
         columns = text_columns(strbuf_text(&message), message.length);
-        if (used + columns > terminal_width(stream) && terminal_width(stream) > 0 &&
-            terminal_has_colour(stream)) {
+        if (isatty(fileno(stream)) && used + columns > terminal_width(stream)) {
                 fputs("\n    ", stream);
                 terminal_print_wrapped(stream, strbuf_text(&message), 4, 4);
                 return;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define FINDINGS_MAX 24
+#define DETAIL_COLUMN 18
 
 struct examination {
         struct session session;
@@ -200,8 +201,7 @@ static void print_findings(const struct examination *examination) {
                        : finding->optional ? "-"
                                            : "no",
                        terminal_style(stdout, STYLE_PLAIN), finding->name);
-                terminal_print_safe(stdout, finding->detail);
-                putchar('\n');
+                terminal_print_line(stdout, finding->detail, DETAIL_COLUMN, DETAIL_COLUMN);
         }
 }
 

@@ -16,8 +16,9 @@ static void print_verdict(const struct image_row *row, const char *reference) {
 
         if (row->problem) {
                 printf("%sunusable%s (%s): ", terminal_style(stdout, STYLE_RED), plain, row->problem);
-                terminal_print_safe(stdout, row->message);
-                printf("\n%sremedy:%s %s\n", terminal_style(stdout, STYLE_BOLD), plain, row->remedy);
+                terminal_print_line(stdout, row->message, 13 + (int)strlen(row->problem), 2);
+                printf("%sremedy:%s ", terminal_style(stdout, STYLE_BOLD), plain);
+                terminal_print_wrapped(stdout, row->remedy, 8, 2);
                 return;
         }
         printf("%susable%s: %s is %s, %s, %s in the registry\n", terminal_style(stdout, STYLE_GREEN), plain,

@@ -91,15 +91,16 @@ static size_t warn_of_problems(const struct sweep_report *report) {
 
         for (size_t i = 0; i < report->count; i++) {
                 const struct sweep_row *row = &report->rows[i];
+                struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
                 if (!problem_of(row))
                         continue;
                 count++;
-                fprintf(stderr, "warning: session %s: ", row->session.id);
-                terminal_print_safe(stderr, problem_of(row));
+                strbuf_printf(&text, "session %s: %s", row->session.id, problem_of(row));
                 if (row->tally.problems > 1)
-                        fprintf(stderr, " (and %" PRIu64 " more)", row->tally.problems - 1);
-                fputc('\n', stderr);
+                        strbuf_printf(&text, " (and %" PRIu64 " more)", row->tally.problems - 1);
+                fputs("warning: ", stderr);
+                terminal_print_line(stderr, strbuf_text(&text), 9, 9);
         }
         return count;
 }

@@ -13,6 +13,9 @@
 
 #define MEMORY_PER_VCPU 1769.0 /* Lambda: 1,769 MB is one vCPU */
 #define DIGEST_SHOWN 12
+#define ADDRESS_WIDTH_MAX 40
+#define PATH_WIDTH_MAX 32
+#define ACTION_WIDTH 9 /* the longest of them, and two spaces */
 
 static const char *symbol(enum action action) {
         static const char *const symbols[] = {
@@ -36,7 +39,7 @@ static bool is_digest(const char *text) {
         return strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71;
 }
 
-/* A value on one line. */
+/* A value on one line, as it is shown: columns are counted of that. */
 static void describe_value(const struct value *value, bool sensitive, struct strbuf *out) {
         const char *text = value_text_of(value);
         json_t *json JSON_CLEANUP = NULL;
@@ -50,11 +53,11 @@ static void describe_value(const struct value *value, bool sensitive, struct str
                 strbuf_append_bytes(out, text, 7 + DIGEST_SHOWN);
                 strbuf_append(out, "..");
         } else if (text && text[0]) {
-                strbuf_append(out, text);
+                text_append_safe(out, text);
         } else {
                 json = value_to_json(value, NULL);
                 compact = json_compact(json);
-                strbuf_append(out, compact);
+                text_append_safe(out, compact);
                 free(compact);
         }
 }
@@ -72,20 +75,15 @@ static void append_vcpu(const struct field_change *field, struct strbuf *out) {
 
 /* As much of the text, from byte `from` on, as fits the columns; ".." stands for what is left out on either side. */
 static void append_cut(struct strbuf *out, const char *text, size_t from, int columns) {
-        size_t length = strlen(text), end;
+        size_t length = strlen(text + from), shown;
         int room = columns - (from > 0 ? 2 : 0);
 
-        end = length;
-        if (text_columns(text + from, length - from) > room) {
-                while (end > from && text_columns(text + from, end - from) > room - 2) {
-                        end--;
-                        while (end > from && ((unsigned char)text[end] & 0xC0) == 0x80)
-                                end--;
-                }
-        }
+        shown = text_prefix(text + from, length, room);
+        if (shown < length)
+                shown = text_prefix(text + from, length, room - 2);
         strbuf_append(out, from > 0 ? ".." : "");
-        strbuf_append_bytes(out, text + from, end - from);
-        strbuf_append(out, end < length ? ".." : "");
+        strbuf_append_bytes(out, text + from, shown);
+        strbuf_append(out, shown < length ? ".." : "");
 }
 
 /* Where the two begin to differ, a little before it, at the start of a character. */
@@ -100,23 +98,31 @@ static size_t difference(const char *before, const char *after) {
         return back;
 }
 
+/* A side that takes more than `half` is cut, from byte `from` on, to what the other one leaves of the room for both. */
+static void append_side(struct strbuf *line, const char *side, int columns, int other_columns, int room,
+                        size_t from) {
+        int half = room < 20 ? 10 : room / 2;
+
+        if (columns <= half)
+                strbuf_append(line, side);
+        else
+                append_cut(line, side, from, room - (other_columns < half ? other_columns : half));
+}
+
 /* Both sides at full length where they fit, else each in half the room, from where they differ. */
 static void append_sides(struct strbuf *line, const char *before, const char *after, int room) {
-        bool fits = text_columns(before, strlen(before)) + text_columns(after, strlen(after)) + 4 <= room;
-        int half = room < 24 ? 10 : (room - 4) / 2;
         int before_columns = text_columns(before, strlen(before)),
             after_columns = text_columns(after, strlen(after));
-        size_t from = fits ? 0 : difference(before, after);
+        size_t from;
 
-        /* A short side leaves its room to the other. */
-        append_cut(line, before, before_columns > half ? from : 0,
-                   fits || before_columns <= half ? before_columns
-                                                  : room - 4 - (after_columns < half ? after_columns : half));
+        if (before_columns + after_columns + 4 <= room) {
+                strbuf_printf(line, "%s -> %s", before, after);
+                return;
+        }
+        from = difference(before, after);
+        append_side(line, before, before_columns, after_columns, room - 4, from);
         strbuf_append(line, " -> ");
-        append_cut(line, after, after_columns > half ? from : 0,
-                   fits || after_columns <= half
-                           ? after_columns
-                           : room - 4 - (before_columns < half ? before_columns : half));
+        append_side(line, after, after_columns, before_columns, room - 4, from);
 }
 
 /* Only a terminal has an edge: a file or a pipe gets whole values. */
@@ -124,33 +130,32 @@ static int room_for(FILE *stream, int used) {
         return isatty(fileno(stream)) ? terminal_width(stream) - used : INT_MAX / 2;
 }
 
-/* Columns are those of what is shown, which for text from outside is not what it is made of. */
-static void append_safe(struct strbuf *to, const char *text) {
-        for (size_t at = 0, length = strlen(text); at < length;)
-                at += text_append_safe_character(to, text, length, at);
-}
-
 static int shown_columns(const char *text) {
         struct strbuf shown STRBUF_CLEANUP = STRBUF_INIT;
 
-        append_safe(&shown, text);
+        text_append_safe(&shown, text);
         return text_columns(strbuf_text(&shown), shown.length);
 }
 
-static void print_padded(const char *text, int width, FILE *stream) {
+/* Returns the columns that this took: `width`, or more where the text is wider. */
+static int print_padded(const char *text, int width, FILE *stream) {
         struct strbuf shown STRBUF_CLEANUP = STRBUF_INIT;
         int columns;
 
-        append_safe(&shown, text);
+        text_append_safe(&shown, text);
         columns = text_columns(strbuf_text(&shown), shown.length);
         fprintf(stream, "%s%*s", strbuf_text(&shown), columns < width ? width - columns : 0, "");
+        return columns < width ? width : columns;
 }
 
 static void print_field(const struct field_change *field, int path_width, bool creating, FILE *stream) {
         struct strbuf line STRBUF_CLEANUP = STRBUF_INIT, before STRBUF_CLEANUP = STRBUF_INIT,
                            after STRBUF_CLEANUP = STRBUF_INIT;
-        int room = room_for(stream, path_width + 8);
+        int room;
 
+        fprintf(stream, "      %s", terminal_style(stream, STYLE_DIM));
+        room = room_for(stream, print_padded(field->path, path_width, stream) + 8);
+        fprintf(stream, "%s  ", terminal_style(stream, STYLE_PLAIN));
         describe_value(field->before, field->sensitive, &before);
         describe_value(field->after, field->sensitive, &after);
         if (creating)
@@ -158,11 +163,7 @@ static void print_field(const struct field_change *field, int path_width, bool c
         else
                 append_sides(&line, strbuf_text(&before), strbuf_text(&after), room);
         append_vcpu(field, &line);
-        fprintf(stream, "      %s", terminal_style(stream, STYLE_DIM));
-        print_padded(field->path, path_width, stream);
-        fprintf(stream, "%s  ", terminal_style(stream, STYLE_PLAIN));
-        terminal_print_safe(stream, strbuf_text(&line));
-        fputc('\n', stream);
+        fprintf(stream, "%s\n", strbuf_text(&line));
 }
 
 static void print_fields(const struct field_change *fields, size_t count, bool creating, FILE *stream) {
@@ -174,7 +175,7 @@ static void print_fields(const struct field_change *fields, size_t count, bool c
                 width = columns > width ? columns : width;
         }
         for (size_t i = 0; i < count; i++)
-                print_field(&fields[i], width > 32 ? 32 : width, creating, stream);
+                print_field(&fields[i], width > PATH_WIDTH_MAX ? PATH_WIDTH_MAX : width, creating, stream);
 }
 
 static void summarise_environment(const struct value *spec, struct strbuf *out) {
@@ -263,26 +264,33 @@ static void print_refusal(const struct refusal *refusal, FILE *stream) {
         }
 }
 
-static void print_change(const struct change *change, int width, const struct report_style *style,
-                         FILE *stream) {
-        const char *plain = terminal_style(stream, STYLE_PLAIN);
+/* Why, or of a new resource what it is; nothing of others. As it is shown. */
+static void describe_change(const struct change *change, struct strbuf *out) {
         struct strbuf note STRBUF_CLEANUP = STRBUF_INIT;
-        bool creating = change->action == ACTION_CREATE, refused = change_is_refused(change);
 
         if (change->reason)
                 strbuf_append(&note, change->reason);
-        else if (creating)
+        else if (change->action == ACTION_CREATE)
                 summarise(change, &note);
-        fprintf(stream, "  %s%s%s %-*s  %s%s%s",
-                terminal_style(stream, refused ? STYLE_RED : action_style(change->action)),
-                refused ? "!" : symbol(change->action), plain, width, change->address,
-                terminal_style(stream, STYLE_DIM), action_name(change->action), plain);
-        if (note.length) {
-                struct strbuf cut STRBUF_CLEANUP = STRBUF_INIT;
+        text_append_safe(out, strbuf_text(&note));
+}
 
-                append_cut(&cut, strbuf_text(&note), 0, room_for(stream, width + 15));
-                fprintf(stream, "%*s", 9 - (int)strlen(action_name(change->action)), "");
-                terminal_print_safe(stream, strbuf_text(&cut));
+static void print_change(const struct change *change, int width, const struct report_style *style,
+                         FILE *stream) {
+        const char *plain = terminal_style(stream, STYLE_PLAIN), *action = action_name(change->action);
+        struct strbuf note STRBUF_CLEANUP = STRBUF_INIT, cut STRBUF_CLEANUP = STRBUF_INIT;
+        bool creating = change->action == ACTION_CREATE, refused = change_is_refused(change);
+        int used;
+
+        fprintf(stream, "  %s%s%s ",
+                terminal_style(stream, refused ? STYLE_RED : action_style(change->action)),
+                refused ? "!" : symbol(change->action), plain);
+        used = print_padded(change->address, width, stream) + 4 + 2 + ACTION_WIDTH;
+        fprintf(stream, "  %s%s%s", terminal_style(stream, STYLE_DIM), action, plain);
+        describe_change(change, &note);
+        if (note.length) {
+                append_cut(&cut, strbuf_text(&note), 0, room_for(stream, used));
+                fprintf(stream, "%*s%s", ACTION_WIDTH - (int)strlen(action), "", strbuf_text(&cut));
         }
         fputc('\n', stream);
         if (change->action != ACTION_DELETE && (!creating || style->verbose))
@@ -392,7 +400,7 @@ void report_plan_text(const struct plan *plan, const struct report_style *style,
         int width = 0;
 
         for (size_t i = 0; i < plan->change_count; i++) {
-                int columns = (int)strlen(plan->changes[i]->address);
+                int columns = shown_columns(plan->changes[i]->address);
 
                 width = columns > width ? columns : width;
         }
@@ -400,7 +408,8 @@ void report_plan_text(const struct plan *plan, const struct report_style *style,
                 print_header(plan, stream);
         for (size_t i = 0; i < plan->change_count; i++) {
                 if (!style->quiet || change_is_refused(plan->changes[i]))
-                        print_change(plan->changes[i], width > 40 ? 40 : width, style, stream);
+                        print_change(plan->changes[i], width > ADDRESS_WIDTH_MAX ? ADDRESS_WIDTH_MAX : width,
+                                     style, stream);
         }
         report_refusals_text(plan, stream);
         for (size_t i = 0; i < plan->warning_count; i++) {
@@ -450,8 +459,7 @@ void report_ended_text(const struct change *change, const struct change_result *
         } else if (result->outcome == JOB_FAILED) {
                 fprintf(stream, "  %s!%s %s failed: ", terminal_style(stream, STYLE_RED), plain,
                         change->address);
-                terminal_print_safe(stream, result->error.message);
-                fputc('\n', stream);
+                terminal_print_line(stream, result->error.message, 13 + shown_columns(change->address), 6);
         } else {
                 const char *why =
                         result->refused                      ? "refused"

@@ -128,27 +128,32 @@ static void print_source_line(const struct diagnostic *diagnostic, FILE *stream)
         strbuf_release(&excerpt.text);
 }
 
+/* "agents.yaml:12:17: ", or nothing where it is about no file. */
+static void append_place(struct strbuf *to, const struct diagnostic *diagnostic) {
+        if (!diagnostic->file)
+                return;
+        text_append_safe(to, diagnostic->file);
+        if (diagnostic->line > 0)
+                strbuf_printf(to, ":%u:%u", diagnostic->line, diagnostic->column);
+        strbuf_append(to, ": ");
+}
+
 static void print_diagnostic(const struct diagnostic *diagnostic, FILE *stream) {
         bool is_error = diagnostic->severity == SEVERITY_ERROR;
+        const char *severity = is_error ? "error" : "warning", *plain = terminal_style(stream, STYLE_PLAIN);
+        struct strbuf place STRBUF_CLEANUP = STRBUF_INIT;
+        int used;
 
-        fputs(terminal_style(stream, STYLE_BOLD), stream);
-        if (diagnostic->file) {
-                terminal_print_safe(stream, diagnostic->file);
-                if (diagnostic->line > 0)
-                        fprintf(stream, ":%u:%u", diagnostic->line, diagnostic->column);
-                fputs(": ", stream);
-        }
-        fprintf(stream, "%s%s%s: ", terminal_style(stream, is_error ? STYLE_RED : STYLE_YELLOW),
-                is_error ? "error" : "warning", terminal_style(stream, STYLE_PLAIN));
-        terminal_print_safe(stream, diagnostic->message);
-        fputc('\n', stream);
+        append_place(&place, diagnostic);
+        used = text_columns(strbuf_text(&place), place.length) + (int)strlen(severity) + 2;
+        fprintf(stream, "%s%s%s%s%s: ", terminal_style(stream, STYLE_BOLD), strbuf_text(&place),
+                terminal_style(stream, is_error ? STYLE_RED : STYLE_YELLOW), severity, plain);
+        terminal_print_line(stream, diagnostic->message, used, 8);
         if (diagnostic->source_line)
                 print_source_line(diagnostic, stream);
         if (diagnostic->hint) {
-                fprintf(stream, "%s        =%s ", terminal_style(stream, STYLE_DIM),
-                        terminal_style(stream, STYLE_PLAIN));
-                terminal_print_safe(stream, diagnostic->hint);
-                fputc('\n', stream);
+                fprintf(stream, "%s        =%s ", terminal_style(stream, STYLE_DIM), plain);
+                terminal_print_line(stream, diagnostic->hint, 10, 10);
         }
 }
 

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line itself: help, suggestions, completion, manual pages, init, doctor, map, markdown."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
+import unicodedata
 
 import pytest
 import stacks
@@ -275,3 +281,58 @@ def test_get_says_what_there_is_none_of(offline):
     assert offline("get").expect(0).err == "Nothing was applied yet.\n"
     offline("apply", "--yes", "--provider", "local").expect(0)
     assert offline("get", "agents").expect(0).err == "No Agent was applied yet.\n"
+
+
+def on_terminal(berth, *arguments, columns=80):
+    """What the command shows on a terminal of that width, where standard output and standard error are both shown."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(
+        [str(berth.binary), *map(str, arguments)], cwd=berth.stack, env={**berth.env, "NO_COLOR": "1", "TERM": "xterm"},
+        stdin=subprocess.DEVNULL, stdout=its, stderr=its,
+    )  # fmt: skip
+    os.close(its)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the other side is closed
+        while piece := os.read(ours, 65536):
+            shown += piece
+    process.wait(timeout=30)
+    os.close(ours)
+    return shown.decode().replace("\r\n", "\n").splitlines()
+
+
+def width_of(line):
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line)
+
+
+def test_messages_fit_the_terminal(offline):
+    whole = offline("apply", "nothing.plan", "--target", "Environment/x").expect(1).err
+    lines = on_terminal(offline, "state", "show")
+    assert len(lines) > 1 and max(map(width_of, lines)) <= 80
+    assert all(line.startswith(" " * len("error: ")) for line in lines[1:])
+    assert " ".join(line.strip() for line in lines) == offline("state", "show").expect(1).err.strip()
+    assert len(whole.splitlines()) == 1  # a file or a pipe gets each whole
+
+    offline.write("m.yaml", "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: x}\nspec: {image: {prebuilt: python}, <<: {}, " + "x" * 16 + ": 1}\n")
+    for command in (["validate"], ["doctor"]):
+        lines = on_terminal(offline, *command)
+        assert max(map(width_of, lines)) <= 80, "\n".join(lines)
+
+
+@pytest.mark.parametrize("columns", [76, 80, 120])
+def test_plan_fits_the_terminal(offline, columns):
+    long = "e" * 43
+    wide = "漢字" * 40
+    environment = "apiVersion: berth/v1\nkind: Environment\nmetadata: {{name: {0}}}\nspec: {{image: {{prebuilt: python}}, description: {1}}}\n"
+
+    def write(*texts):
+        offline.write("m.yaml", "---\n".join(environment.format(n, t) for n, t in zip((long, "short"), texts)))
+
+    write(wide, wide)
+    lines = on_terminal(offline, "plan", "--verbose", columns=columns)
+    assert max(map(width_of, lines)) <= columns, "\n".join(lines)
+    offline("apply", "--yes").expect(0)
+    write("語" + wide, wide + "語")
+    lines = on_terminal(offline, "plan", columns=columns)
+    assert max(map(width_of, lines)) <= columns, "\n".join(lines)
+    assert any(line.rstrip().endswith("語") for line in lines)

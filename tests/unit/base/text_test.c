@@ -39,6 +39,27 @@ static void nearest_names(void **state) {
         assert_null(suggest_nearest("x", names, 0));
 }
 
+static void beginnings(void **state) {
+        static const struct {
+                const char *text;
+                int columns;
+                size_t bytes;
+        } cases[] = {
+                { "abc", 2, 2 },
+                { "abc", 9, 3 },
+                { "abc", 0, 0 },
+                { "abc", -3, 0 },
+                { "\xE6\xBC\xA2\xE6\xBC\xA2", 3, 3 }, /* a wide one does not fit by half */
+                { "a\xCC\x88z", 1, 3 },               /* what combines with the last comes along */
+                { "\xFF\xFF", 1, 1 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                assert_int_equal(text_prefix(cases[i].text, strlen(cases[i].text), cases[i].columns),
+                                 cases[i].bytes);
+}
+
 /* What json_string() refuses: a path may be any bytes, and a message be cut inside of a character. */
 static void json_of_any_text(void **state) {
         static const struct {
@@ -342,6 +363,7 @@ int main(void) {
                 cmocka_unit_test(json_of_any_text),
                 cmocka_unit_test(read_from_a_pipe),
                 cmocka_unit_test(utf8),
+                cmocka_unit_test(beginnings),
                 cmocka_unit_test(safe_text),
                 cmocka_unit_test(log_lines),
                 cmocka_unit_test(valid_text),
