@@ -116,30 +116,13 @@ static int find_target(const char *text, struct target *ret, struct error *err) 
         return 0;
 }
 
-static int output_width(FILE *stream) {
-        int width = terminal_width(stream);
-
-        return width > WIDTH_MAX ? WIDTH_MAX : width;
-}
-
 /* The text in lines of the terminal's width, each indented; the first goes on where the stream stands. */
 static void print_wrapped(FILE *stream, const char *text, int indent) {
-        int width = output_width(stream) - indent, column = 0;
+        struct strbuf lines STRBUF_CLEANUP = STRBUF_INIT;
+        int width = terminal_width(stream);
 
-        while (*text) {
-                size_t length = strcspn(text, " ");
-                int columns = text_columns(text, length);
-
-                if (column > 0 && column + 1 + columns > width) {
-                        fprintf(stream, "\n%*s", indent, "");
-                        column = 0;
-                }
-                fprintf(stream, "%s%.*s", column > 0 ? " " : "", (int)length, text);
-                column += columns + (column > 0);
-                text += length;
-                text += strspn(text, " ");
-        }
-        fputc('\n', stream);
+        text_append_wrapped(&lines, text, width > WIDTH_MAX ? WIDTH_MAX : width, indent, indent);
+        fprintf(stream, "%s\n", strbuf_text(&lines));
 }
 
 static void print_fact(FILE *stream, const char *name, const char *text) {
