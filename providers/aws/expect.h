@@ -22,6 +22,13 @@ int expect_call(struct aws_client *client, const struct aws_request *request, co
 int expect_step(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
                 const char *const *passing, struct aws_response *response) MUST_USE;
 
+/* The same where nothing of the answer matters: STAGE_OVER in place of 0. */
+int expect_over(struct stage_turn *turn, struct aws_request request, const char *const *codes,
+                const char *const *passing) MUST_USE;
+
 extern const char *const expect_nothing[]; /* the empty list */
+
+/* Whether the error answer is one of `codes`; NULL is empty. */
+bool expect_is_among(const struct aws_response *response, const char *const *codes);
 
 #endif

@@ -5,6 +5,7 @@
  * only Berth's policy and tags are taken off it. Nothing here ever deletes an image.
  */
 #include "providers/aws/ecr.h"
+#include "providers/aws/expect.h"
 #include "providers/aws/image.h"
 #include "providers/aws/stages.h"
 
@@ -41,25 +42,8 @@ static const char *repository_of(const struct stage_turn *turn) {
         return value_get_text(turn->change->desired, "repository");
 }
 
-/* One call of which the errors named (`fine` may be NULL) are answers as good as a success. */
-static int call(struct stage_turn *turn, const struct aws_request *request, const char *fine,
-                struct aws_response *response) {
-        struct error failure;
-        int result = aws_step_call(turn->provider->client, request, turn->progress, response, &failure);
-
-        if (result >= 0)
-                return result == STEP_DONE ? STAGE_OVER : result;
-        if (fine && aws_failed_with(response, fine))
-                return STAGE_OVER;
-        *turn->err = failure;
-        return -1;
-}
-
-static int simple_call(struct stage_turn *turn, const struct aws_request *request, const char *fine) {
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-
-        return call(turn, request, fine, &response);
-}
+static const char *const no_repository[] = { "RepositoryNotFoundException", NULL };
+static const char *const no_policy[] = { "LifecyclePolicyNotFoundException", NULL };
 
 /* --- letting go --- */
 
@@ -70,13 +54,13 @@ static const char *released_arn(const struct stage_turn *turn) {
 static int run_look(struct stage_turn *turn) {
         struct aws_request request = ecr_list_tags(released_arn(turn), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = call(turn, &request, "RepositoryNotFoundException", &response);
+        int result = expect_step(turn, &request, no_repository, NULL, &response);
         const char *owner;
         enum ownership ownership;
 
-        if (result != STAGE_OVER)
+        if (result != 0)
                 return result;
-        if (aws_failed_with(&response, "RepositoryNotFoundException")) {
+        if (*response.error_code) {
                 note(turn, "gone");
                 return STAGE_OVER;
         }
@@ -91,6 +75,8 @@ static int run_look(struct stage_turn *turn) {
 }
 
 static int run_delete(struct stage_turn *turn) {
+        static const char *const kept_or_gone[] = { "RepositoryNotEmptyException",
+                                                    "RepositoryNotFoundException", NULL };
         struct aws_request request =
                 ecr_delete_repository(image_released(turn->change), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -98,12 +84,12 @@ static int run_delete(struct stage_turn *turn) {
 
         if (noted(turn, "gone") || noted(turn, "kept"))
                 return STAGE_OVER;
-        result = call(turn, &request, "RepositoryNotEmptyException", &response);
-        if (result < 0 && aws_failed_with(&response, "RepositoryNotFoundException"))
-                result = STAGE_OVER;
-        if (result == STAGE_OVER && !aws_failed_with(&response, "RepositoryNotEmptyException"))
+        result = expect_step(turn, &request, kept_or_gone, NULL, &response);
+        if (result != 0)
+                return result;
+        if (!aws_failed_with(&response, "RepositoryNotEmptyException"))
                 note(turn, "gone");
-        return result;
+        return STAGE_OVER;
 }
 
 /* The policy goes only if it is still the one that we put there. */
@@ -112,6 +98,8 @@ static bool lets_policy_go(const struct change *change) {
 }
 
 static int run_look_policy(struct stage_turn *turn) {
+        static const char *const neither[] = { "LifecyclePolicyNotFoundException",
+                                               "RepositoryNotFoundException", NULL };
         struct aws_request request =
                 ecr_get_lifecycle_policy(image_released(turn->change), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -120,14 +108,14 @@ static int run_look_policy(struct stage_turn *turn) {
 
         if (noted(turn, "gone"))
                 return STAGE_OVER;
-        result = call(turn, &request, "LifecyclePolicyNotFoundException", &response);
-        if (result < 0 && aws_failed_with(&response, "RepositoryNotFoundException"))
-                return STAGE_OVER;
-        text = result == STAGE_OVER ? json_text(response.json, "lifecyclePolicyText") : NULL;
+        result = expect_step(turn, &request, neither, NULL, &response);
+        if (result != 0)
+                return result;
+        text = *response.error_code ? NULL : json_text(response.json, "lifecyclePolicyText");
         if (text && value_equal(image_policy_read(text, turn->progress->arena),
                                 value_get(turn->change->recorded, "retain"), NULL))
                 note(turn, "policy");
-        return result;
+        return STAGE_OVER;
 }
 
 static int run_delete_policy(struct stage_turn *turn) {
@@ -136,7 +124,7 @@ static int run_delete_policy(struct stage_turn *turn) {
 
         if (!noted(turn, "policy"))
                 return STAGE_OVER;
-        return simple_call(turn, &request, "LifecyclePolicyNotFoundException");
+        return expect_over(turn, request, no_policy, NULL);
 }
 
 static int run_disown(struct stage_turn *turn) {
@@ -150,7 +138,7 @@ static int run_disown(struct stage_turn *turn) {
         if (!tags || tags->count == 0)
                 return STAGE_OVER;
         request = ecr_untag(released_arn(turn), tags, turn->progress->arena);
-        return simple_call(turn, &request, "RepositoryNotFoundException");
+        return expect_over(turn, request, no_repository, NULL);
 }
 
 /* --- making --- */
@@ -161,16 +149,17 @@ static bool needs_create(const struct change *change) {
 }
 
 static int run_create(struct stage_turn *turn) {
+        static const char *const taken[] = { "RepositoryAlreadyExistsException", NULL };
         const struct value *spec = turn->change->desired;
         struct aws_request request = ecr_create_repository(
                 repository_of(turn), value_get(spec, "tags"), value_get(spec, "scanOnPush"),
                 value_get(spec, "immutableTags"), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = call(turn, &request, "RepositoryAlreadyExistsException", &response);
+        int result = expect_step(turn, &request, taken, NULL, &response);
 
-        if (result == STAGE_OVER && aws_failed_with(&response, "RepositoryAlreadyExistsException"))
-                return stage_enter(turn, STAGE_EXISTING);
-        return result;
+        if (result != 0)
+                return result;
+        return *response.error_code ? stage_enter(turn, STAGE_EXISTING) : STAGE_OVER;
 }
 
 /* Made by an earlier try whose answer was lost, or somebody was faster. */
@@ -179,10 +168,10 @@ static int run_existing(struct stage_turn *turn) {
         struct aws_request request =
                 ecr_list_tags(ecr_repository_arn(turn->provider, repository_of(turn), arena), arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = call(turn, &request, NULL, &response);
+        int result = expect_step(turn, &request, expect_nothing, NULL, &response);
         const char *owner;
 
-        if (result != STAGE_OVER)
+        if (result != 0)
                 return result;
         if (aws_ownership(turn->provider, aws_tags_from_json(json_object_get(response.json, "tags"), arena),
                           arena, &owner) != OWNER_SELF)
@@ -211,7 +200,7 @@ static int run_scanning(struct stage_turn *turn) {
                 repository_of(turn), value_get_boolean(turn->change->desired, "scanOnPush", false),
                 turn->progress->arena);
 
-        return simple_call(turn, &request, NULL);
+        return expect_over(turn, request, expect_nothing, NULL);
 }
 
 static bool needs_mutability(const struct change *change) {
@@ -223,7 +212,7 @@ static int run_mutability(struct stage_turn *turn) {
                 repository_of(turn), value_get_boolean(turn->change->desired, "immutableTags", false),
                 turn->progress->arena);
 
-        return simple_call(turn, &request, NULL);
+        return expect_over(turn, request, expect_nothing, NULL);
 }
 
 static bool needs_policy(const struct change *change) {
@@ -238,7 +227,7 @@ static int run_policy(struct stage_turn *turn) {
                                                   arena)
                        : ecr_delete_lifecycle_policy(repository_of(turn), arena);
 
-        return simple_call(turn, &request, retain ? NULL : "LifecyclePolicyNotFoundException");
+        return expect_over(turn, request, retain ? expect_nothing : no_policy, NULL);
 }
 
 static bool mends(const struct change *change) {
@@ -261,7 +250,7 @@ static int run_tag(struct stage_turn *turn) {
         struct aws_request request =
                 ecr_tag(ecr_repository_arn(turn->provider, repository_of(turn), arena), tags, arena);
 
-        return simple_call(turn, &request, NULL);
+        return expect_over(turn, request, expect_nothing, NULL);
 }
 
 static bool needs_untag(const struct change *change) {
@@ -276,7 +265,7 @@ static int run_untag(struct stage_turn *turn) {
         struct aws_request request =
                 ecr_untag(ecr_repository_arn(turn->provider, repository_of(turn), arena), keys, arena);
 
-        return simple_call(turn, &request, NULL);
+        return expect_over(turn, request, expect_nothing, NULL);
 }
 
 static const struct stage stages[STAGE_ROWS] = {

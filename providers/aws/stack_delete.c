@@ -138,12 +138,9 @@ static const char *role_of(const struct stage_turn *turn) {
 }
 
 int stack_delete_role_policy(struct stage_turn *turn) {
-        struct aws_request request =
-                iam_delete_role_policy(role_of(turn), STACK_ROLE_POLICY, turn->progress->arena);
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = expect_step(turn, &request, no_entity, NULL, &response);
-
-        return result == 0 ? STAGE_OVER : result;
+        return expect_over(turn,
+                           iam_delete_role_policy(role_of(turn), STACK_ROLE_POLICY, turn->progress->arena),
+                           no_entity, NULL);
 }
 
 int stack_delete_role(struct stage_turn *turn) {

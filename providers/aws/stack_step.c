@@ -113,14 +113,6 @@ static bool needs_role_policy(const struct change *change) {
         return needs_role(change) || role_differs(change, "role.policy");
 }
 
-/* A call of which nothing but its success matters. */
-static int simply(struct stage_turn *turn, struct aws_request request, const char *const *passing) {
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = expect_step(turn, &request, expect_nothing, passing, &response);
-
-        return result == 0 ? STAGE_OVER : result;
-}
-
 static int create_bucket(struct stage_turn *turn) {
         static const char *const mine[] = { "BucketAlreadyOwnedByYou", NULL };
         static const char *const passing[] = { "OperationAborted", NULL };
@@ -183,19 +175,22 @@ static int write_tags(struct stage_turn *turn) {
         const struct s3_bucket bucket = stack_bucket(turn->provider);
         const struct value *tags = value_get(turn->progress->data, "tags");
 
-        return simply(turn, s3_put_bucket_tagging(&bucket, tags, turn->progress->arena), bucket_passing);
+        return expect_over(turn, s3_put_bucket_tagging(&bucket, tags, turn->progress->arena), expect_nothing,
+                           bucket_passing);
 }
 
 static int block_access(struct stage_turn *turn) {
         const struct s3_bucket bucket = stack_bucket(turn->provider);
 
-        return simply(turn, s3_put_public_access_block(&bucket, turn->progress->arena), bucket_passing);
+        return expect_over(turn, s3_put_public_access_block(&bucket, turn->progress->arena), expect_nothing,
+                           bucket_passing);
 }
 
 static int encrypt(struct stage_turn *turn) {
         const struct s3_bucket bucket = stack_bucket(turn->provider);
 
-        return simply(turn, s3_put_bucket_encryption(&bucket, turn->progress->arena), bucket_passing);
+        return expect_over(turn, s3_put_bucket_encryption(&bucket, turn->progress->arena), expect_nothing,
+                           bucket_passing);
 }
 
 static int read_policy(struct stage_turn *turn) {
@@ -224,7 +219,7 @@ static int write_policy(struct stage_turn *turn) {
         if (!kept)
                 return error_set(turn->err, "the policy of bucket %s is no policy document: %.200s",
                                  bucket.name, before);
-        return simply(turn, s3_put_bucket_policy(&bucket, kept), bucket_passing);
+        return expect_over(turn, s3_put_bucket_policy(&bucket, kept), expect_nothing, bucket_passing);
 }
 
 static const char *role_of(const struct stage_turn *turn) {
@@ -282,8 +277,8 @@ static int check_role(struct stage_turn *turn) {
 }
 
 static int write_trust(struct stage_turn *turn) {
-        return simply(turn, iam_update_trust(role_of(turn), trust_text(turn), turn->progress->arena),
-                      role_passing);
+        return expect_over(turn, iam_update_trust(role_of(turn), trust_text(turn), turn->progress->arena),
+                           expect_nothing, role_passing);
 }
 
 static int tag_role(struct stage_turn *turn) {
@@ -291,7 +286,8 @@ static int tag_role(struct stage_turn *turn) {
                 aws_tags_beyond(desired(turn->change, "role.tags"), seen(turn->change, "role.tags"), false,
                                 turn->progress->arena);
 
-        return simply(turn, iam_tag_role(role_of(turn), tags, turn->progress->arena), role_passing);
+        return expect_over(turn, iam_tag_role(role_of(turn), tags, turn->progress->arena), expect_nothing,
+                           role_passing);
 }
 
 static int untag_role(struct stage_turn *turn) {
@@ -299,7 +295,8 @@ static int untag_role(struct stage_turn *turn) {
                 aws_tags_beyond(seen(turn->change, "role.tags"), desired(turn->change, "role.tags"), true,
                                 turn->progress->arena);
 
-        return simply(turn, iam_untag_role(role_of(turn), tags, turn->progress->arena), role_passing);
+        return expect_over(turn, iam_untag_role(role_of(turn), tags, turn->progress->arena), expect_nothing,
+                           role_passing);
 }
 
 static int write_role_policy(struct stage_turn *turn) {
@@ -308,9 +305,9 @@ static int write_role_policy(struct stage_turn *turn) {
                                             provider->prefix, provider->bucket };
         const char *document = compact(policy_document_execution(&place), turn->progress->arena);
 
-        return simply(turn,
-                      iam_put_role_policy(role_of(turn), STACK_ROLE_POLICY, document, turn->progress->arena),
-                      role_passing);
+        return expect_over(
+                turn, iam_put_role_policy(role_of(turn), STACK_ROLE_POLICY, document, turn->progress->arena),
+                expect_nothing, role_passing);
 }
 
 static const struct stage stages[STAGE_COUNT] = {

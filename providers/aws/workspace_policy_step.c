@@ -209,18 +209,15 @@ static int send_document(struct stage_turn *turn) {
         static const char *const passing[] = { "OperationAborted", NULL };
         const struct s3_bucket bucket = stack_bucket(turn->provider);
         const char *text = value_get_text(turn->progress->data, "lifecycle");
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         const char *minimum_size = value_get_text(turn->progress->data, "minimumSize");
         struct aws_request request = text && *text
                                              ? s3_put_lifecycle(&bucket, text, strlen(text), minimum_size)
                                              : s3_delete_lifecycle(&bucket);
-        int result;
 
         /* Read too long ago: others may take the lock for stale by now, and write in between. */
         if (lock_is_ageing(turn))
                 return stage_enter(turn, STAGE_TAKE_OVER);
-        result = expect_step(turn, &request, expect_nothing, passing, &response);
-        return result == 0 ? STAGE_OVER : result;
+        return expect_over(turn, request, expect_nothing, passing);
 }
 
 /* The change ends here, well or with the failure that was kept for after the lock's release. */
