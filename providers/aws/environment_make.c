@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making a function, taking it away, and its log group. */
 #include "providers/aws/environment_stages.h"
+#include "providers/aws/expect.h"
 #include "providers/aws/lambda.h"
 #include "providers/aws/logs.h"
 
-#include <string.h>
-
-/* How long a new role may take to be known to Lambda. */
-#define ROLE_DEADLINE_MS (60 * 1000)
 /* How often a name may be taken and not exist, a second apart, as while Lambda deletes what had it. */
 #define CONFLICTS_MAX 60
 /* How often a log group may be there and not exist, a second apart: it may just have been made, or deleted. */
@@ -17,35 +14,22 @@ int environment_run_delete(struct stage_turn *turn) {
         struct aws_request request =
                 lambda_delete_function(environment_function_of(turn), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+        int result = environment_call(turn, &request, environment_not_there, &response);
 
-        if (result == STEP_AGAIN)
+        if (result != 0)
                 return result;
-        if (result < 0 && aws_failed_with(&response, "ResourceConflictException") &&
-            stage_elapsed_ms(turn) < READY_DEADLINE_MS)
-                return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
-        if (result < 0 && !aws_failed_with(&response, "ResourceNotFoundException")) {
-                *turn->err = failure;
-                return -1;
-        }
         *turn->observed = (struct observation){ .name = turn->change->name };
         return STAGE_OVER;
 }
 
 int environment_run_gone(struct stage_turn *turn) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = environment_look(turn, &response, &failure);
+        int result = environment_look(turn, environment_not_there, &response);
 
-        if (result == STEP_AGAIN)
+        if (result != 0)
                 return result;
-        if (result < 0) {
-                if (failure.kind == ERROR_NOT_FOUND)
-                        return STAGE_OVER;
-                *turn->err = failure;
-                return -1;
-        }
+        if (*response.error_code)
+                return STAGE_OVER;
         if (stage_elapsed_ms(turn) >= READY_DEADLINE_MS)
                 return error_set(turn->err, "the function %s is still there 5 minutes after it was deleted",
                                  environment_function_of(turn));
@@ -54,35 +38,22 @@ int environment_run_gone(struct stage_turn *turn) {
 
 int environment_run_delete_logs(struct stage_turn *turn) {
         struct aws_request request = logs_delete_group(environment_log_group_of(turn), turn->progress->arena);
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
 
-        if (result == STEP_AGAIN)
-                return result;
-        if (result < 0 && !aws_failed_with(&response, "ResourceNotFoundException")) {
-                *turn->err = failure;
-                return -1;
-        }
         *turn->observed = (struct observation){ .name = turn->change->name };
-        return STAGE_OVER;
+        return expect_over(turn, request, environment_not_there, NULL);
 }
 
 int environment_run_log_group(struct stage_turn *turn) {
+        static const char *const there[] = { "ResourceAlreadyExistsException", NULL };
         struct aws_request request =
                 logs_create_group(environment_log_group_of(turn), value_get(turn->change->desired, "tags"),
                                   turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+        int result = expect_step(turn, &request, there, NULL, &response);
 
-        if (result == STEP_AGAIN)
+        if (result != 0)
                 return result;
-        if (result < 0 && !aws_failed_with(&response, "ResourceAlreadyExistsException")) {
-                *turn->err = failure;
-                return -1;
-        }
-        if (result == STEP_DONE)
+        if (!*response.error_code)
                 value_set_boolean(turn->progress->arena, stage_data(turn), "logGroup", true);
         return STAGE_OVER;
 }
@@ -104,18 +75,11 @@ int environment_run_retention(struct stage_turn *turn) {
         struct aws_request request = days > 0 ? logs_put_retention(group, days, turn->progress->arena)
                                               : logs_delete_retention(group, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+        int result = expect_step(turn, &request, environment_not_there, NULL, &response);
 
-        if (result == STEP_DONE)
-                return STAGE_OVER;
-        if (result == STEP_AGAIN)
+        if (result != 0)
                 return result;
-        if (!aws_failed_with(&response, "ResourceNotFoundException")) {
-                *turn->err = failure;
-                return -1;
-        }
-        if (days <= 0)
+        if (!*response.error_code || days <= 0)
                 return STAGE_OVER;
         if (start_over(turn, ENVIRONMENT_STAGE_LOG_GROUP, "unknown", UNKNOWN_MAX) == STEP_AGAIN)
                 return STEP_AGAIN;
@@ -125,29 +89,12 @@ int environment_run_retention(struct stage_turn *turn) {
                          group);
 }
 
-bool environment_role_unknown(const struct aws_response *response) {
-        return aws_failed_with(response, "InvalidParameterValueException") &&
-               strstr(response->error_message, "cannot be assumed by Lambda");
-}
-
-bool environment_role_may_come(struct stage_turn *turn) {
-        const struct clock *clock = aws_client_clock(turn->provider->client);
-        int64_t now = clock->monotonic_ms(clock),
-                since = value_get_integer(turn->progress->data, "roleSince", 0);
-
-        if (since == 0) {
-                value_set_integer(turn->progress->arena, stage_data(turn), "roleSince", now);
-                since = now;
-        }
-        return now - since < ROLE_DEADLINE_MS;
-}
-
 int environment_run_create(struct stage_turn *turn) {
+        static const char *const taken[] = { "ResourceConflictException", NULL };
         const struct change *change = turn->change;
         struct arena *arena = turn->progress->arena;
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request;
-        struct error failure;
         int result;
 
         if (!environment_image_uri(turn->provider, value_get(change->desired, "image"), arena) ||
@@ -156,32 +103,20 @@ int environment_run_create(struct stage_turn *turn) {
                                  "the image's digest or the role is not known: plan with --refresh sweep");
         request = lambda_create_function(
                 environment_create_body(turn->provider, change->name, change->desired, arena), arena);
-        result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
-        if (result == STEP_DONE)
-                return STAGE_OVER;
-        if (result == STEP_AGAIN)
+        result = environment_call(turn, &request, taken, &response);
+        if (result != 0)
                 return result;
         /* Made by an earlier try whose answer was lost, or somebody was faster. */
-        if (aws_failed_with(&response, "ResourceConflictException"))
-                return stage_enter(turn, ENVIRONMENT_STAGE_EXISTING);
-        if (environment_role_unknown(&response) && environment_role_may_come(turn))
-                return stage_wait(turn, 2000);
-        *turn->err = failure;
-        return -1;
+        return *response.error_code ? stage_enter(turn, ENVIRONMENT_STAGE_EXISTING) : STAGE_OVER;
 }
 
 int environment_run_existing(struct stage_turn *turn) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = environment_look(turn, &response, &failure);
+        int result = environment_look(turn, environment_not_there, &response);
 
-        if (result == STEP_AGAIN)
+        if (result != 0)
                 return result;
-        if (result < 0 && failure.kind != ERROR_NOT_FOUND) {
-                *turn->err = failure;
-                return -1;
-        }
-        if (result < 0) {
+        if (*response.error_code) {
                 if (start_over(turn, ENVIRONMENT_STAGE_CREATE, "conflicts", CONFLICTS_MAX) == STEP_AGAIN)
                         return STEP_AGAIN;
                 return error_set(

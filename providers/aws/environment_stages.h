@@ -45,15 +45,20 @@ bool environment_makes(const struct change *change);   /* create, replace */
 bool environment_mends(const struct change *change);   /* update, adopt */
 bool environment_removes(const struct change *change); /* delete, replace */
 
-/* GetFunction, as aws_step_call(); *turn->observed is what it shows. ERROR_NOT_FOUND where there is no such function. */
-int environment_look(struct stage_turn *turn, struct aws_response *response, struct error *err) MUST_USE;
+/* Where what was asked for is no longer, or not yet, there: for expect.h, and the two below. */
+extern const char *const environment_not_there[];
+/* GetFunction, as expect_step(); *turn->observed is what it shows where it shows any. */
+int environment_look(struct stage_turn *turn, const char *const *codes,
+                     struct aws_response *response) MUST_USE;
+/*
+ * A call that changes the function: as expect_step(), and STEP_AGAIN while Lambda cannot take it yet, since another
+ * change is in progress (5 minutes at the most) or it has not heard of a role that IAM has just made (a minute).
+ */
+int environment_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
+                     struct aws_response *response) MUST_USE;
 /* The RevisionId that the next update shall carry: of what was last seen; before that, of the plan. */
 void environment_keep_revision(struct stage_turn *turn);
 const char *environment_revision(struct stage_turn *turn);
-
-/* environment_make.c: Lambda learns of a new role some seconds after IAM has made it; whether to wait for that on. */
-bool environment_role_unknown(const struct aws_response *response);
-bool environment_role_may_come(struct stage_turn *turn);
 
 /* environment_update.c: the fields of UpdateFunctionConfiguration and of UpdateFunctionCode, ended by NULL. */
 extern const char *const environment_configuration_paths[];

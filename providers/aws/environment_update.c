@@ -5,6 +5,7 @@
  */
 #include "base/json.h"
 #include "providers/aws/environment_stages.h"
+#include "providers/aws/expect.h"
 #include "providers/aws/lambda.h"
 
 #include <string.h>
@@ -46,26 +47,22 @@ static void keep_foreign_variables(struct stage_turn *turn) {
 
 int environment_run_look(struct stage_turn *turn) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = environment_look(turn, &response, &failure);
+        bool removes = environment_removes(turn->change);
+        int result = environment_look(turn, removes ? environment_not_there : expect_nothing, &response);
 
-        if (result == STEP_AGAIN)
+        if (result != 0)
                 return result;
-        if (result < 0) {
-                if (failure.kind == ERROR_NOT_FOUND && environment_removes(turn->change)) {
-                        *turn->observed = (struct observation){ .name = turn->change->name };
-                        turn->progress->stage = ENVIRONMENT_STAGE_GONE; /* what follows it is next */
-                        return STAGE_OVER;
-                }
-                *turn->err = failure;
-                return -1;
+        if (*response.error_code) {
+                *turn->observed = (struct observation){ .name = turn->change->name };
+                turn->progress->stage = ENVIRONMENT_STAGE_GONE; /* what follows it is next */
+                return STAGE_OVER;
         }
         if (!same_hands(turn->change->observed, turn->observed))
                 return error_set(turn->err,
                                  "the function %s has changed hands since the plan (now %s): left as it is",
                                  environment_function_of(turn),
                                  turn->observed->owner ? turn->observed->owner : "without tags");
-        if (environment_removes(turn->change))
+        if (removes)
                 return STAGE_OVER;
         if (json_object_get(json_object_get(json_object_get(response.json, "Configuration"), "Environment"),
                             "Error"))
@@ -86,11 +83,9 @@ int environment_run_tag(struct stage_turn *turn) {
         const struct value *tags =
                 aws_tags_beyond(value_get(turn->change->desired, "tags"),
                                 value_get(turn->change->observed->spec, "tags"), false, arena);
-        struct aws_request request = lambda_tag_resource(environment_arn_of(turn), tags, arena);
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, turn->err);
 
-        return result == STEP_DONE ? STAGE_OVER : result;
+        return expect_over(turn, lambda_tag_resource(environment_arn_of(turn), tags, arena), expect_nothing,
+                           NULL);
 }
 
 int environment_run_untag(struct stage_turn *turn) {
@@ -100,9 +95,9 @@ int environment_run_untag(struct stage_turn *turn) {
         uint32_t from = (uint32_t)value_get_integer(turn->progress->data, "untagged", 0);
         struct aws_request request = lambda_untag_resource(environment_arn_of(turn), keys, &from, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, turn->err);
+        int result = expect_step(turn, &request, expect_nothing, NULL, &response);
 
-        if (result != STEP_DONE)
+        if (result != 0)
                 return result;
         value_set_integer(arena, stage_data(turn), "untagged", from);
         return from < keys->count ? STEP_AGAIN : STAGE_OVER;
@@ -115,40 +110,23 @@ int environment_run_concurrency(struct stage_turn *turn) {
                 reserved ? lambda_put_concurrency(environment_function_of(turn), reserved->integer, arena)
                          : lambda_delete_concurrency(environment_function_of(turn), arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = aws_step_call(turn->provider->client, &request, turn->progress, &response, &failure);
+        int result = environment_call(turn, &request, expect_nothing, &response);
 
-        if (result == STEP_DONE)
-                return STAGE_OVER;
-        if (result < 0 && aws_failed_with(&response, "ResourceConflictException") &&
-            stage_elapsed_ms(turn) < READY_DEADLINE_MS)
-                return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
-        if (result < 0)
-                *turn->err = failure;
-        return result;
+        return result == 0 ? STAGE_OVER : result;
 }
 
-/* An update's answer: over, later, failed; or, where the function has moved, look again and come back here. */
-static int take_update(struct stage_turn *turn, const struct aws_request *request) {
+/* An update: over, later, failed; or, where the function has moved, look again and come back here. */
+static int update(struct stage_turn *turn, const struct aws_request *request) {
+        static const char *const moved[] = { "PreconditionFailedException", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct error failure;
-        int result = aws_step_call(turn->provider->client, request, turn->progress, &response, &failure);
+        int result = environment_call(turn, request, moved, &response);
 
-        if (result == STEP_DONE)
-                return STAGE_OVER;
-        if (result == STEP_AGAIN)
+        if (result != 0)
                 return result;
-        if (aws_failed_with(&response, "PreconditionFailedException")) {
-                value_set_integer(turn->progress->arena, stage_data(turn), "again", turn->progress->stage);
-                return stage_enter(turn, ENVIRONMENT_STAGE_LOOK_AGAIN);
-        }
-        if (aws_failed_with(&response, "ResourceConflictException") &&
-            stage_elapsed_ms(turn) < READY_DEADLINE_MS)
-                return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
-        if (environment_role_unknown(&response) && environment_role_may_come(turn))
-                return stage_wait(turn, 2000);
-        *turn->err = failure;
-        return -1;
+        if (!*response.error_code)
+                return STAGE_OVER;
+        value_set_integer(turn->progress->arena, stage_data(turn), "again", turn->progress->stage);
+        return stage_enter(turn, ENVIRONMENT_STAGE_LOOK_AGAIN);
 }
 
 int environment_run_configure(struct stage_turn *turn) {
@@ -157,7 +135,7 @@ int environment_run_configure(struct stage_turn *turn) {
         struct aws_request request =
                 lambda_update_configuration(environment_function_of(turn), body, turn->progress->arena);
 
-        return take_update(turn, &request);
+        return update(turn, &request);
 }
 
 int environment_run_code(struct stage_turn *turn) {
@@ -170,7 +148,7 @@ int environment_run_code(struct stage_turn *turn) {
                                      environment_code_body(turn->provider, turn->change->desired,
                                                            environment_revision(turn), arena),
                                      arena);
-        return take_update(turn, &request);
+        return update(turn, &request);
 }
 
 /* Whether all fields under `paths` are, in what was just read, as `after` (or else as `before`) the change. */
@@ -202,9 +180,9 @@ int environment_run_look_again(struct stage_turn *turn) {
         const char *const *paths =
                 again == ENVIRONMENT_STAGE_CODE ? environment_code_paths : environment_configuration_paths;
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = environment_look(turn, &response, turn->err);
+        int result = environment_look(turn, expect_nothing, &response);
 
-        if (result != STEP_DONE)
+        if (result != 0)
                 return result;
         if (turn->observed->health == HEALTH_PENDING && stage_elapsed_ms(turn) < READY_DEADLINE_MS)
                 return stage_wait(turn,

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at a function while it changes, and waiting for it, sparingly. */
 #include "providers/aws/environment_stages.h"
+#include "providers/aws/expect.h"
 #include "providers/aws/lambda.h"
 
+#include <string.h>
+
+/* How long a new role may take to be known to Lambda. */
+#define ROLE_DEADLINE_MS (60 * 1000)
 /* How long a function that was just made may be unknown to the next call. */
 #define UNKNOWN_DEADLINE_MS (10 * 1000)
 
@@ -66,16 +71,52 @@ const char *environment_revision(struct stage_turn *turn) {
         return revision ? revision : turn->change->observed->fingerprint;
 }
 
-int environment_look(struct stage_turn *turn, struct aws_response *response, struct error *err) {
+const char *const environment_not_there[] = { "ResourceNotFoundException", NULL };
+
+int environment_look(struct stage_turn *turn, const char *const *codes, struct aws_response *response) {
         struct aws_request request =
                 lambda_get_function(environment_function_of(turn), turn->progress->arena);
-        int result = aws_step_call(turn->provider->client, &request, turn->progress, response, err);
+        int result = expect_step(turn, &request, codes, NULL, response);
 
-        if (result == STEP_DONE)
+        if (result == 0 && !*response->error_code)
                 observe_answer(turn, response->json);
-        else if (result < 0 && aws_failed_with(response, "ResourceNotFoundException"))
-                err->kind = ERROR_NOT_FOUND;
         return result;
+}
+
+static bool role_is_unknown(const struct aws_response *response) {
+        return aws_failed_with(response, "InvalidParameterValueException") &&
+               strstr(response->error_message, "cannot be assumed by Lambda");
+}
+
+/* Whether the role has been unknown for no longer than a new one may be, in whichever stage. */
+static bool role_may_come(struct stage_turn *turn) {
+        const struct clock *clock = aws_client_clock(turn->provider->client);
+        int64_t now = clock->monotonic_ms(clock),
+                since = value_get_integer(turn->progress->data, "roleSince", 0);
+
+        if (since == 0) {
+                value_set_integer(turn->progress->arena, stage_data(turn), "roleSince", now);
+                since = now;
+        }
+        return now - since < ROLE_DEADLINE_MS;
+}
+
+int environment_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
+                     struct aws_response *response) {
+        struct error failure;
+        int result = aws_step_call(turn->provider->client, request, turn->progress, response, &failure);
+
+        if (result >= 0)
+                return result;
+        if (expect_is_among(response, codes))
+                return 0;
+        if (aws_failed_with(response, "ResourceConflictException") &&
+            stage_elapsed_ms(turn) < READY_DEADLINE_MS)
+                return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
+        if (role_is_unknown(response) && role_may_come(turn))
+                return stage_wait(turn, 2000);
+        *turn->err = failure;
+        return -1;
 }
 
 int64_t environment_poll_gap_ms(int64_t elapsed_ms, int64_t usual_ms) {
@@ -101,22 +142,18 @@ static void learn(atomic_llong *usual, int64_t taken_ms) {
 static int wait_ready(struct stage_turn *turn, atomic_llong *usual) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int64_t elapsed = stage_elapsed_ms(turn);
-        struct error failure;
         int result;
 
         if (!value_get_boolean(turn->progress->data, "looked", false)) {
                 value_set_boolean(turn->progress->arena, stage_data(turn), "looked", true);
                 return stage_wait(turn, environment_poll_gap_ms(0, atomic_load(usual)));
         }
-        result = environment_look(turn, &response, &failure);
-        if (result == STEP_AGAIN)
+        result = environment_look(
+                turn, elapsed < UNKNOWN_DEADLINE_MS ? environment_not_there : expect_nothing, &response);
+        if (result != 0)
                 return result;
-        if (result < 0) {
-                if (failure.kind == ERROR_NOT_FOUND && elapsed < UNKNOWN_DEADLINE_MS)
-                        return stage_wait(turn, stage_retry_gap_ms(elapsed));
-                *turn->err = failure;
-                return -1;
-        }
+        if (*response.error_code)
+                return stage_wait(turn, stage_retry_gap_ms(elapsed));
         if (turn->observed->health == HEALTH_PENDING) {
                 if (elapsed < READY_DEADLINE_MS)
                         return stage_wait(turn, environment_poll_gap_ms(elapsed, atomic_load(usual)));
@@ -146,7 +183,7 @@ int environment_run_updated(struct stage_turn *turn) {
 
 int environment_run_read(struct stage_turn *turn) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = environment_look(turn, &response, turn->err);
+        int result = environment_look(turn, expect_nothing, &response);
 
-        return result == STEP_DONE ? STAGE_OVER : result;
+        return result == 0 ? STAGE_OVER : result;
 }
