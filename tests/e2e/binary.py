@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the berth binary as a user would, in an environment that holds nothing of this machine's."""
 
+import atexit
+import functools
 import json
 import os
 import re
 import signal
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 
@@ -22,6 +27,36 @@ def find_binary():
         return Path(os.environ["BERTH_BIN"]).resolve()
     found = [p for pattern in ("build/*/berth", "build/*/cli/berth") for p in ROOT.glob(pattern) if p.is_file() and os.access(p, os.X_OK)]
     return max(found, key=lambda p: p.stat().st_mtime) if found else None
+
+
+def checked_binary():
+    """The program that runs under Valgrind, where BERTH_BIN is ./valgrind."""
+    if Path(os.environ.get("BERTH_BIN", "")).name != "valgrind":
+        return None
+    return Path(os.environ.get("BERTH_MEMCHECKED", ROOT / "build/dev/berth"))
+
+
+@functools.cache
+def tool(name):
+    """A program of tests/unit: of the same build as berth, else the newest. It runs under Valgrind where berth does."""
+    berth, checked = find_binary(), checked_binary()
+    found = [(checked or berth).parent / "tests/unit" / name] if berth else []
+    if not found or not found[0].is_file():
+        found = [p for p in ROOT.glob(f"build/*/tests/unit/{name}") if p.is_file()]
+    if not found:
+        pytest.fail(f"{name} is not built: cmake --build builds it with the unit tests")
+    program = max(found, key=lambda p: p.stat().st_mtime)
+    return _under_valgrind(berth, program) if checked else program
+
+
+def _under_valgrind(valgrind, program):
+    """A script, so that it is started as the program itself is, with whatever environment."""
+    logs = os.environ.get("BERTH_VALGRIND_LOGS", "")
+    script = Path(tempfile.gettempdir()) / f"berth-{program.name}-{os.getpid()}"
+    script.write_text(f"#!/bin/sh\nBERTH_MEMCHECKED='{program}' BERTH_VALGRIND_LOGS='{logs}' exec '{valgrind}' \"$@\"\n")
+    script.chmod(0o755)
+    atexit.register(script.unlink, missing_ok=True)
+    return script
 
 
 @dataclass

@@ -8,6 +8,9 @@ import subprocess
 import time
 
 import stacks
+from binary import Berth
+
+PATIENCE = max(1, Berth.timeout / 120)  # what waits here waits so much longer: BERTH_TEST_TIMEOUT
 
 
 def source(name, url, branch="main", **spec):
@@ -17,7 +20,7 @@ def source(name, url, branch="main", **spec):
 
 def wait_until(question, timeout=30, step=0.05):
     """The first answer that is true; fails with the last one."""
-    end = time.monotonic() + timeout
+    end = time.monotonic() + timeout * PATIENCE
     while True:
         found = question()
         if found:
@@ -72,7 +75,7 @@ class Controller:
         if self.process.poll() is None:
             self.process.send_signal(signum)
         try:
-            code = self.process.wait(timeout)
+            code = self.process.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -19,21 +18,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from binary import tool
 from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
 
-ROOT = Path(__file__).resolve().parents[2]
 ROLE = "arn:aws:iam::{account}:role/deployer"
-
-
-def call_cli():
-    if os.environ.get("BERTH_BIN"):
-        beside = Path(os.environ["BERTH_BIN"]).resolve().parent / "tests" / "unit" / "call_cli"
-        if beside.is_file():
-            return beside
-    found = [p for p in ROOT.glob("build/*/tests/unit/call_cli") if os.access(p, os.X_OK)]
-    if not found:
-        pytest.fail("call_cli is not built: cmake --build builds it with the unit tests")
-    return max(found, key=lambda p: p.stat().st_mtime)
 
 
 class Caller:
@@ -63,7 +51,7 @@ class Caller:
 
     def run(self, lines, stack=None):
         text = "".join(json.dumps(line) + "\n" for line in lines)
-        return subprocess.run([call_cli(), json.dumps(stack or {})], input=text, env=self.env, capture_output=True, text=True, timeout=120)
+        return subprocess.run([tool("call_cli"), json.dumps(stack or {})], input=text, env=self.env, capture_output=True, text=True, timeout=120)
 
     def many(self, lines, stack=None):
         ran = self.run(lines, stack)

@@ -15,16 +15,9 @@ import time
 import pytest
 
 import binary
+from binary import tool
 
 SECRET = "It's a Secret to Everybody"
-
-
-def tool(name):
-    """A program of tests/unit, the newest build of it."""
-    found = [p for p in binary.ROOT.glob(f"build/*/tests/unit/{name}") if p.is_file()]
-    if not found:
-        pytest.fail(f"no {name}: build the target 'unit'")
-    return max(found, key=lambda p: p.stat().st_mtime)
 
 
 def promtool():

@@ -18,22 +18,10 @@ from pathlib import Path
 import pytest
 
 import stacks
+from binary import tool
 from credential_server import CONTAINER_TOKEN, CredentialServer, time_text
-from test_client import call_cli
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-
-
-def credentials_cli():
-    if os.environ.get("BERTH_BIN"):
-        beside = Path(os.environ["BERTH_BIN"]).resolve().parent / "tests" / "unit" / "credentials_cli"
-        if beside.is_file():
-            return beside
-    found = [p for p in ROOT.glob("build/*/tests/unit/credentials_cli") if os.access(p, os.X_OK)]
-    if not found:
-        pytest.fail("credentials_cli is not built: cmake --build builds it with the unit tests")
-    return max(found, key=lambda p: p.stat().st_mtime)
 
 
 @dataclasses.dataclass
@@ -292,14 +280,14 @@ class Place:
     def ours(self, stack=None, lines="get\n"):
         """The answers, and all that was written."""
         aws = json.dumps({"profile": stack} if stack else {})
-        ran = subprocess.run([credentials_cli(), aws], input=lines, env=self.env, capture_output=True, text=True, timeout=100)
+        ran = subprocess.run([tool("credentials_cli"), aws], input=lines, env=self.env, capture_output=True, text=True, timeout=100)
         assert ran.returncode == 0, ran.stderr
         return [json.loads(line) for line in ran.stdout.splitlines()], ran.stderr
 
     @contextlib.contextmanager
     def running(self):
         """One process that is asked again and again: a function from a line to an answer."""
-        with subprocess.Popen([credentials_cli(), "{}"], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen([tool("credentials_cli"), "{}"], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
             def ask(line):
                 process.stdin.write(line + "\n")
@@ -377,7 +365,7 @@ def test_keys_that_live_for_minutes_are_not_fetched_for_each_call(place):
 
 def test_an_identity_provider_that_is_down_for_a_moment_is_asked_again(place):
     place.take(Case("", None, {"AWS_WEB_IDENTITY_TOKEN_FILE": "{H}/token", "AWS_ROLE_ARN": ARN + "w", "AWS_MAX_ATTEMPTS": "2"}, files={"token": "provider-down"}))
-    ran = subprocess.run([call_cli(), "{}"], input='{"account": true}\n', env=place.env, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([tool("call_cli"), "{}"], input='{"account": true}\n', env=place.env, capture_output=True, text=True, timeout=60)
     assert json.loads(ran.stdout)["arn"].endswith("user/ROLE-w-by-web.provider-down"), ran.stdout
     assert len(place.server.requests) == 3
 
@@ -460,7 +448,7 @@ def test_a_stacks_endpoint_gets_no_sso_token(place):
     del place.env["AWS_ENDPOINT_URL"]
     place.env["AWS_ENDPOINT_URL_SSO"] = "http://127.0.0.1:1"
     aws = json.dumps({"endpointUrl": place.server.url, "profile": "s"})
-    ran = subprocess.run([credentials_cli(), aws], input="get\n", env=place.env, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([tool("credentials_cli"), aws], input="get\n", env=place.env, capture_output=True, text=True, timeout=60)
     assert "cannot reach 127.0.0.1:1" in json.loads(ran.stdout)["error"]
     assert place.server.requests == []
 

@@ -12,21 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from binary import checked_binary, tool
 from git_servers import PASSWORD, USER, Authority, Daemon, Https, Keys, Repository, Silent, Ssh, Stalling, run
 
-ROOT = Path(__file__).resolve().parents[2]
 STACK = "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\n"
-
-
-def git_check_cli():
-    if os.environ.get("BERTH_BIN"):
-        beside = Path(os.environ["BERTH_BIN"]).resolve().parent / "tests" / "unit" / "git_check_cli"
-        if beside.is_file():
-            return beside
-    found = [p for p in ROOT.glob("build/*/tests/unit/git_check_cli") if os.access(p, os.X_OK)]
-    if not found:
-        pytest.fail("git_check_cli is not built: cmake --build builds it with the unit tests")
-    return max(found, key=lambda p: p.stat().st_mtime)
 
 
 def frame(request):
@@ -48,7 +37,7 @@ class Source:
 
     def start(self, **more):
         passed = {name: os.environ[name] for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS") if name in os.environ}
-        process = subprocess.Popen([git_check_cli()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = subprocess.Popen([tool("git_check_cli")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env={**self.env, **passed}, pass_fds=self.inherited)  # fmt: skip
         process.stdin.write(frame({**self.request, **more}))
         process.stdin.close()
@@ -337,6 +326,7 @@ def test_interrupts_end_a_poll(sources, repository):
     silent.stop()
 
 
+@pytest.mark.skipif(checked_binary() is not None, reason="arguments and variables are those of Valgrind there")
 def test_nothing_outlives_who_asked(sources, repository, tmp_path):
     silent = Silent()
     (tmp_path / "secret").write_text("")
@@ -1029,5 +1019,5 @@ def test_berth_is_its_own_worker(binary, repository, tmp_path):
 
 @pytest.mark.parametrize("given", [b"", b"\n", b"5\n{", b"x", b"99999999999999999999\n{}", b"2\n[]", b"2\n{}", b'9\n{"url":1}', b"-1\n{}"])
 def test_what_is_no_request(given):
-    done = subprocess.run([git_check_cli(), "git-worker"], input=given, capture_output=True, timeout=60)
+    done = subprocess.run([tool("git_check_cli"), "git-worker"], input=given, capture_output=True, timeout=60)
     assert done.returncode == 0 and b'"ok":false' in done.stdout and b"Sanitizer" not in done.stderr
