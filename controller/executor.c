@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/executor.h"
 
+#include "base/array.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -35,6 +37,7 @@ struct executor {
         size_t count;
         unsigned threads;
         const struct clock *clock;
+        struct arena *arena; /* until the threads begin */
         pthread_mutex_t lock;
         pthread_cond_t wake;
         struct list fresh[EXECUTOR_LANES]; /* never begun, nothing in their way */
@@ -275,12 +278,10 @@ static void *worker(void *argument) {
 
 /* Jobs that wait for one another can never begin; found before anything runs by taking away all that can. */
 static void skip_cycles(struct executor *executor, const size_t *blockers) {
-        size_t *left = calloc(executor->count + 1, sizeof(*left)),
-               *queue = calloc(executor->count + 1, sizeof(*queue));
+        size_t *left = arena_array(executor->arena, executor->count, sizeof(*left)),
+               *queue = arena_array(executor->arena, executor->count, sizeof(*queue));
         size_t head = 0, tail = 0;
 
-        if (!left || !queue)
-                abort();
         for (size_t job = 0; job < executor->count; job++) {
                 left[job] = blockers[job];
                 if (left[job] == 0)
@@ -298,28 +299,17 @@ static void skip_cycles(struct executor *executor, const size_t *blockers) {
                 if (left[job] > 0 && executor->slots[job].phase == PHASE_BLOCKED)
                         end_job(executor, job, JOB_SKIPPED);
         }
-        free(left);
-        free(queue);
 }
 
 static void link_jobs(struct executor *executor) {
-        size_t *blockers = calloc(executor->count + 1, sizeof(*blockers));
+        size_t *blockers = arena_array(executor->arena, executor->count, sizeof(*blockers));
 
-        if (!blockers)
-                abort();
         for (size_t job = 0; job < executor->count; job++) {
                 for (size_t i = 0; i < executor->jobs[job].after_count; i++) {
                         struct slot *needed = &executor->slots[executor->jobs[job].after[i]];
 
-                        /* Grown in powers of two: the count alone tells the capacity. */
-                        if ((needed->dependent_count & (needed->dependent_count - 1)) == 0) {
-                                size_t capacity = needed->dependent_count ? needed->dependent_count * 2 : 1;
-
-                                needed->dependents =
-                                        reallocarray(needed->dependents, capacity, sizeof(size_t));
-                                if (!needed->dependents)
-                                        abort();
-                        }
+                        needed->dependents = array_grow(executor->arena, needed->dependents,
+                                                        needed->dependent_count, sizeof(size_t));
                         needed->dependents[needed->dependent_count++] = job;
                 }
                 blockers[job] = executor->jobs[job].after_count;
@@ -334,7 +324,6 @@ static void link_jobs(struct executor *executor) {
                 else if (executor->slots[job].blockers == 0)
                         make_fresh(executor, job);
         }
-        free(blockers);
 }
 
 static void watch(struct executor *executor) {
@@ -363,20 +352,16 @@ static void initialise(struct executor *executor) {
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         pthread_cond_init(&executor->wake, &attributes);
         pthread_condattr_destroy(&attributes);
-        executor->slots = calloc(executor->count + 1, sizeof(*executor->slots));
-        executor->parked = calloc(executor->count + 1, sizeof(*executor->parked));
-        if (!executor->slots || !executor->parked)
-                abort();
+        executor->arena = arena_new();
+        executor->slots = arena_array(executor->arena, executor->count, sizeof(*executor->slots));
+        executor->parked = arena_array(executor->arena, executor->count, sizeof(*executor->parked));
         executor->ready = (struct list){ NONE, NONE };
         for (unsigned lane = 0; lane < EXECUTOR_LANES; lane++)
                 executor->fresh[lane] = (struct list){ NONE, NONE };
 }
 
 static void release(struct executor *executor) {
-        for (size_t job = 0; job < executor->count; job++)
-                free(executor->slots[job].dependents);
-        free(executor->slots);
-        free(executor->parked);
+        arena_free(executor->arena);
         pthread_cond_destroy(&executor->wake);
         pthread_mutex_destroy(&executor->lock);
 }

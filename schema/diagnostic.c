@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/diagnostic.h"
 
+#include "base/array.h"
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
@@ -17,15 +18,8 @@ void diagnostics_init(struct diagnostics *diagnostics, struct arena *arena) {
 }
 
 void diagnostics_add(struct diagnostics *diagnostics, struct diagnostic diagnostic) {
-        if (diagnostics->count == diagnostics->capacity) {
-                size_t capacity = diagnostics->capacity ? diagnostics->capacity * 2 : 16;
-                struct diagnostic *items = arena_array(diagnostics->arena, capacity, sizeof(*items));
-
-                if (diagnostics->count > 0)
-                        memcpy(items, diagnostics->items, diagnostics->count * sizeof(*items));
-                diagnostics->items = items;
-                diagnostics->capacity = capacity;
-        }
+        diagnostics->items = array_grow(diagnostics->arena, diagnostics->items, diagnostics->count,
+                                        sizeof(*diagnostics->items));
         diagnostics->items[diagnostics->count++] = diagnostic;
         diagnostics->errors += diagnostic.severity == SEVERITY_ERROR;
 }

@@ -27,7 +27,7 @@ struct diagnostic {
 struct diagnostics {
         struct arena *arena;
         struct diagnostic *items;
-        size_t count, capacity;
+        size_t count;
         size_t errors; /* how many are errors */
 };
 

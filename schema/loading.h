@@ -38,7 +38,7 @@ struct place {
 struct source {
         const char *path;      /* as shown to the user */
         struct strbuf bytes;   /* without the byte order marks of documents */
-        uint32_t *line_starts; /* offsets, made when first needed; free() */
+        uint32_t *line_starts; /* offsets, made when first needed; malloc */
         size_t line_count;
         size_t documents; /* found, also such as could not be read */
 };
@@ -57,16 +57,17 @@ struct secret_place {
 
 struct loading {
         struct arena *arena;   /* of the result */
+        struct arena *work;    /* of this load: gone when it returns */
         struct arena *scratch; /* of one document; cleared after each */
         struct diagnostics *diagnostics;
         const struct load_options *options;
         struct source *sources;
-        size_t source_count, source_capacity;
+        size_t source_count;
         bool is_folder;       /* what the user gave */
-        struct draft *drafts; /* malloc */
-        size_t draft_count, draft_capacity;
-        struct secret_place *secrets; /* malloc */
-        size_t secret_count, secret_capacity;
+        struct draft *drafts; /* never NULL */
+        size_t draft_count;
+        struct secret_place *secrets;
+        size_t secret_count;
         const char *address;         /* of the resource being looked at, for diagnostics; or NULL */
         unsigned suggestions;        /* made so far against long lists: each costs */
         size_t errors_hidden;        /* beyond the most that are kept */
@@ -127,8 +128,6 @@ bool source_check_text(struct loading *loading, uint16_t file);
 
 /* resource.c */
 struct node;
-/* Room for one more draft: so that `drafts` is never NULL. */
-void loading_reserve_draft(struct loading *loading);
 /* One document's tree: reports its errors, adds a draft where kind and name are known. */
 void decode_document(struct loading *loading, uint16_t file, const struct node *root);
 

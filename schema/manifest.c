@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/manifest.h"
 
+#include "base/array.h"
 #include "base/suggest.h"
 #include "schema/loading.h"
 #include "schema/node.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int check_provider(const struct load_options *options, struct error *err) {
@@ -68,10 +68,8 @@ static void list_files(struct loading *loading) {
 static void release(struct loading *loading) {
         for (size_t i = 0; i < loading->source_count; i++)
                 source_release(&loading->sources[i]);
-        free(loading->sources);
-        free(loading->drafts);
-        free(loading->secrets);
         patterns_release(loading->patterns);
+        arena_free(loading->work);
         arena_free(loading->scratch);
 }
 
@@ -112,8 +110,9 @@ static int load(const char *path, const struct manifest_file *files, size_t coun
 
         if (check_provider(options, err) < 0)
                 return -1;
+        loading.work = arena_new();
         loading.scratch = arena_new();
-        loading_reserve_draft(&loading);
+        loading.drafts = array_grow(loading.work, NULL, 0, sizeof(*loading.drafts));
         loading.patterns = patterns_new(arena);
         if (files)
                 result = source_gather_files(&loading, files, count, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Diagnostics with the line they are about. */
+#include "base/array.h"
 #include "base/suggest.h"
 #include "schema/loading.h"
 
@@ -142,13 +143,8 @@ const char *problem_place_text(struct loading *loading, struct place place) {
 }
 
 void problem_add_secret(struct loading *loading, struct secret_place secret) {
-        if (loading->secret_count == loading->secret_capacity) {
-                loading->secret_capacity = loading->secret_capacity ? loading->secret_capacity * 2 : 64;
-                loading->secrets =
-                        reallocarray(loading->secrets, loading->secret_capacity, sizeof(*loading->secrets));
-                if (!loading->secrets)
-                        abort();
-        }
+        loading->secrets =
+                array_grow(loading->work, loading->secrets, loading->secret_count, sizeof(*loading->secrets));
         loading->secrets[loading->secret_count++] = secret;
 }
 

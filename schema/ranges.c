@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ResourceRanges applied to environments: what several allow together, and what an environment gets by default. */
+#include "base/array.h"
 #include "schema/loading.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What is left of one field for one environment, and by whose doing. */
@@ -25,7 +25,7 @@ struct ranging {
         struct loading *loading;
         const struct draft *ranges;
         size_t range_count;
-        struct contradiction *known; /* malloc */
+        struct contradiction *known;
         size_t known_count;
 };
 
@@ -49,9 +49,8 @@ static bool is_new(struct ranging *ranging, const struct draft *a, const struct 
                     strcmp(known->what, what) == 0)
                         return false;
         }
-        ranging->known = reallocarray(ranging->known, ranging->known_count + 1, sizeof(*ranging->known));
-        if (!ranging->known)
-                abort();
+        ranging->known = array_grow(ranging->loading->work, ranging->known, ranging->known_count,
+                                    sizeof(*ranging->known));
         ranging->known[ranging->known_count++] = (struct contradiction){ a, b, field, what };
         return true;
 }
@@ -196,5 +195,4 @@ void ranges_apply(struct loading *loading) {
                 apply_to_field(&ranging, environment, "workspaceStorageMB");
         }
         loading->address = NULL;
-        free(ranging.known);
 }

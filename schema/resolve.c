@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All resources together: put in order, duplicates reported, references replaced by what they mean. */
+#include "base/array.h"
 #include "schema/decode.h"
 
 #include <inttypes.h>
@@ -141,17 +142,9 @@ static const char *suggest_of_kind(struct loading *loading, enum kind_id kind, c
 static void add_missing(struct loading *loading, const struct draft *dependent, const char *environment,
                         struct diagnostic diagnostic) {
         struct manifests *manifests = loading->manifests;
-        size_t count = manifests->missing_count;
 
-        /* Room as for the members of a value. */
-        if (count == value_capacity(count)) {
-                struct missing_reference *more =
-                        arena_array(loading->arena, value_capacity(count + 1), sizeof(*more));
-
-                if (count > 0)
-                        memcpy(more, manifests->missing, count * sizeof(*more));
-                manifests->missing = more;
-        }
+        manifests->missing = array_grow(loading->arena, manifests->missing, manifests->missing_count,
+                                        sizeof(*manifests->missing));
         manifests->missing[manifests->missing_count++] = (struct missing_reference){
                 .dependent = dependent->resource.address,
                 .environment = environment,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A document as a resource: apiVersion, kind, metadata, and the spec that the kind's fields describe. */
+#include "base/array.h"
 #include "schema/decode.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { PART_API_VERSION, PART_KIND, PART_METADATA, PART_SPEC, PART_COUNT };
@@ -148,19 +148,10 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
         return NULL;
 }
 
-void loading_reserve_draft(struct loading *loading) {
-        if (loading->draft_count < loading->draft_capacity)
-                return;
-        loading->draft_capacity = loading->draft_capacity ? loading->draft_capacity * 2 : 256;
-        loading->drafts = reallocarray(loading->drafts, loading->draft_capacity, sizeof(*loading->drafts));
-        if (!loading->drafts)
-                abort();
-}
-
-static struct draft *new_draft(struct loading *loading) {
-        loading_reserve_draft(loading);
-        loading->drafts[loading->draft_count] = (struct draft){ 0 };
-        return &loading->drafts[loading->draft_count];
+static void keep_draft(struct loading *loading, const struct draft *draft) {
+        loading->drafts =
+                array_grow(loading->work, loading->drafts, loading->draft_count, sizeof(*loading->drafts));
+        loading->drafts[loading->draft_count++] = *draft;
 }
 
 /* Name and address as far as they can be told, so that the errors of this document carry them. */
@@ -249,7 +240,7 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
         const struct node *name;
         const struct kind *kind;
         struct parts parts = { 0 };
-        struct draft *draft;
+        struct draft draft = { 0 };
 
         loading->address = NULL;
         decode_hide_secrets(&decoder, root);
@@ -268,25 +259,24 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
             !controller_file_takes(loading, kind, decode_place(&decoder, part_value(&parts, PART_KIND))))
                 return;
         name = find_name(&parts);
-        draft = new_draft(loading);
-        draft->resource =
+        draft.resource =
                 (struct resource){ .kind = kind, .file = file, .line = root->line, .column = root->column };
         if (name && kind) {
-                set_address(loading->arena, &draft->resource, node_target(name)->text);
-                draft->name = decode_place(&decoder, name);
-                loading->address = draft->resource.address;
+                set_address(loading->arena, &draft.resource, node_target(name)->text);
+                draft.name = decode_place(&decoder, name);
+                loading->address = draft.resource.address;
         }
         check_keys(&decoder, root, kind, &parts);
-        read_metadata(&decoder, root, &parts, &draft->resource);
+        read_metadata(&decoder, root, &parts, &draft.resource);
         if (kind)
-                read_spec(&decoder, root, &parts, &draft->resource);
-        if (draft->resource.name) {
-                check_draft(loading, draft);
-                loading->draft_count++;
+                read_spec(&decoder, root, &parts, &draft.resource);
+        if (draft.resource.name) {
+                check_draft(loading, &draft);
+                keep_draft(loading, &draft);
         } else if (kind) {
                 /* Without a name nothing can refer to it, yet what it says is checked like any other. */
-                draft->name = (struct place){ .file = file, .line = root->line, .column = root->column };
-                check_draft(loading, draft);
+                draft.name = (struct place){ .file = file, .line = root->line, .column = root->column };
+                check_draft(loading, &draft);
         }
         loading->address = NULL;
 }

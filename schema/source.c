@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/loading.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "base/terminal.h"
 
@@ -16,13 +17,8 @@
 #define MARK_SIZE (sizeof(MARK) - 1)
 
 static uint16_t add_source(struct loading *loading, const char *path) {
-        if (loading->source_count == loading->source_capacity) {
-                loading->source_capacity = loading->source_capacity ? loading->source_capacity * 2 : 16;
-                loading->sources =
-                        reallocarray(loading->sources, loading->source_capacity, sizeof(*loading->sources));
-                if (!loading->sources)
-                        abort();
-        }
+        loading->sources =
+                array_grow(loading->work, loading->sources, loading->source_count, sizeof(*loading->sources));
         loading->sources[loading->source_count] =
                 (struct source){ .path = arena_strdup(loading->arena, path) };
         return (uint16_t)loading->source_count++;
@@ -234,29 +230,33 @@ static size_t break_size(const char *text, size_t length) {
         return 0;
 }
 
-static void index_lines(struct source *source) {
+/* Lines begin at `starts`, which may be NULL to count them only. */
+static size_t find_lines(const struct source *source, uint32_t *starts) {
         const char *text = strbuf_text(&source->bytes);
-        size_t capacity = 64;
+        size_t count = 0;
 
-        source->line_starts = calloc(capacity, sizeof(*source->line_starts));
-        if (!source->line_starts)
-                abort();
-        source->line_starts[source->line_count++] = 0;
+        if (starts)
+                starts[count] = 0;
+        count++;
         for (size_t at = 0; at < source->bytes.length;) {
                 size_t size = break_size(text + at, source->bytes.length - at);
 
                 at += size ? size : 1;
                 if (size == 0)
                         continue;
-                if (source->line_count == capacity) {
-                        capacity *= 2;
-                        source->line_starts =
-                                reallocarray(source->line_starts, capacity, sizeof(*source->line_starts));
-                        if (!source->line_starts)
-                                abort();
-                }
-                source->line_starts[source->line_count++] = (uint32_t)at;
+                if (starts)
+                        starts[count] = (uint32_t)at;
+                count++;
         }
+        return count;
+}
+
+static void index_lines(struct source *source) {
+        source->line_count = find_lines(source, NULL);
+        source->line_starts = calloc(source->line_count, sizeof(*source->line_starts));
+        if (!source->line_starts)
+                abort();
+        find_lines(source, source->line_starts);
 }
 
 const char *source_line(struct source *source, uint32_t line, size_t *ret_length) {
