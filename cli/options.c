@@ -300,6 +300,11 @@ static int check_use(const struct options *options, const struct verb *verb, con
         }
         if (options->help)
                 return 0;
+        for (size_t i = 0; i < options->allowance_count; i++) {
+                if (strcmp(options->allowances[i].id, HISTORY_REWRITTEN) == 0 &&
+                    strcmp(verb->name, "controller") != 0)
+                        return error_set(err, "--allow " HISTORY_REWRITTEN " goes with berth controller approve");
+        }
         if (options->operand_count < verb->operands_min)
                 return error_set(err, "berth %s needs more: berth %s %s", verb->name, verb->name,
                                  verb->operands);

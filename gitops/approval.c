@@ -11,6 +11,9 @@
 #include <string.h>
 
 #define TEXT_REFUSALS_MAX 4
+#define KNOWN_MAX 32
+#define COMMIT_LEAST 7 /* digits of a commit that git itself shows */
+#define COMMIT_MOST 40
 
 static void set(json_t *object, const char *name, json_t *member) {
         if (json_object_set_new(object, name, member) < 0)
@@ -111,24 +114,38 @@ const char *approval_refusals_text(const json_t *refusals, struct arena *arena) 
         return arena_strdup(arena, strbuf_text(&text));
 }
 
+static int check_commit(const char *commit, struct error *err) {
+        size_t length = strlen(commit);
+
+        if (strspn(commit, "0123456789abcdef") == length && length >= COMMIT_LEAST && length <= COMMIT_MOST)
+                return 0;
+        return error_set(err, "\"%s\" is no commit: %d to %d hexadecimal digits", commit, COMMIT_LEAST,
+                         COMMIT_MOST);
+}
+
 int approval_parse(const char *text, struct arena *arena, struct allowance *ret, struct error *err) {
         const char *const *known = kind_field(&kinds[KIND_CONTROLLER], "sources.allow")->item->choices_text;
-        const char *colon = strchr(text, ':'), *near, *name;
+        const char *colon = strchr(text, ':'), *near, *name, *names[KNOWN_MAX] = { HISTORY_REWRITTEN };
         const struct kind *kind;
-        size_t count = 0;
+        size_t count = 1;
 
         *ret = (struct allowance){
                 .id = colon ? arena_strndup(arena, text, (size_t)(colon - text)) : arena_strdup(arena, text),
                 .address = colon ? arena_strdup(arena, colon + 1) : NULL,
         };
-        for (; known[count]; count++) {
-                if (strcmp(known[count], ret->id) != 0)
+        if (strcmp(ret->id, HISTORY_REWRITTEN) == 0)
+                return ret->address && check_commit(ret->address, err) < 0
+                               ? error_context(err, "--allow %s", text)
+                               : 0;
+        for (; *known && count < KNOWN_MAX; known++) {
+                names[count++] = *known;
+                if (strcmp(*known, ret->id) != 0)
                         continue;
                 if (ret->address && address_parse(ret->address, &kind, &name, err) < 0)
                         return error_context(err, "--allow %s", text);
                 return 0;
         }
-        near = suggest_nearest(ret->id, known, count);
+        near = suggest_nearest(ret->id, names, count);
         return error_set(err, "--allow %s: there is no such refusal to let through%s%s%s", text,
                          near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }

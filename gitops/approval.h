@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What waits for a person: plans by their ids, refusals, and what was let through. */
+/* What waits for a person: plans by their ids, refusals, rewritten histories, and what was let through. */
 #ifndef BERTH_GITOPS_APPROVAL_H
 #define BERTH_GITOPS_APPROVAL_H
 
@@ -26,7 +26,13 @@ json_t *approval_refusals_json(const struct plan *plan);
 /* "Environment/x: has-dependents: 2 dependents still use it; ..." for people, in the arena; cut after a few. */
 const char *approval_refusals_text(const json_t *refusals, struct arena *arena);
 
-/* "ID[:ADDR]". -1 where there is no such guard, or where it is no address. `text` is copied into the arena. */
+/* The one refusal that is no guard's: a commit that is no descendant of the one before. Its address is a commit's beginning. */
+#define HISTORY_REWRITTEN "history-rewritten"
+
+/*
+ * "ID[:ADDR]" or "history-rewritten[:COMMIT]", the latter as `address`. -1 where there is no such guard, or where it is no
+ * address. `text` is copied into the arena.
+ */
 int approval_parse(const char *text, struct arena *arena, struct allowance *ret, struct error *err) MUST_USE;
 /* Whether it lets one of the refusals through. */
 bool approval_matches(const struct allowance *allowance, const json_t *refusals);

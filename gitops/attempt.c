@@ -74,6 +74,38 @@ static int load(struct work *work) {
         return err.kind == ERROR_DIAGNOSED ? condemn(work) : give_up(work, "InvalidManifests", &err);
 }
 
+/*
+ * Another stack's resources are not this state's to know: told as the mistake of the commit that it is, which no second try
+ * mends.
+ */
+static int check_stack_name(struct work *work) {
+        const struct resource *stack = work->manifests.stack;
+        const char *recorded, *source = work->config->name;
+        struct error err = { 0 };
+
+        if (state_load_meta(work->source->state, "stack", work->arena, &recorded, &err) < 0)
+                return give_up(work, "StateFailed", &err);
+        if (!recorded || strcmp(recorded, stack->name) == 0)
+                return 0;
+        diagnostics_add(
+                &work->diagnostics,
+                (struct diagnostic){
+                        .severity = SEVERITY_ERROR,
+                        .file = stack->line ? work->manifests.files[stack->file] : NULL,
+                        .line = stack->line,
+                        .column = stack->column,
+                        .address = stack->address,
+                        .span = 1,
+                        .message = arena_printf(
+                                work->arena,
+                                "the stack is called \"%s\", and what source %s made so far belongs to \"%s\"",
+                                stack->name, source, recorded),
+                        .hint = "a stack cannot be renamed: give it its old name, or have another source of the Controller, with a state "
+                                "of its own, follow the new one",
+                });
+        return condemn(work);
+}
+
 static int open_provider(struct work *work) {
         const struct follow_args *args = work->following->args;
         const struct resource *stack = work->manifests.stack;
@@ -247,6 +279,8 @@ static void consume_decisions(struct work *work) {
                 json_decref(status->allowed);
                 status->allowed = NULL;
         }
+        if (strcmp(status->accepted_rewrite, work->attempt->commit) == 0)
+                status->accepted_rewrite[0] = '\0';
         status->approved[0] = '\0';
         json_decref(status->plan);
         status->plan = NULL;
@@ -310,13 +344,14 @@ static void put_in_force(struct work *work) {
         pthread_mutex_unlock(&work->source->lock);
 }
 
-/* Whose decision lets this plan through; NULL: it needed none. */
+/* Whose decision lets this plan, or its commit, through; NULL: it needed none. */
 static const char *approver_of(struct work *work) {
         const struct source_status *status = &work->source->status;
         const char *approver = NULL;
 
         pthread_mutex_lock(&work->source->lock);
-        if (!work->attempt->fallback && (work->approved || json_array_size(status->allowed)))
+        if (!work->attempt->fallback && (work->approved || json_array_size(status->allowed) ||
+                                         strcmp(status->accepted_rewrite, work->attempt->commit) == 0))
                 approver = arena_strdup(work->arena, status->approver);
         pthread_mutex_unlock(&work->source->lock);
         return approver && *approver ? approver : NULL;
@@ -452,7 +487,7 @@ void attempt_run(struct attempt *attempt) {
         };
 
         snprintf(attempt->verdict.commit, sizeof(attempt->verdict.commit), "%s", attempt->commit);
-        if (load(&work) == 0)
+        if (load(&work) == 0 && check_stack_name(&work) == 0)
                 run(&work);
         saved_plan_release(&work.saved);
         if (work.ops)

@@ -16,8 +16,12 @@ static json_t *refuse(const char *message) {
         return json_pack("{s:b, s:s}", "ok", 0, "error", message);
 }
 
+/* What is not as it was when the person looked is told apart from a mistake: exit code 3. */
 static json_t *refuse_by(const struct error *err) {
-        return refuse(err->message);
+        json_t *answer = refuse(err->message);
+
+        json_object_set_new(answer, "refused", json_boolean(err->kind == ERROR_REFUSED));
+        return answer;
 }
 
 static json_t *agree(const char *message) {
@@ -274,6 +278,61 @@ static void log_decision(const struct source *source, const char *plan, const js
         log_context_clear();
 }
 
+/* Those of the list that let a commit in, and not a change through. */
+static size_t find_rewrites(const json_t *allow, struct arena *arena, struct allowance *ret) {
+        size_t count, found = 0;
+        const struct allowance *allowances = approval_join(NULL, 0, allow, arena, &count);
+
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(allowances[i].id, HISTORY_REWRITTEN) != 0)
+                        continue;
+                *ret = allowances[i];
+                found++;
+        }
+        return found;
+}
+
+/* Under the lock. */
+static int check_rewrite(const struct source *source, const struct allowance *allowance, struct error *err) {
+        const struct source_status *status = &source->status;
+        const char *name = source->config->name, *wanted = allowance->address;
+
+        if (status_suspended(status, source->config))
+                return error_set(err, "%s is suspended: berth controller resume %s", name, name);
+        if (!status_is_rewritten(status) || !status->problem.commit[0])
+                return error_set(err, "--allow " HISTORY_REWRITTEN ": the history of %s was not rewritten",
+                                 name);
+        if (wanted && strncmp(status->problem.commit, wanted, strlen(wanted)) != 0)
+                return error_set_kind(err, ERROR_REFUSED,
+                                      HISTORY_REWRITTEN
+                                      ": the commit of %s that is held is %.12s, not %s: look at it again",
+                                      name, status->problem.commit, wanted);
+        return 0;
+}
+
+/* That very commit, and no other that may have come since. */
+static int let_in(struct source *source, const struct allowance *allowance, const char *by,
+                  struct error *err) {
+        struct source_status *status = &source->status;
+        char commit[COMMIT_SIZE];
+        int result;
+
+        pthread_mutex_lock(&source->lock);
+        result = check_rewrite(source, allowance, err);
+        if (result == 0) {
+                memcpy(commit, status->problem.commit, sizeof(commit));
+                memcpy(status->accepted_rewrite, commit, sizeof(commit));
+                snprintf(status->approver, sizeof(status->approver), "%.63s", by);
+        }
+        pthread_mutex_unlock(&source->lock);
+        if (result < 0 || source_save(source, err) < 0)
+                return -1;
+        log_context_set("source", source->config->name);
+        log_info("let through once: " HISTORY_REWRITTEN ":%s, by %s", commit, by);
+        log_context_clear();
+        return 0;
+}
+
 static int decide(struct source *source, const struct request *request, json_t *allow, struct arena *arena,
                   struct error *err) {
         struct source_status *status = &source->status;
@@ -299,10 +358,19 @@ static int decide(struct source *source, const struct request *request, json_t *
         return 0;
 }
 
+static json_t *agree_and_wake(struct source *source, unsigned why, const char *message) {
+        json_t *answer = agree(message), *rounds = json_object();
+
+        json_object_set_new(rounds, source->config->name, wake(source, why));
+        json_object_set_new(answer, "rounds", rounds);
+        return answer;
+}
+
 static json_t *answer_approve(const struct request *request) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        json_t *allow = json_object_get(request->json, "allow"), *empty JSON_CLEANUP = json_array(), *answer,
-               *rounds;
+        json_t *allow = json_object_get(request->json, "allow"), *empty JSON_CLEANUP = json_array();
+        struct source *source = request->source;
+        struct allowance rewrite;
         struct error err = { 0 };
 
         if (!request->source)
@@ -311,15 +379,21 @@ static json_t *answer_approve(const struct request *request) {
                 return refuse("\"allow\" must be a list of texts");
         if (json_object_get(request->json, "plan") && !json_text(request->json, "plan"))
                 return refuse("\"plan\" must be a text");
-        if (decide(request->source, request, allow ? allow : empty, arena, &err) < 0)
+        allow = allow ? allow : empty;
+        if (find_rewrites(allow, arena, &rewrite) > 0) {
+                if (json_array_size(allow) > 1 || json_text(request->json, "plan"))
+                        return refuse("--allow " HISTORY_REWRITTEN
+                                      " goes alone: what else its commit needs is seen once it is in");
+                if (let_in(source, &rewrite, asker_of(request), &err) < 0)
+                        return refuse_by(&err);
+                return agree_and_wake(source, WAKE_POLL, "let in: the commit is followed from here on");
+        }
+        if (decide(source, request, allow, arena, &err) < 0)
                 return refuse_by(&err);
-        rounds = json_object();
-        json_object_set_new(rounds, request->source->config->name, wake(request->source, WAKE_DECISION));
-        answer = agree(request->source->config->mode == SOURCE_APPROVE
-                               ? "approved: the plan is being applied"
-                               : "let through once: it is being applied");
-        json_object_set_new(answer, "rounds", rounds);
-        return answer;
+        return agree_and_wake(source, WAKE_DECISION,
+                              source->config->mode == SOURCE_APPROVE
+                                      ? "approved: the plan is being applied"
+                                      : "let through once: it is being applied");
 }
 
 json_t *commands_answer(void *context, json_t *json) {

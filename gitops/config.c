@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gitops/config.h"
 
+#include "base/files.h"
+#include "gitops/secret.h"
 #include "schema/manifest.h"
 
 #include <errno.h>
@@ -9,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FILE_MAX ((size_t)16 << 20)
+
 struct reading {
+        struct strbuf text; /* of that file; empty where it cannot be read twice */
         const char *path;   /* of the Controller's file, as it was named */
         const char *folder; /* that it lies in: "" for the present one, else ends in "/" */
         bool elsewhere;     /* it will run on another machine, whose files are not here */
@@ -17,21 +22,30 @@ struct reading {
         struct diagnostics *diagnostics;
 };
 
-static void tell(struct reading *reading, enum severity severity, const struct value *at, const char *hint,
-                 const char *message) {
-        diagnostics_add(reading->diagnostics, (struct diagnostic){
-                                                      .severity = severity,
-                                                      .file = reading->path,
-                                                      .line = at->line,
-                                                      .column = at->column,
-                                                      .message = message,
-                                                      .hint = hint,
-                                                      .span = 1,
-                                              });
+/* A line of the file as it stands there, NULL where there is none. */
+static const char *line_of(const struct reading *reading, uint32_t number) {
+        const char *at = strbuf_text(&reading->text);
+
+        for (uint32_t line = 1; line < number && *at; line++) {
+                at += strcspn(at, "\n");
+                at += *at == '\n';
+        }
+        return *at ? arena_strndup(reading->arena, at, strcspn(at, "\r\n")) : NULL;
 }
 
-static void complain(struct reading *reading, const struct value *at, const char *hint, const char *message) {
-        tell(reading, SEVERITY_ERROR, at, hint, message);
+static void tell(struct reading *reading, const struct value *at, struct diagnostic diagnostic) {
+        const char *text = value_text_of(at);
+
+        diagnostic.file = reading->path;
+        diagnostic.line = at->line;
+        diagnostic.column = at->column;
+        diagnostic.span = text && *text ? (uint32_t)strlen(text) : 1;
+        diagnostics_add(reading->diagnostics, diagnostic);
+}
+
+static void complain(struct reading *reading, const struct value *at, const char *message) {
+        tell(reading, at,
+             (struct diagnostic){ .message = message, .source_line = line_of(reading, at->line) });
 }
 
 /* The path of a file that must be there and be readable; NULL where none is given. */
@@ -43,18 +57,39 @@ static const char *file_at(struct reading *reading, const char *field, const str
                 return NULL;
         path = *text == '/' ? text : arena_printf(reading->arena, "%s%s", reading->folder, text);
         if (stat(path, &status) < 0 || access(path, R_OK) < 0)
-                tell(reading, reading->elsewhere && errno == ENOENT ? SEVERITY_WARNING : SEVERITY_ERROR,
-                     value,
-                     *text == '/' ? NULL : "a relative path begins at the folder of the Controller's file",
-                     arena_printf(reading->arena, "%s: %s: %s", field, path, strerror(errno)));
+                tell(reading, value,
+                     (struct diagnostic){
+                             .severity = reading->elsewhere && errno == ENOENT ? SEVERITY_WARNING
+                                                                               : SEVERITY_ERROR,
+                             .message =
+                                     arena_printf(reading->arena, "%s: %s: %s", field, path, strerror(errno)),
+                             .hint = *text == '/'
+                                             ? NULL
+                                             : "a relative path begins at the folder of the Controller's file",
+                             .source_line = line_of(reading, value->line),
+                     });
         else if (!S_ISREG(status.st_mode))
-                complain(reading, value, NULL,
-                         arena_printf(reading->arena, "%s: %s is no file", field, path));
-        return path;
+                complain(reading, value, arena_printf(reading->arena, "%s: %s is no file", field, path));
+        else
+                return path;
+        return NULL;
 }
 
 static const char *file_in(struct reading *reading, const struct value *map, const char *field) {
         return file_at(reading, field, value_get(map, field));
+}
+
+/* What is no secret would be found at the start; here where it stands. */
+static const char *secret_in(struct reading *reading, const struct value *map, const char *field) {
+        const char *path = file_in(reading, map, field);
+        struct strbuf secret STRBUF_CLEANUP = STRBUF_INIT;
+        struct error err;
+
+        if (path && secret_read(path, &secret, &err) < 0)
+                complain(reading, value_get(map, field),
+                         arena_printf(reading->arena, "%s: %s", field, err.message));
+        strbuf_wipe(&secret);
+        return path;
 }
 
 static enum source_mode mode_of(const char *name) {
@@ -84,15 +119,23 @@ static void read_allowances(struct reading *reading, const struct value *list, s
                 ret->allowances[i].id = value_text_of(&list->items[i]);
 }
 
-/* What the fields' patterns let through and Git's side would refuse at each poll. */
-static void check_for_git(struct reading *reading, const struct value *spec) {
+/* What the fields' patterns let through and Git's side would refuse, or warn of, at each poll. */
+static void check_for_git(struct reading *reading, const struct value *spec, bool verified) {
         const struct value *url = value_get(spec, "url"), *tag = value_get(spec, "tag");
+        const char *warning = git_url_warning(value_text_of(url), verified);
         struct error err;
 
+        /* Without the line: there may be a password in it. */
         if (git_url_check(value_text_of(url), &err) < 0)
-                complain(reading, url, NULL, arena_strdup(reading->arena, err.message));
+                tell(reading, url,
+                     (struct diagnostic){ .message = arena_strdup(reading->arena, err.message) });
+        else if (warning)
+                tell(reading, url,
+                     (struct diagnostic){ .severity = SEVERITY_WARNING,
+                                          .message = warning,
+                                          .source_line = line_of(reading, url->line) });
         if (value_text_of(tag) && git_tag_check(value_text_of(tag), &err) < 0)
-                complain(reading, tag, NULL, arena_strdup(reading->arena, err.message));
+                complain(reading, tag, arena_strdup(reading->arena, err.message));
 }
 
 static void read_source(struct reading *reading, const struct value *spec, struct source_config *ret) {
@@ -118,8 +161,9 @@ static void read_source(struct reading *reading, const struct value *spec, struc
                 },
                 .suspended = value_get_boolean(spec, "suspended", false),
         };
-        check_for_git(reading, spec);
         read_keys(reading, value_get(spec, "verify"), ret);
+        check_for_git(reading, spec,
+                      ret->gpg_key_count > 0 || value_get(value_get(spec, "verify"), "sshAllowedSigners"));
         read_allowances(reading, value_get(spec, "allow"), ret);
 }
 
@@ -157,7 +201,7 @@ static void read_targets(struct reading *reading, const struct value *list, stru
                 ret->targets[i] = (struct notify_target){
                         .url = value_get_text(&list->items[i], "url"),
                         .events = read_events(value_get(&list->items[i], "events")),
-                        .secret_file = file_in(reading, &list->items[i], "secretFile"),
+                        .secret_file = secret_in(reading, &list->items[i], "secretFile"),
                 };
 }
 
@@ -173,7 +217,7 @@ static void read_config(struct reading *reading, const struct resource *resource
         *ret = (struct controller_config){
                 .name = resource->name,
                 .listen = strcmp(listen, "off") == 0 ? "" : listen,
-                .webhook_secret_file = file_in(reading, spec, "webhookSecretFile"),
+                .webhook_secret_file = secret_in(reading, spec, "webhookSecretFile"),
                 .sources = arena_array(reading->arena, sources->count, sizeof(*ret->sources)),
                 .source_count = sources->count,
         };
@@ -181,6 +225,16 @@ static void read_config(struct reading *reading, const struct resource *resource
         for (size_t i = 0; i < ret->source_count; i++)
                 read_source(reading, &sources->items[i], &ret->sources[i]);
         qsort(ret->sources, ret->source_count, sizeof(*ret->sources), compare_sources);
+}
+
+/* For the lines that diagnostics show; a pipe cannot be read once more. */
+static void read_lines(struct reading *reading) {
+        struct stat status;
+        struct error ignored;
+
+        if (stat(reading->path, &status) == 0 && S_ISREG(status.st_mode) &&
+            file_read(reading->path, FILE_MAX, &reading->text, &ignored) < 0)
+                strbuf_release(&reading->text);
 }
 
 int controller_config_load(const char *path, bool elsewhere, struct arena *arena,
@@ -202,7 +256,9 @@ int controller_config_load(const char *path, bool elsewhere, struct arena *arena
         if (manifests_load(path, &options, arena, &manifests, diagnostics, err) < 0)
                 return -1;
         resource = manifests_of_kind(&manifests, KIND_CONTROLLER, &count);
+        read_lines(&reading);
         read_config(&reading, resource, ret);
+        strbuf_release(&reading.text);
         if (diagnostics->errors == 0)
                 return 0;
         diagnostics_sort(diagnostics);

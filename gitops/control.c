@@ -37,6 +37,7 @@
 #define THREAD_STACK ((size_t)1024 * 1024)
 
 struct control {
+        char *lock_path;
         int folder, lock, socket, stop;
         json_t *(*answer)(void *context, json_t *request);
         void *context;
@@ -254,6 +255,7 @@ int control_listen(const char *folder, json_t *(*answer)(void *context, json_t *
         *control = (struct control){
                 .folder = -1, .lock = -1, .socket = -1, .stop = -1, .answer = answer, .context = context
         };
+        control->lock_path = path_join(folder, LOCK_FILE);
         if (take_lock(control, folder, err) < 0 || open_socket(control, folder, err) < 0 ||
             start_thread(control, err) < 0) {
                 control_close(control);
@@ -261,6 +263,14 @@ int control_listen(const char *folder, json_t *(*answer)(void *context, json_t *
         }
         *ret = control;
         return 0;
+}
+
+bool control_is_in_place(const struct control *control) {
+        struct stat locked, there;
+
+        if (fstat(control->lock, &locked) < 0 || stat(control->lock_path, &there) < 0)
+                return errno != ENOENT && errno != ENOTDIR;
+        return locked.st_ino == there.st_ino && locked.st_dev == there.st_dev;
 }
 
 void control_close(struct control *control) {
@@ -276,6 +286,7 @@ void control_close(struct control *control) {
         close_descriptor(&control->stop);
         close_descriptor(&control->lock);
         close_descriptor(&control->folder);
+        free(control->lock_path);
         free(control);
 }
 

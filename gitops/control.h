@@ -4,7 +4,7 @@
  * folder, mode 0600: one JSON object and a line end each way, then the connection ends. Who may open the socket may do all.
  *
  *     -> {"command": "approve", "source": "research", "plan": "3f2a...", "allow": ["has-dependents:Environment/x"]}
- *     <- {"ok": true, "message": "..."} or {"ok": false, "error": "..."}; status: {"ok": true, "sources": [...]}
+ *     <- {"ok": true, "message": "..."} or {"ok": false, "error": "...", "refused": false}; status: {"ok": true, "sources": [...]}
  */
 #ifndef BERTH_GITOPS_CONTROL_H
 #define BERTH_GITOPS_CONTROL_H
@@ -12,6 +12,7 @@
 #include "base/error.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #define CONTROL_SOCKET "controller.sock"
 
@@ -23,6 +24,8 @@ struct control;
  */
 int control_listen(const char *folder, json_t *(*answer)(void *context, json_t *request), void *context,
                    struct control **ret, struct error *err) MUST_USE;
+/* Whether the folder is the one that was locked, and locked it is: false where it was removed or replaced. Any thread. */
+bool control_is_in_place(const struct control *control);
 void control_close(struct control *control); /* NULL is fine; removes the socket */
 
 /* Takes over the reference to `request`. ERROR_NOT_FOUND where no controller listens there; waits 30 s at most. */

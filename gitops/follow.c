@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "gitops/control.h"
 #include "gitops/daemon.h"
+#include "gitops/secret.h"
 #include "gitops/server.h"
 #include "gitops/source.h"
 
@@ -18,8 +19,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define SECRET_MAX 4096
 #define TICK_MS 200
+#define FOLDERS_MS 1000 /* between looks at whether the state still is there */
+#define REASON_SIZE 512
 #define GRACE_MS (5 * 1000)
 #define GRACE_ONCE_MS (20 * 1000)
 #define IDLE_SILENCE_MS (3 * 60 * 1000)
@@ -34,15 +36,33 @@ struct running {
         struct following following;
         struct control *control;
         struct server *server;
-        char *secret; /* of webhooks; NULL: none */
+        struct strbuf secret; /* of webhooks */
 };
 
 /* What the server asks. On its threads. */
 
+static bool has_its_folders(struct running *running, char *reason, size_t size) {
+        struct following *following = &running->following;
+
+        if (!control_is_in_place(running->control)) {
+                snprintf(reason, size, "the folder %s was removed or replaced", following->args->folder);
+                return false;
+        }
+        for (size_t i = 0; i < following->count; i++) {
+                if (!source_has_its_state(&following->sources[i])) {
+                        snprintf(reason, size, "the state in %s was removed or replaced",
+                                 following->sources[i].folder);
+                        return false;
+                }
+        }
+        return true;
+}
+
 static bool is_healthy(void *context, char *reason, size_t size) {
-        struct following *following = context;
+        struct running *running = context;
+        struct following *following = &running->following;
         int64_t now_ms = following->clock->monotonic_ms(following->clock);
-        bool healthy = true;
+        bool healthy = has_its_folders(running, reason, size);
 
         for (size_t i = 0; i < following->count && healthy; i++) {
                 struct source *source = &following->sources[i];
@@ -59,7 +79,7 @@ static bool is_healthy(void *context, char *reason, size_t size) {
 }
 
 static bool is_ready(void *context, char *reason, size_t size) {
-        struct following *following = context;
+        struct following *following = &((struct running *)context)->following;
         bool ready = true;
 
         for (size_t i = 0; i < following->count && ready; i++) {
@@ -76,7 +96,7 @@ static bool is_ready(void *context, char *reason, size_t size) {
 }
 
 static bool wake_by_name(void *context, const char *name) {
-        struct following *following = context;
+        struct following *following = &((struct running *)context)->following;
 
         for (size_t i = 0; i < following->count; i++) {
                 if (strcmp(following->sources[i].config->name, name) == 0) {
@@ -88,7 +108,7 @@ static bool wake_by_name(void *context, const char *name) {
 }
 
 static void refresh_gauges(void *context) {
-        struct following *following = context;
+        struct following *following = &((struct running *)context)->following;
 
         for (size_t i = 0; i < following->count; i++) {
                 struct source *source = &following->sources[i];
@@ -110,33 +130,14 @@ static void refresh_gauges(void *context) {
 
 /* Starting */
 
-static int read_secret(const char *path, char **ret, struct error *err) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        size_t length;
-
-        if (!path)
-                return 0;
-        if (file_read(path, SECRET_MAX, &text, err) < 0)
-                return error_context(err, "webhookSecretFile");
-        length = strcspn(strbuf_text(&text), "\r\n");
-        if (length > 0)
-                *ret = strndup(strbuf_text(&text), length);
-        strbuf_wipe(&text);
-        if (length == 0)
-                return error_set(err, "webhookSecretFile: the first line of %s is empty", path);
-        if (!*ret)
-                abort();
-        return 0;
-}
-
 static int start_server(struct running *running, struct error *err) {
         struct following *following = &running->following;
         struct server_config config = {
                 .listen = following->config->listen,
-                .webhook_secret = running->secret,
+                .webhook_secret = following->config->webhook_secret_file ? strbuf_text(&running->secret) : NULL,
                 .metrics = following->metrics,
                 .ops = {
-                        .context = following,
+                        .context = running,
                         .healthy = is_healthy,
                         .ready = is_ready,
                         .wake = wake_by_name,
@@ -232,8 +233,10 @@ static int start(struct running *running, struct error *err) {
         const struct controller_config *config = following->config;
 
         make_sources(following);
-        if (read_secret(config->webhook_secret_file, &running->secret, err) < 0 ||
-            folder_make(following->args->folder, err) < 0 ||
+        if (config->webhook_secret_file &&
+            secret_read(config->webhook_secret_file, &running->secret, err) < 0)
+                return error_context(err, "webhookSecretFile");
+        if (folder_make(following->args->folder, err) < 0 ||
             control_listen(following->args->folder, commands_answer, following, &running->control, err) < 0)
                 return -1;
         mention_open_folder(following->args->folder);
@@ -276,17 +279,21 @@ static void tell_state(struct following *following) {
         daemon_tell(text);
 }
 
-/* The only thread that watches for signals; the others are woken by it. */
-static void wait_for_end(struct following *following) {
-        int64_t watchdog_ms = daemon_watchdog_ms(), last_ms = 0, told_ms = 0;
+/*
+ * The only thread that watches for signals; the others are woken by it. -1 where the state is not there any more: what goes
+ * on would be remembered by nobody, and the next start finds what is there instead.
+ */
+static int wait_for_end(struct running *running, struct error *err) {
+        struct following *following = &running->following;
+        int64_t watchdog_ms = daemon_watchdog_ms(), last_ms = 0, told_ms = 0, looked_ms = 0;
+        char reason[REASON_SIZE];
 
         while (interrupt_count() == 0 && !(following->args->once && all_ended(following))) {
                 struct timespec tick = { .tv_nsec = TICK_MS * 1000000 };
                 int64_t now_ms = following->clock->monotonic_ms(following->clock);
-                char reason[256];
 
                 if (watchdog_ms && now_ms - last_ms >= watchdog_ms &&
-                    is_healthy(following, reason, sizeof(reason))) {
+                    is_healthy(running, reason, sizeof(reason))) {
                         daemon_tell("WATCHDOG=1");
                         last_ms = now_ms;
                 }
@@ -294,8 +301,20 @@ static void wait_for_end(struct following *following) {
                         tell_state(following);
                         told_ms = now_ms;
                 }
+                if (now_ms - looked_ms >= FOLDERS_MS) {
+                        looked_ms = now_ms;
+                        if (!has_its_folders(running, reason, sizeof(reason))) {
+                                interrupt_raise(); /* nothing more is begun */
+                                return error_set(
+                                        err,
+                                        "%s while the controller ran, which ends: what it writes would be lost. The "
+                                        "next start uses what is there by then: put back what belongs there",
+                                        reason);
+                        }
+                }
                 nanosleep(&tick, NULL);
         }
+        return 0;
 }
 
 static void end(struct running *running) {
@@ -320,9 +339,7 @@ static void end(struct running *running) {
         metrics_free(following->metrics);
         pthread_mutex_destroy(&following->slot_lock);
         pthread_cond_destroy(&following->slot_free);
-        if (running->secret)
-                explicit_bzero(running->secret, strlen(running->secret));
-        free(running->secret);
+        strbuf_wipe(&running->secret);
 }
 
 /* What failed says more than what is locked, and that more than what waits. */
@@ -367,7 +384,7 @@ int follow_run(const struct follow_args *args, int *ret_exit, struct error *err)
                 log_info("controller %s follows %zu %s", args->config->name, args->config->source_count,
                          args->config->source_count == 1 ? "source" : "sources");
                 daemon_tell("READY=1");
-                wait_for_end(&running.following);
+                result = wait_for_end(&running, err);
                 daemon_tell("STOPPING=1");
                 if (interrupt_count() > 0)
                         log_info("ending: what is in flight is finished first");

@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "gitops/secret.h"
 #include "http/http.h"
 
 #include <pthread.h>
@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECRET_MAX ((size_t)4 << 10)
 #define ANSWER_MAX ((size_t)1 << 20)
 #define THREAD_STACK ((size_t)512 << 10)
 #define RETRY_AFTER_MAX_S 900
@@ -308,22 +307,6 @@ void notifier_post(struct notifier *notifier, enum notify_event event, json_t *d
 
 /* --- life --- */
 
-static int read_secret(struct channel *channel, struct error *err) {
-        const char *path = channel->target->secret_file;
-
-        if (!path)
-                return 0;
-        if (file_read(path, SECRET_MAX, &channel->secret, err) < 0)
-                return -1;
-        /* As editors and `echo` leave it. */
-        while (channel->secret.length > 0 && strchr("\r\n", channel->secret.data[channel->secret.length - 1]))
-                channel->secret.data[--channel->secret.length] = '\0';
-        if (channel->secret.length == 0)
-                return error_set(err, "%s is empty: it should hold the secret that signs notifications",
-                                 path);
-        return 0;
-}
-
 /* Such a URL may hold a password, which no message should show. */
 static bool names_a_user(const char *url) {
         const char *authority = strstr(url, "://");
@@ -341,7 +324,8 @@ static int prepare(struct channel *channel, struct error *err) {
                 return -1;
         strbuf_printf(&place, "%s://%s%s%s", url.scheme, url.host, *url.port ? ":" : "", url.port);
         channel->place = strbuf_take(&place);
-        return read_secret(channel, err);
+        return channel->target->secret_file ? secret_read(channel->target->secret_file, &channel->secret, err)
+                                            : 0;
 }
 
 static int start_thread(struct channel *channel, struct error *err) {

@@ -150,6 +150,23 @@ static void say_warnings(const struct git_answer *answer) {
                 log_warning("%s", answer->warnings[i]);
 }
 
+static const char *accepted_rewrite(struct source *source, struct arena *arena) {
+        const char *commit;
+
+        pthread_mutex_lock(&source->lock);
+        commit = arena_strdup(arena, source->status.accepted_rewrite);
+        pthread_mutex_unlock(&source->lock);
+        return *commit ? commit : NULL;
+}
+
+/* It was let in as the newest: what is the newest now is another one, and a person's to judge again. */
+static void drop_accepted_rewrite(struct source *source, const char *newest) {
+        pthread_mutex_lock(&source->lock);
+        if (newest && strcmp(source->status.accepted_rewrite, newest) != 0)
+                source->status.accepted_rewrite[0] = '\0';
+        pthread_mutex_unlock(&source->lock);
+}
+
 enum poll_outcome source_poll(struct source *source, struct arena *arena, struct git_answer *ret) {
         const struct clock *clock = source->following->clock;
         int64_t begin_ms = clock->monotonic_ms(clock);
@@ -163,12 +180,14 @@ enum poll_outcome source_poll(struct source *source, struct arena *arena, struct
                 request.have = status_commit(source->status.seen);
                 request.have_ref = json_text(source->status.seen, "ref");
         }
+        request.accepted_rewrite = accepted_rewrite(source, arena);
         *ret = (struct git_answer){ 0 };
         source_hear(source);
         result = git_check(&request, arena, ret, &failure, &err);
         source_hear(source);
         if (result < 0 && interrupt_count() > 0)
                 return POLL_INTERRUPTED;
+        drop_accepted_rewrite(source, ret->commit);
         source->poll_failures = result < 0 ? source->poll_failures + 1 : 0;
         plan_next(source, begin_ms);
         if (result < 0) {

@@ -8,12 +8,15 @@
 #include "base/log.h"
 #include "gitops/git/git.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
+#define STATE_FILE "data.mdb" /* docs/state.md */
 #define HEARTBEAT_MS (30 * 1000)
 #define STATE_RETRY_MS (10 * 1000)
 
@@ -70,7 +73,7 @@ static void forget_if_moved(struct source *source, const json_t *stored) {
         source->status.seen = NULL;
         source->status.bad = false;
         source->status.problem = (struct verdict){ 0 };
-        source->status.approved[0] = '\0';
+        source->status.approved[0] = source->status.accepted_rewrite[0] = '\0';
         json_decref(source->status.allowed);
         source->status.allowed = NULL;
 }
@@ -92,6 +95,39 @@ static int restore(struct source *source, struct state *state, struct error *err
         return 0;
 }
 
+/* The inode is 0 where there is no such file; -1 where that cannot be known now. */
+static int identify_state(const struct source *source, struct file_identity *ret) {
+        char *path TEXT_CLEANUP = path_join(source->folder, STATE_FILE);
+        struct stat status;
+
+        *ret = (struct file_identity){ 0 };
+        if (stat(path, &status) < 0)
+                return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+        *ret = (struct file_identity){ status.st_dev, status.st_ino };
+        return 0;
+}
+
+bool source_has_its_state(struct source *source) {
+        struct file_identity opened, now;
+
+        pthread_mutex_lock(&source->lock);
+        opened = source->state_file;
+        pthread_mutex_unlock(&source->lock);
+        return opened.inode == 0 || identify_state(source, &now) < 0 ||
+               (now.inode == opened.inode && now.device == opened.device);
+}
+
+static void note_opened(struct source *source, struct state *state) {
+        struct file_identity opened;
+
+        source->state = state;
+        if (identify_state(source, &opened) < 0)
+                return;
+        pthread_mutex_lock(&source->lock);
+        source->state_file = opened;
+        pthread_mutex_unlock(&source->lock);
+}
+
 int source_open_state(struct source *source, struct error *err) {
         struct state *state = NULL;
         int result = 0;
@@ -106,7 +142,7 @@ int source_open_state(struct source *source, struct error *err) {
                         result = -1;
                 }
                 if (result == 0)
-                        source->state = state;
+                        note_opened(source, state);
         }
         pthread_mutex_unlock(&source->saving);
         return result;
@@ -322,14 +358,15 @@ static void look(struct source *source, const struct dues *dues) {
         bool was_failing = source->status.problem.reason[0] != '\0';
         struct error err;
 
-        if (!has_state(source))
+        /* Nothing is begun that nobody could remember: the program ends of this, see follow.c. */
+        if (!has_state(source) || !source_has_its_state(source))
                 return;
         if (dues->poll)
                 outcome = source_poll(source, arena, &answer);
         if (outcome == POLL_INTERRUPTED)
                 return;
         if (outcome == POLL_FAILED && source->exit_code == 0)
-                source->exit_code = 1;
+                source->exit_code = status_is_rewritten(&source->status) ? 3 : 1;
         if ((outcome == POLL_MOVED || dues->reconcile) && source->status.seen)
                 source_reconcile(source,
                                  &(struct reconcile_args){ .answer = outcome == POLL_MOVED ? &answer : NULL,

@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 enum wake {
         WAKE_POLL = 1 << 0,    /* a webhook, or resume: is there a new commit? */
@@ -26,6 +27,12 @@ enum wake {
 
 /* How many reconcile at once: memory is bounded by it. */
 #define SLOT_COUNT 4
+
+/* A file, whatever it is called by now. */
+struct file_identity {
+        dev_t device;
+        ino_t inode; /* 0: none */
+};
 
 struct following {
         const struct follow_args *args;
@@ -51,7 +58,8 @@ struct source {
         pthread_t thread;
         bool started;
         pthread_mutex_t saving;
-        struct state *state; /* `saving` to open it; NULL where it cannot be opened */
+        struct state *state;             /* `saving` to open it; NULL where it cannot be opened */
+        struct file_identity state_file; /* what was opened; the lock's */
 
         pthread_mutex_t lock;
         pthread_cond_t wake;
@@ -76,6 +84,11 @@ struct source {
 void source_init(struct source *source, struct following *following, const struct source_config *config);
 void source_dispose(struct source *source);
 int source_open_state(struct source *source, struct error *err) MUST_USE; /* fine where it is open */
+/*
+ * Whether the state that was opened still is where it was: a folder that was removed, or replaced, leaves a state that
+ * nobody will ever see, and what is written to it is lost. One stat(2), any thread; true where none was opened yet.
+ */
+bool source_has_its_state(struct source *source);
 /* Runs until the loop stops; with --once one round. */
 void *source_run(void *argument);
 void source_wake(struct source *source, unsigned why);

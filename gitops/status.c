@@ -59,6 +59,10 @@ bool status_suspended(const struct source_status *status, const struct source_co
         return status->suspended < 0 ? config->suspended : status->suspended > 0;
 }
 
+bool status_is_rewritten(const struct source_status *status) {
+        return strcmp(status->problem.reason, git_failure_reason(GIT_REWRITTEN)) == 0;
+}
+
 /* Cut at a whole character: what is cut here is shown and sent as UTF-8. */
 static void copy_text(char *to, size_t size, const char *text) {
         size_t length = strlen(text);
@@ -219,6 +223,7 @@ json_t *status_store(const struct source_status *status, const struct source_con
         set(internal, "success", json_integer(status->success_ms));
         set(internal, "approved", json_string(status->approved));
         set(internal, "approver", json_string(status->approver));
+        set(internal, "acceptedRewrite", json_string(status->accepted_rewrite));
         set(internal, "allowed", or_empty(status->allowed, json_array()));
         set(object, "internal", internal);
         return object;
@@ -293,6 +298,9 @@ void status_restore(struct source_status *status, const json_t *stored) {
         status->result = restore_result(json_text(stored, "result"));
         read_text(status->approved, sizeof(status->approved), internal, "approved");
         read_text(status->approver, sizeof(status->approver), internal, "approver");
+        read_text(status->accepted_rewrite, sizeof(status->accepted_rewrite), internal, "acceptedRewrite");
+        if (strlen(status->accepted_rewrite) != COMMIT_SIZE - 1)
+                status->accepted_rewrite[0] = '\0';
         if (status_conclude(status, 1))
                 restore_since(status, json_object_get(internal, "since"));
 }

@@ -66,7 +66,9 @@ struct source_status {
         json_t *resources; /* map kind: count */
         char approved[16]; /* id of the plan that a person approved, or "" */
         json_t *allowed;   /* list of "ID[:ADDR]" that a person lets through, once, for `seen` */
-        char approver[64]; /* who did the last of either, or "" */
+        char approver[64]; /* who did the last of these, or "" */
+        /* The commit that a person lets in although history was rewritten, until it was applied or is the newest no more; or "" */
+        char accepted_rewrite[COMMIT_SIZE];
 };
 
 void status_init(struct source_status *status);
@@ -74,6 +76,8 @@ void status_release(struct source_status *status);
 
 const char *status_commit(const json_t *commit); /* its id, "" where `commit` is NULL; borrowed */
 bool status_suspended(const struct source_status *status, const struct source_config *config);
+/* Whether the newest commit is held because history was rewritten: problem.commit, until a person lets it in. */
+bool status_is_rewritten(const struct source_status *status);
 
 /* Whether `status` or `reason` changed. `message` and the others are copied and cut. */
 bool status_set(struct source_status *status, enum condition_type type, bool value, const char *reason,

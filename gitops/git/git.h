@@ -49,7 +49,13 @@ struct git_request {
         size_t gpg_key_count;
         const char *
                 ssh_allowed_signers; /* file in ssh-keygen's ALLOWED SIGNERS format; with gpg_keys: either will do */
-        bool fast_forward_only; /* refuse a commit that does not descend from `have`; of tags: one that was moved */
+        /*
+         * Refuse a commit that does not descend from `have`, GIT_REWRITTEN. Of tags: one that was moved, and a version that is no
+         * higher than that of `have_ref` where its commit does not descend either.
+         */
+        bool fast_forward_only;
+        const char
+                *accepted_rewrite; /* the one commit (40 hex digits) to which that does not apply, or NULL */
         const char *folder; /* for the bare repository; made where absent, belongs to this source alone */
         const char *have;   /* the commit accepted last, 40 hex digits; NULL: none */
         const char *
@@ -113,6 +119,8 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
  */
 int git_url_check(const char *url, struct error *err) MUST_USE;
 int git_tag_check(const char *pattern, struct error *err) MUST_USE;
+/* What has to be said of such a URL, as in git_answer.warnings; NULL: nothing. `verified`: commits' signatures are judged. */
+const char *git_url_warning(const char *url, bool verified);
 
 /* The worker: a request on standard input, the answer on standard output. Returns the process's exit code. */
 int git_worker_main(void);

@@ -4,6 +4,7 @@
 #include "base/terminal.h"
 #include "gitops/git/git.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -28,21 +29,29 @@ static bool has_control(const char *text) {
         return false;
 }
 
-static bool is_host(const char *text) {
-        bool brackets = *text == '[';
+/* "[::1]" */
+static bool is_bracketed_address(const char *text) {
+        char address[INET6_ADDRSTRLEN];
+        struct in6_addr ignored;
+        size_t length = strlen(text);
 
+        if (length < 2 || length - 2 >= sizeof(address) || text[0] != '[' || text[length - 1] != ']')
+                return false;
+        memcpy(address, text + 1, length - 2);
+        address[length - 2] = '\0';
+        return inet_pton(AF_INET6, address, &ignored) == 1;
+}
+
+static bool is_host(const char *text) {
+        if (*text == '[')
+                return is_bracketed_address(text);
         if (!*text || *text == '-' || *text == '.')
                 return false;
         for (const char *at = text; *at; at++) {
-                bool last = at[1] == '\0';
-
-                if (isalnum((unsigned char)*at) || *at == '-' || *at == '.' || *at == '_')
-                        continue;
-                if (brackets && (*at == ':' || (at == text && *at == '[') || (last && *at == ']')))
-                        continue;
-                return false;
+                if (!isalnum((unsigned char)*at) && *at != '-' && *at != '.' && *at != '_')
+                        return false;
         }
-        return !brackets || text[strlen(text) - 1] == ']';
+        return true;
 }
 
 static bool is_user(const char *text) {
@@ -257,6 +266,16 @@ int git_url_check(const char *url, struct error *err) {
         struct url parsed;
 
         return url_parse(url, arena, &parsed, err);
+}
+
+const char *git_url_warning(const char *url, bool verified) {
+        if (strncmp(url, "git://", strlen("git://")) != 0)
+                return NULL;
+        return verified
+                       ? "git:// is not encrypted, and only the commit's signature is checked: who answers could be "
+                         "anybody, and could hold back newer commits"
+                       : "git:// is not encrypted and nobody vouches for it: whoever is on the way can put in commits; use "
+                         "https or ssh, or verify signatures";
 }
 
 /* USER:PASS/WORD@HOST: a slash that nobody escaped. What follows the colon of a port is digits. */

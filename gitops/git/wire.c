@@ -106,6 +106,7 @@ void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         set(object, "gpgKeys", texts(request->gpg_keys, request->gpg_key_count));
         set_text(object, "sshAllowedSigners", request->ssh_allowed_signers);
         set(object, "fastForwardOnly", json_boolean(request->fast_forward_only));
+        set_text(object, "acceptedRewrite", request->accepted_rewrite);
         set_text(object, "folder", request->folder);
         set_text(object, "have", request->have);
         set_text(object, "haveRef", request->have_ref);
@@ -198,6 +199,7 @@ int wire_read_request(const char *data, size_t length, struct arena *arena, stru
                 },
                 .ssh_allowed_signers = copy_text(object, "sshAllowedSigners", arena),
                 .fast_forward_only = !json_is_false(json_object_get(object, "fastForwardOnly")),
+                .accepted_rewrite = copy_text(object, "acceptedRewrite", arena),
                 .folder = copy_text(object, "folder", arena),
                 .have = copy_text(object, "have", arena),
                 .have_ref = copy_text(object, "haveRef", arena),

@@ -187,6 +187,8 @@ static int check_request(struct work *work, struct error *err) {
                 return error_set(err, "\"%s\" is no commit", request->have);
         if (request->commit && !wire_is_id(request->commit))
                 return error_set(err, "\"%s\" is no commit", request->commit);
+        if (request->accepted_rewrite && !wire_is_id(request->accepted_rewrite))
+                return error_set(err, "\"%s\" is no commit", request->accepted_rewrite);
         return tree_path_normalise(request->path, work->arena, &path, err);
 }
 
@@ -323,29 +325,49 @@ static int bring(struct work *work, struct error *err) {
         return result;
 }
 
+/* A release need not descend from the one before: it may have been made on a branch of its own. */
+static bool is_higher_tag(const char *ref, const char *than) {
+        struct version version, before;
+
+        return strncmp(ref, "refs/tags/", 10) == 0 && than && strncmp(than, "refs/tags/", 10) == 0 &&
+               version_parse(ref + 10, &version) && version_parse(than + 10, &before) &&
+               version_compare(&version, &before) > 0;
+}
+
+#define OR_ACCEPT "let this commit in by berth controller approve, or set fastForwardOnly: false"
+
 static int check_history(struct work *work, struct error *err) {
         const struct git_request *request = work->request;
         const struct git_answer *answer = &work->found->answer;
         enum git_failure *ret_failure = work->ret_failure;
+        bool same_ref = request->have_ref && strcmp(request->have_ref, answer->ref) == 0;
         int descends;
 
         if (!request->fast_forward_only || !request->have || !answer->moved)
                 return 0;
-        if (request->tag) {
-                if (!request->have_ref || strcmp(request->have_ref, answer->ref) != 0)
-                        return 0;
+        if (request->accepted_rewrite && strcmp(request->accepted_rewrite, answer->commit) == 0)
+                return 0;
+        if (request->tag && same_ref)
                 return FAIL(
                         GIT_REWRITTEN,
                         "%s was moved from commit %s to %s: a tag that moves is not followed: put it back, "
-                        "make a new one, or set fastForwardOnly: false",
+                        "make a new one, " OR_ACCEPT,
                         answer->ref, request->have, answer->commit);
-        }
+        if (request->tag && is_higher_tag(answer->ref, request->have_ref))
+                return 0;
         descends = repository_descends(work->repository, answer->commit, request->have, ret_failure, err);
         if (descends != 0)
                 return descends < 0 ? -1 : 0;
+        if (request->tag)
+                return FAIL(
+                        GIT_REWRITTEN,
+                        "the highest tag is %s now, and was %s: commit %s does not descend from %s, accepted "
+                        "before: put that tag back, make a higher one, " OR_ACCEPT,
+                        answer->ref, request->have_ref ? request->have_ref : "another", answer->commit,
+                        request->have);
         return FAIL(GIT_REWRITTEN,
                     "history of %s was rewritten: commit %s does not descend from %s, accepted before: put "
-                    "that one back, or set fastForwardOnly: false",
+                    "that one back, " OR_ACCEPT,
                     answer->ref, answer->commit, request->have);
 }
 
@@ -469,15 +491,11 @@ static int check(struct work *work, struct error *err) {
 static void add_warnings(struct work *work) {
         struct git_answer *answer = &work->found->answer;
         const char **warnings = arena_array(work->arena, 1, sizeof(*warnings));
+        bool verified = work->request->gpg_key_count > 0 || work->request->ssh_allowed_signers;
 
         answer->warnings = warnings;
-        if (work->url.scheme == URL_GIT)
-                warnings[answer->warning_count++] =
-                        work->request->gpg_key_count > 0 || work->request->ssh_allowed_signers
-                                ? "git:// is not encrypted, and only the commit's signature is checked: who "
-                                  "answers could be anybody, and could hold back newer commits"
-                                : "git:// is not encrypted and nobody vouches for it: whoever is on the way can "
-                                  "put in commits; use https or ssh, or verify signatures";
+        warnings[0] = git_url_warning(work->request->url, verified);
+        answer->warning_count = warnings[0] != NULL;
 }
 
 static int work_on(struct work *work, struct error *err) {

@@ -532,9 +532,10 @@ def test_a_rewritten_history_is_refused(make, repository):
     repository.push()
     rewritten = controller.wait_for("HistoryRewritten")
     assert rewritten["commit"] == repository.head()
-    assert "put that one back, or set fastForwardOnly: false" in rewritten["message"]
+    assert "put that one back, let this commit in by berth controller approve, or set fastForwardOnly: false" in rewritten["message"]
     assert controller.status()["commit"]["id"] == first
     assert controller.condition("Stalled")["status"] is True
+    controller.sync(code=3)
     # Put back, all is well; and where it is allowed, it is followed.
     repository.publish(first)
     controller.wait_for("Applied", first)
@@ -542,6 +543,123 @@ def test_a_rewritten_history_is_refused(make, repository):
     controller = make(fastForwardOnly=False).start()
     repository.push()
     controller.wait_for("Applied", repository.head())
+
+
+def test_a_rewritten_history_is_let_in_by_a_person(make, repository):
+    """That very commit, and nothing that came since."""
+    first = repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied", first)
+    command = ("approve", "lab", "--allow", "history-rewritten")
+    assert "the history of lab was not rewritten" in controller(*command).expect(1).err
+    repository.git("commit", "-q", "--amend", "-m", "Another first")
+    repository.push()
+    another = repository.head()
+    controller.wait_for("HistoryRewritten", another)
+    repository.git("commit", "-q", "--amend", "-m", "Yet another")
+    repository.push()
+    third = repository.head()
+    controller.wait_for("HistoryRewritten", third)
+    for args, code, words in (
+        ((f"history-rewritten:{another[:12]}",), 3, f"the commit of lab that is held is {third[:12]}, not {another[:12]}"),
+        (("history-rewritten:main",), 1, '"main" is no commit'),
+        (("history-rewriten",), 1, "did you mean history-rewritten?"),
+        (("history-rewritten", "--allow", "protected"), 1, "goes alone"),
+    ):
+        assert words in controller("approve", "lab", "--allow", *args).expect(code).err
+    assert "goes with berth controller approve" in controller.berth("plan", "--allow", "history-rewritten").expect(1).err
+    shown = controller("status").expect(0).out
+    told = re.search(r"\n  berth controller (approve lab --allow history-rewritten:[0-9a-f]{12}) -f ", shown)
+    assert told and told[1].endswith(third[:12]), shown
+    assert told[0] in controller("status", "lab").expect(0).out
+    controller(*told[1].split(), "--wait").expect(0)
+    controller.wait_for("Applied", third)
+    assert f"let through once: history-rewritten:{third}, by {getpass.getuser()}" in controller.lines()
+    # Once: going back is a rewriting again, as what follows on the commit that was let in is none.
+    fourth = repository.commit(manifests(*TWO, stacks.environment("new")))
+    controller.wait_for("Applied", fourth)
+    repository.publish(third)
+    controller.wait_for("HistoryRewritten", third)
+    controller.kill()
+    controller.start()
+    controller.wait_for("HistoryRewritten", third)
+    controller(*command, "--wait").expect(0)
+    assert controller.history("lab")[0]["detail"]["approvedBy"] == getpass.getuser()
+    assert controller.status()["resources"]["Environment"] == 2
+
+
+def test_a_rewritten_history_that_was_let_in_and_is_another_by_then(make, repository):
+    first = repository.commit(manifests(*TWO))
+    controller = make(intervalSeconds=3600).start()
+    controller.wait_for("Applied", first)
+    repository.git("commit", "-q", "--amend", "-m", "Another first")
+    repository.push()
+    controller.sync(code=3)
+    another = controller.wait_for("HistoryRewritten")["commit"]
+    repository.git("commit", "-q", "--amend", "-m", "Yet another")
+    repository.push()
+    controller("approve", "lab", "--allow", f"history-rewritten:{another}", "--wait").expect(3)
+    assert controller.condition()["commit"] == repository.head() != another
+    # What was said of the other one is over, also where that comes back.
+    repository.publish(another)
+    controller.sync(code=3)
+    assert controller.condition()["commit"] == another
+
+
+def test_once_holds_a_rewritten_history(make, repository):
+    first = repository.commit(manifests(*TWO))
+    controller = make()
+    controller.once()
+    repository.git("commit", "-q", "--amend", "-m", "Another first")
+    repository.push()
+    controller.once(code=3)
+    assert controller.status()["appliedCommit"]["id"] == first
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "one source"])
+def test_the_state_goes_away_under_it(offline, repository, how):
+    """Nobody would ever see what it writes from then on: it says so, and ends, to be started again on what is there."""
+    commit = repository.commit(manifests(*TWO))
+    controller = Controller(offline, source("lab", f"file://{repository.bare}"), listen="127.0.0.1:0")
+    try:
+        controller.start().wait_for("Applied", commit)
+        port = int(re.findall(r"listening on port (\d+)", controller.lines())[-1])
+        place = controller.source_state("lab") if how == "one source" else controller.state
+        away = place.with_name("away")
+        place.rename(away)
+        if how == "replaced":
+            shutil.copytree(away, place, ignore=shutil.ignore_patterns("*.sock"))
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        try:
+            connection.request("GET", "/healthz")
+            answer = connection.getresponse()
+            assert (answer.status, "was removed or replaced" in answer.read().decode()) == (503, True)
+        except ConnectionError:
+            pass  # it was faster
+        assert controller.process.wait(20) == 1
+        assert f"{place} was removed or replaced while the controller ran" in controller.lines()
+        if how != "replaced":
+            away.rename(place)
+        controller.process = None
+        controller.start().wait_for("Applied", commit)
+    finally:
+        controller.stop()
+
+
+def test_a_stack_under_another_name(make, repository):
+    first = repository.commit(manifests(*TWO))
+    controller = make().start()
+    controller.wait_for("Applied", first)
+    second = repository.commit(manifests(stack=stacks.document("Stack", "lab2", {"provider": "local"}), *TWO), "Renamed")
+    said = controller.wait_for("InvalidManifests", second)["message"]
+    assert f"@{second[:12]}:stack.yaml:1:1: the stack is called \"lab2\"" in said and 'belongs to "lab"' in said
+    assert "give it its old name, or have another source" in said
+    assert controller.condition("Stalled")["status"] is True and controller.condition("Reconciling")["status"] is False
+    assert controller.status()["nextRetry"] is None
+    controller.sync(code=1)
+    assert controller.status()["commit"]["id"] == second
+    third = repository.commit(manifests(*TWO), "As it was")
+    controller.wait_for("Applied", third)
 
 
 def test_the_bare_repository_was_removed(make, repository):
@@ -595,6 +713,13 @@ def test_the_highest_tag(make, repository):
     repository.tag("v1.1.0")
     controller.wait_for("Applied", second)
     assert controller.status()["commit"]["ref"] == "refs/tags/v1.1.0"
+    # Taken away: what was accepted is not undone because of that.
+    repository.git("push", "-q", "origin", ":refs/tags/v1.1.0")
+    held = controller.wait_for("HistoryRewritten", first)
+    assert "the highest tag is refs/tags/v1.0.0 now, and was refs/tags/v1.1.0" in held["message"]
+    assert controller.status()["resources"]["Environment"] == 3
+    controller("approve", "lab", "--allow", f"history-rewritten:{first[:12]}", "--wait").expect(0)
+    assert controller.condition()["commit"] == first and controller.status()["resources"]["Environment"] == 2
 
 
 def test_a_folder_of_the_repository(make, repository):

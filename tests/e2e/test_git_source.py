@@ -471,6 +471,8 @@ def test_a_rewritten_branch_is_refused(server, sources, repository):
         answer = source.refuse("HistoryRewritten", before, after)
         assert answer["commit"] == after
     assert source.ask(fastForwardOnly=False)["commit"] == after
+    assert source.ask(acceptedRewrite=after)["commit"] == after
+    source.refuse("HistoryRewritten", before, after, acceptedRewrite=before)
     # Back to what was accepted, and on from there.
     repository.git("reset", "-q", "--hard", before)
     onward = repository.commit({"agents/c.yaml": "# c\n"})
@@ -573,9 +575,17 @@ def test_a_newer_tag_need_not_descend_but_none_may_move(server, sources, reposit
     repository.push("refs/tags/v1.0.1")
     source.refuse("HistoryRewritten", "refs/tags/v1.0.1", fixed, first)
     assert source.ask(fastForwardOnly=False)["commit"] == first
-    # Gone: the next lower one.
+    assert source.ask(acceptedRewrite=first)["commit"] == first
+    # Gone: the next lower one is a step back, unless its commit is one ahead.
     repository.git("push", "-q", "origin", ":refs/tags/v1.0.1")
-    assert source.accept()["ref"] == "refs/tags/v1.0.0"
+    source.refuse("HistoryRewritten", "refs/tags/v1.0.0", "refs/tags/v1.0.1", fixed, first)
+    source.refuse("HistoryRewritten", fixed, first, acceptedRewrite=fixed)
+    assert source.ask(acceptedRewrite=first)["ref"] == "refs/tags/v1.0.0"
+    assert source.ask(fastForwardOnly=False)["ref"] == "refs/tags/v1.0.0"
+    ahead = repository.commit({"agents/fix.yaml": "# fix 2\n"}, push=False)
+    repository.tag("v1.0.0+2")
+    assert source.accept()["commit"] == ahead
+    source.refuse("SourceFailed", "no commit", acceptedRewrite="main")
 
 
 # --- signatures ---

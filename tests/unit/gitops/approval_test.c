@@ -71,6 +71,13 @@ static void refusals(void **state) {
                 { "has-dependents:a", false, false },
                 { "has-dependents:", false, false },
                 { "", false, false },
+                { "history-rewritten", true, false },
+                { "history-rewritten:0123456", true, false },
+                { "history-rewritten:0123456789abcdef0123456789abcdef01234567", true, false },
+                { "history-rewritten:0123456789abcdef0123456789abcdef012345678", false, false },
+                { "history-rewritten:012345", false, false },
+                { "history-rewritten:", false, false },
+                { "history-rewritten:Agent/x", false, false },
         };
         json_t *list, *shown;
 

@@ -42,6 +42,8 @@ static int begin(void **state) {
         loaded->arena = arena_new();
         write_file(loaded, "key", "k");
         write_file(loaded, "hosts", "h");
+        write_file(loaded, "empty", "");
+        write_file(loaded, "blank", "\nsecret\n");
         *state = loaded;
         return 0;
 }
@@ -168,6 +170,13 @@ static void refused(void **state) {
                   "  notify: [{url: 'http://x', secretFile: none}]\n  sources: [{name: a, url: /a, branch: m}]\n",
                   "secretFile: ", 5 },
                 { HEAD "  sources:\n  - name: a\n    url: /a\n    tag: '>> nothing'\n", "nothing", 8 },
+                { HEAD "  webhookSecretFile: empty\n  sources: [{name: a, url: /a, branch: m}]\n",
+                  "webhookSecretFile: the first line of", 5 },
+                { HEAD "  webhookSecretFile: blank\n  sources: [{name: a, url: /a, branch: m}]\n",
+                  "blank is empty", 5 },
+                { HEAD
+                  "  notify: [{url: 'http://x', secretFile: empty}]\n  sources: [{name: a, url: /a, branch: m}]\n",
+                  "secretFile: the first line of", 5 },
                 { HEAD "  sources: []\n", "sources", 5 },
         };
         struct loaded *loaded = *state;
@@ -182,6 +191,43 @@ static void refused(void **state) {
                         fail_msg("%s\nline %u: %s", cases[i].text, loaded->diagnostics.items[0].line,
                                  loaded->diagnostics.items[0].message);
         }
+}
+
+/* The line as it stands there, and where in it; but for one with a URL that Git's side does not take: it may hold anything. */
+static void lines_are_shown(void **state) {
+        struct loaded *loaded = *state;
+
+        load(loaded, HEAD "  webhookSecretFile: none  # soon\n  sources: [{name: a, url: /a, branch: m}]\n");
+        assert_string_equal(loaded->diagnostics.items[0].source_line, "  webhookSecretFile: none  # soon");
+        assert_int_equal(loaded->diagnostics.items[0].column, 22);
+        assert_int_equal(loaded->diagnostics.items[0].span, strlen("none"));
+        load(loaded, HEAD "  sources: [{name: a, url: 'https://h:0/a', branch: m}]\n");
+        assert_int_equal(loaded->diagnostics.errors, 1);
+        assert_int_equal(loaded->diagnostics.items[0].line, 5);
+        assert_null(loaded->diagnostics.items[0].source_line);
+}
+
+/* What a fetch would warn of is said where the URL stands. */
+static void git_without_anybody_to_vouch_for_it(void **state) {
+        static const struct {
+                const char *verify, *says;
+        } cases[] = { { "", "nobody vouches for it" },
+                      { ", verify: {gpgKeys: [key]}", "could hold back newer commits" },
+                      { ", verify: {sshAllowedSigners: key}", "could hold back newer commits" } };
+        struct loaded *loaded = *state;
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                load(loaded, arena_printf(loaded->arena,
+                                          HEAD "  sources: [{name: a, url: 'git://h/a', branch: m%s}]\n",
+                                          cases[i].verify));
+                assert_int_equal(loaded->result, 0);
+                assert_int_equal(loaded->diagnostics.count, 1);
+                assert_int_equal(loaded->diagnostics.items[0].severity, SEVERITY_WARNING);
+                assert_int_equal(loaded->diagnostics.items[0].line, 5);
+                assert_non_null(strstr(loaded->diagnostics.items[0].message, cases[i].says));
+        }
+        load(loaded, HEAD "  sources: [{name: a, url: 'https://h/a', branch: m}]\n");
+        assert_int_equal(loaded->diagnostics.count, 0);
 }
 
 static void events_have_names(void **state) {
@@ -199,6 +245,8 @@ int main(void) {
                 TEST(everything),
                 TEST(refused),
                 TEST(files_of_another_machine),
+                TEST(lines_are_shown),
+                TEST(git_without_anybody_to_vouch_for_it),
                 cmocka_unit_test(events_have_names),
         };
 

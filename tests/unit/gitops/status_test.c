@@ -123,6 +123,7 @@ static void kept_and_restored(void **state) {
         before.plan = json_pack("{s:s}", "id", "0123456789ab");
         before.allowed = json_pack("[s]", "protected:Agent/x");
         strcpy(before.approved, "0123456789ab");
+        strcpy(before.accepted_rewrite, COMMIT);
         status_conclude(&before, 1769860800000);
         stored = status_store(&before, &config, "host/x");
         assert_string_equal(json_text(stored, "mode"), "approve");
@@ -135,6 +136,7 @@ static void kept_and_restored(void **state) {
         assert_int_equal(after.suspended, 1);
         assert_true(status_suspended(&after, &config));
         assert_string_equal(after.approved, "0123456789ab");
+        assert_string_equal(after.accepted_rewrite, COMMIT);
         assert_int_equal(after.conditions[CONDITION_READY].since_ms, 1769860800000);
         again = status_store(&after, &config, "host/x");
         assert_true(json_equal(stored, again));
@@ -155,6 +157,7 @@ static void nonsense(void **state) {
                  "\"commit\": \"x\", \"appliedCommit\": {\"id\": \"short\"}, \"plan\": [], \"refusals\": {}, \"result\": "
                  "\"none\"}"),
                 "{\"internal\": {\"approved\": \"much longer than any id that a plan can have\"}}",
+                "{\"internal\": {\"acceptedRewrite\": \"main\"}}",
         };
 
         (void)state;
@@ -168,6 +171,7 @@ static void nonsense(void **state) {
                 assert_null(status.seen);
                 assert_null(status.good);
                 assert_null(status.plan);
+                assert_string_equal(status.accepted_rewrite, "");
                 assert_int_equal(status.result, -1);
                 assert_false(status_suspended(&status, &config));
                 shown = status_json(&status, &config, "u");
