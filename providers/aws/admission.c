@@ -4,6 +4,7 @@
 #include "base/array.h"
 #include "base/digest.h"
 #include "base/json.h"
+#include "providers/aws/texts.h"
 #include "providers/image_rules.h"
 
 #include <inttypes.h>
@@ -11,10 +12,6 @@
 
 /* Configurations are a few KB; one with a long history has some hundred. */
 #define CONFIG_MAX ((size_t)4 * 1024 * 1024)
-
-static bool same(const char *a, const char *b) {
-        return a && b && strcmp(a, b) == 0;
-}
 
 /* What the rules found, as a problem of the reference. */
 static void take_verdict(struct ecr_reference *reference, const struct image_verdict *verdict,
@@ -179,21 +176,21 @@ const char *admission_remedy(const struct provider *provider, const char *reposi
                              const char *problem, struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
-        if (same(problem, "denied"))
+        if (texts_same(problem, "denied"))
                 return "let these credentials call ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on the "
                        "repository";
-        if (same(problem, "unread"))
+        if (texts_same(problem, "unread"))
                 return "plan again once that works; where you know the image to be of use: --allow "
                        "image-unusable";
         if (!tag)
                 strbuf_append(&text,
                               "name a digest that the repository holds (berth images lists them), or a tag; "
                               "to build and push one:\n");
-        else if (same(problem, "size"))
+        else if (texts_same(problem, "size"))
                 strbuf_append(&text, "make it smaller, build and push it:\n");
         else
                 strbuf_append(&text, "build and push it:\n");
-        if (same(problem, "repository"))
+        if (texts_same(problem, "repository"))
                 strbuf_printf(&text, "  aws ecr create-repository --region %s --repository-name %s\n",
                               provider->region, repository);
         strbuf_printf(

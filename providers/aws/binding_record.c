@@ -2,6 +2,7 @@
 #include "providers/aws/binding_record.h"
 
 #include "base/json.h"
+#include "providers/aws/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,6 @@ const char *binding_key(const struct binding_place *place, struct arena *arena) 
         if (!place->name)
                 return arena_printf(arena, "registry/%s/%s/", place->stack, folder);
         return arena_printf(arena, "registry/%s/%s/%s.json", place->stack, folder, place->name);
-}
-
-static int compare_texts(const void *a, const void *b) {
-        const char *left = value_text_of(a), *right = value_text_of(b);
-
-        return strcmp(left ? left : "", right ? right : "");
 }
 
 static void set_if_some(struct value *map, const char *name, const struct value *member,
@@ -38,7 +33,7 @@ struct value *binding_spec(const struct resource *resource, struct arena *arena)
         if (agents && agents->type == VALUE_LIST && agents->count > 0) {
                 struct value sorted = value_copy(arena, agents);
 
-                qsort(sorted.items, sorted.count, sizeof(*sorted.items), compare_texts);
+                qsort(sorted.items, sorted.count, sizeof(*sorted.items), texts_compare);
                 value_set(arena, spec, "agents", sorted);
         }
         set_if_some(spec, "labels", resource->labels, arena);

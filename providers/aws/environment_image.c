@@ -5,12 +5,7 @@
 #include "providers/aws/image_guard.h"
 #include "providers/aws/image_watch.h"
 #include "providers/aws/stages.h"
-
-#include <string.h>
-
-static bool same(const char *a, const char *b) {
-        return a && b && strcmp(a, b) == 0;
-}
+#include "providers/aws/texts.h"
 
 /* The manifest's image with repository and tag spelled out. */
 static struct value *spell_out(const struct provider *provider, const struct value *image,
@@ -30,14 +25,14 @@ static struct value *spell_out(const struct provider *provider, const struct val
 
 /* The digest to which this tag was pinned when it was applied; NULL where it names another image now. */
 static const char *recorded_digest(const struct value *image, const struct value *recorded) {
-        if (same(value_get_text(image, "repository"), value_get_text(recorded, "repository")) &&
-            same(value_get_text(image, "tag"), value_get_text(recorded, "tag")))
+        if (texts_same(value_get_text(image, "repository"), value_get_text(recorded, "repository")) &&
+            texts_same(value_get_text(image, "tag"), value_get_text(recorded, "tag")))
                 return value_get_text(recorded, "digest");
         return NULL;
 }
 
 static bool follows_tag(const struct value *image) {
-        return same(value_get_text(image, "follow"), "tag");
+        return texts_same(value_get_text(image, "follow"), "tag");
 }
 
 struct value *environment_desired_image(const struct provider *provider, const struct value *image,
@@ -73,8 +68,8 @@ static bool needs_lookup(const struct provider *provider, const struct wanted *w
                 return false;
         if (given) {
                 ret->digest = given;
-                return !observation->exists || !same(given, value_get_text(recorded, "digest")) ||
-                       !same(ret->repository, value_get_text(recorded, "repository"));
+                return !observation->exists || !texts_same(given, value_get_text(recorded, "digest")) ||
+                       !texts_same(ret->repository, value_get_text(recorded, "repository"));
         }
         if (pinned && !follows_tag(image)) {
                 ret->digest = pinned;
@@ -157,7 +152,7 @@ static const char *left_behind(const struct provider *provider, const struct wan
         pinned = recorded_digest(image, value_get(wanted->recorded, "image"));
         if (!reference->resolved)
                 return pinned;
-        return reference->watched && !same(reference->resolved, pinned) ? pinned : NULL;
+        return reference->watched && !texts_same(reference->resolved, pinned) ? pinned : NULL;
 }
 
 struct lookup {

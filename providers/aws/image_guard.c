@@ -6,6 +6,7 @@
 #include "providers/aws/ecr_preview.h"
 #include "providers/aws/image.h"
 #include "providers/aws/stages.h"
+#include "providers/aws/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,6 @@ struct image_rules {
         struct ecr_image *images;
         size_t count;
 };
-
-static bool same(const char *a, const char *b) {
-        return a && b && strcmp(a, b) == 0;
-}
 
 void image_uses_forget(struct provider *provider) {
         provider->image_uses = NULL;
@@ -73,7 +70,7 @@ void image_retain(struct provider *provider, const char *repository, const struc
 
 static struct image_rules *rules_of(const struct provider *provider, const char *repository) {
         for (struct image_rules *rules = provider->image_rules; rules; rules = rules->next) {
-                if (same(rules->repository, repository))
+                if (texts_same(rules->repository, repository))
                         return rules;
         }
         return NULL;
@@ -112,7 +109,7 @@ static const char **users(const struct provider *provider, const char *repositor
         found = arena_array(arena, count + 1, sizeof(*found));
         count = 0;
         for (const struct image_use *use = provider->image_uses; use; use = use->next) {
-                if (same(use->repository, repository) && (!digest || same(use->digest, digest)) &&
+                if (texts_same(use->repository, repository) && (!digest || texts_same(use->digest, digest)) &&
                     (use->stays || !staying_only))
                         found[count++] = arena_printf(arena, "Environment/%s", use->environment);
         }
@@ -308,7 +305,7 @@ int image_guard_digest(struct provider *provider, struct change *change, struct 
         for (size_t i = 0; i < rules->count; i++) {
                 const struct ecr_image *found = &rules->images[i];
 
-                if (!same(found->digest, digest) || found->expires_ms == ECR_NEVER)
+                if (!texts_same(found->digest, digest) || found->expires_ms == ECR_NEVER)
                         continue;
                 aws_refuse(
                         change,

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/aws/expect.h"
+#include "providers/aws/texts.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -56,10 +57,6 @@ char *lock_body(const char *stack, const char *process, const char *holder, int6
         return json_compact(body);
 }
 
-static bool same_text(const char *a, const char *b) {
-        return a && b && strcmp(a, b) == 0;
-}
-
 bool lock_body_is_stale(const char *text, size_t length, const struct lock_viewer *viewer) {
         json_t *body JSON_CLEANUP = json_loadb(text, length, 0, NULL);
         const char *process = json_text(body, "process");
@@ -68,7 +65,7 @@ bool lock_body_is_stale(const char *text, size_t length, const struct lock_viewe
         /* What does not say until when is held until it has been seen for a whole lease. */
         if (expires < 0)
                 return false;
-        if (same_text(process, viewer->process) && same_text(json_text(body, "stack"), viewer->stack))
+        if (texts_same(process, viewer->process) && texts_same(json_text(body, "stack"), viewer->stack))
                 return true;
         return expires < viewer->now_ms || (process && viewer->is_gone(process));
 }

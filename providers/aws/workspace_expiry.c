@@ -2,23 +2,13 @@
 #include "providers/aws/workspace_expiry.h"
 
 #include "base/clock.h"
+#include "providers/aws/texts.h"
 #include "providers/aws/workspace_rules.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define DAY_MS (INT64_C(24) * 60 * 60 * 1000)
-
-static bool lists(const struct value *list, const char *text) {
-        for (uint32_t i = 0; list && list->type == VALUE_LIST && i < list->count; i++) {
-                const char *item = value_text_of(&list->items[i]);
-
-                if (item && strcmp(item, text) == 0)
-                        return true;
-        }
-        return false;
-}
 
 static bool is_empty(const struct value *list) {
         return !list || list->type != VALUE_LIST || list->count == 0;
@@ -37,7 +27,7 @@ struct workspace_expiry workspace_expiry_of(const char *field, const struct valu
                 return expiry;
         expiry.for_all = workspace_rules_is_for_all(desired);
         for (uint32_t i = 0; !expiry.for_all && !is_empty(wanted) && i < wanted->count; i++) {
-                if (shorter || !lists(had, value_text_of(&wanted->items[i])))
+                if (shorter || !texts_have(had, value_text_of(&wanted->items[i])))
                         value_append(arena, reached, wanted->items[i]);
         }
         if (expiry.for_all || reached->count > 0)
@@ -49,7 +39,7 @@ struct workspace_expiry workspace_expiry_of(const char *field, const struct valu
 bool workspace_expiry_reaches(const struct workspace_expiry *expiry, const char *environment) {
         if (expiry->days < 0)
                 return false;
-        return expiry->for_all || (environment && lists(expiry->environments, environment));
+        return expiry->for_all || (environment && texts_have(expiry->environments, environment));
 }
 
 /* S3 rounds up to the next midnight (UTC): what is of age now goes then. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/workspace_rules.h"
 
+#include "providers/aws/texts.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +19,6 @@ static int compare_transitions(const void *a, const void *b) {
         if (left != right)
                 return left < right ? -1 : 1;
         return strcmp(left_class ? left_class : "", right_class ? right_class : "");
-}
-
-static int compare_texts(const void *a, const void *b) {
-        const char *left = value_text_of(a), *right = value_text_of(b);
-
-        return strcmp(left ? left : "", right ? right : "");
 }
 
 static struct value sorted_list(const struct value *list, int (*compare)(const void *, const void *),
@@ -63,7 +59,7 @@ static struct value *actions_of(const struct value *spec, struct arena *arena) {
 static void set_reach(struct value *spec, bool for_all, const struct value *environments,
                       struct arena *arena) {
         value_set_text(arena, spec, "appliesTo", for_all ? FOR_ALL : FOR_ENVIRONMENTS);
-        set_list(spec, "environments", environments, compare_texts, arena);
+        set_list(spec, "environments", environments, texts_compare, arena);
 }
 
 struct value *workspace_rules_spec(const struct value *spec, struct arena *arena) {
@@ -355,16 +351,6 @@ static const struct value *find_model(const struct rule *rules, size_t count, co
         return model;
 }
 
-static bool lists(const struct value *list, const char *text) {
-        for (uint32_t i = 0; list && list->type == VALUE_LIST && i < list->count; i++) {
-                const char *item = value_text_of(&list->items[i]);
-
-                if (item && strcmp(item, text) == 0)
-                        return true;
-        }
-        return false;
-}
-
 /* What the rules of one policy add up to. */
 struct sum {
         const struct value *recorded, *model;
@@ -396,7 +382,8 @@ static void add_rule_up(struct sum *sum, const struct rule *rule, struct arena *
                         value_append(arena, sum->environments, value_text(arena, rule->environment));
                 else
                         add_altered(sum, rule->rest + 1,
-                                    lists(value_get(sum->recorded, "environments"), rule->rest + 1), arena);
+                                    texts_have(value_get(sum->recorded, "environments"), rule->rest + 1),
+                                    arena);
         } else if (as_model) {
                 sum->for_all = true;
         } else {
