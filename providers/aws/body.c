@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,4 +87,24 @@ struct value *aws_tags_from_json(const json_t *tags, struct arena *arena) {
                         value_set_text(arena, map, json_text(item, "Key"), json_text(item, "Value"));
         }
         return map;
+}
+
+struct value *aws_tags_from_xml(const struct xml_node *list, const char *name, struct arena *arena) {
+        struct value *map = value_new_map(arena);
+
+        for (const struct xml_node *tag = xml_child(list, name); tag; tag = xml_next(tag, name)) {
+                const char *key = xml_text(tag, "Key", arena), *text = xml_text(tag, "Value", arena);
+
+                if (key)
+                        value_set_text(arena, map, key, text ? text : "");
+        }
+        return map;
+}
+
+int aws_answer_xml(const struct aws_response *response, const char *what, struct xml_document **ret,
+                   struct error *err) {
+        char name[96];
+
+        snprintf(name, sizeof(name), "the answer to %s", what);
+        return xml_parse(strbuf_text(&response->body), response->body.length, name, ret, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the JSON services share in making a request: lambda.c, ecr.c, logs.c, tagging.c.
+ * What the files of the services share in making a request and in reading an answer: lambda.c, ecr.c, logs.c, tagging.c
+ * in JSON; s3.c, iam.c in XML.
  *
  * Those files hold one function a call. Each returns a request that may be given to aws_call() or aws_step_call();
  * its texts live in the arena, or are borrowed from the caller for as long as the request is used.
@@ -10,6 +11,7 @@
 
 #include "base/arena.h"
 #include "providers/aws/client.h"
+#include "providers/aws/xml.h"
 #include "schema/value.h"
 
 #include <jansson.h>
@@ -38,5 +40,11 @@ json_t *aws_json_keys(const struct value *map);
 
 /* From {KEY: TEXT}, or from [{"Key": KEY, "Value": TEXT}]: a map of texts, empty where `tags` is neither. */
 struct value *aws_tags_from_json(const json_t *tags, struct arena *arena);
+/* From the elements `name` of `list` (NULL is empty), each with Key and Value: a map of texts. */
+struct value *aws_tags_from_xml(const struct xml_node *list, const char *name, struct arena *arena);
+
+/* The answer's body parsed; `what` is the call, for the error: "s3 ListObjectsV2". */
+int aws_answer_xml(const struct aws_response *response, const char *what, struct xml_document **ret,
+                   struct error *err) MUST_USE;
 
 #endif

@@ -8,11 +8,11 @@
 
 #include "base/log.h"
 #include "providers/aws/answer.h"
+#include "providers/aws/body.h"
 #include "providers/aws/client_state.h"
 #include "providers/aws/explain.h"
 #include "providers/aws/request.h"
 #include "providers/aws/services.h"
-#include "providers/aws/xml.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -327,8 +327,7 @@ static int ask_account(struct aws_client *client, struct error *err) {
 
         if (aws_call(client, &request, &response, err) < 0)
                 return -1;
-        if (xml_parse(strbuf_text(&response.body), response.body.length,
-                      "the answer to sts GetCallerIdentity", &document, err) < 0)
+        if (aws_answer_xml(&response, "sts GetCallerIdentity", &document, err) < 0)
                 return -1;
         result = xml_child(xml_root(document), "GetCallerIdentityResult");
         account = xml_text(result, "Account", arena);

@@ -26,6 +26,30 @@ void encode_percent(struct strbuf *ret, const char *text, size_t length, bool ke
         }
 }
 
+static int hex_digit(char character) {
+        if (character >= '0' && character <= '9')
+                return character - '0';
+        if (character >= 'a' && character <= 'f')
+                return character - 'a' + 10;
+        if (character >= 'A' && character <= 'F')
+                return character - 'A' + 10;
+        return -1;
+}
+
+void encode_undo(char *text, bool plus) {
+        char *to = text;
+
+        for (const char *from = text; *from; from++) {
+                if (*from == '%' && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0) {
+                        *to++ = (char)(hex_digit(from[1]) * 16 + hex_digit(from[2]));
+                        from += 2;
+                } else {
+                        *to++ = plus && *from == '+' ? ' ' : *from;
+                }
+        }
+        *to = '\0';
+}
+
 const char *aws_path_encode(struct arena *arena, const char *part) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/iam.h"
 
+#include "providers/aws/body.h"
+#include "providers/aws/encode.h"
 #include "providers/aws/xml.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* The form so far into the arena, as the request's body. */
-static struct aws_request request_of(const char *operation, const struct strbuf *form, struct arena *arena) {
-        return (struct aws_request){ .service = AWS_IAM,
-                                     .operation = operation,
-                                     .method = "POST",
-                                     .body = arena_strndup(arena, strbuf_text(form), form->length),
-                                     .body_length = form->length };
-}
 
 static void add_tags(struct strbuf *form, const struct value *tags) {
         for (uint32_t i = 0; tags && i < tags->count; i++) {
@@ -26,57 +19,51 @@ static void add_tags(struct strbuf *form, const struct value *tags) {
         }
 }
 
-struct aws_request iam_get_role(const char *role, struct arena *arena) {
+/* A form into the arena, as the request's body. */
+static struct aws_request request_of(const char *operation, const struct strbuf *form, struct arena *arena) {
+        return (struct aws_request){ .service = AWS_IAM,
+                                     .operation = operation,
+                                     .method = "POST",
+                                     .body = arena_strndup(arena, strbuf_text(form), form->length),
+                                     .body_length = form->length };
+}
+
+/* What else a call about a role says, but for tags. */
+struct fields {
+        const char *policy, *document, *trust, *description; /* NULL: not said */
+};
+
+static void add_field(struct strbuf *form, const char *name, const char *text) {
+        if (text)
+                aws_form_add(form, name, text);
+}
+
+static struct aws_request on_role(const char *operation, const char *role, struct fields fields,
+                                  const struct value *tags, struct arena *arena) {
         struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
 
         aws_form_add(&form, "RoleName", role);
-        return request_of("GetRole", &form, arena);
+        add_field(&form, "PolicyName", fields.policy);
+        add_field(&form, "PolicyDocument", fields.document);
+        add_field(&form, "AssumeRolePolicyDocument", fields.trust);
+        add_field(&form, "Description", fields.description);
+        add_tags(&form, tags);
+        return request_of(operation, &form, arena);
 }
 
-static int parse(const struct aws_response *response, const char *what, struct xml_document **ret,
-                 struct error *err) {
-        return xml_parse(strbuf_text(&response->body), response->body.length, what, ret, err);
-}
-
-static int hex_digit(char character) {
-        if (character >= '0' && character <= '9')
-                return character - '0';
-        if (character >= 'a' && character <= 'f')
-                return character - 'a' + 10;
-        if (character >= 'A' && character <= 'F')
-                return character - 'A' + 10;
-        return -1;
+struct aws_request iam_get_role(const char *role, struct arena *arena) {
+        return on_role("GetRole", role, (struct fields){ 0 }, NULL, arena);
 }
 
 const char *iam_decode_document(const char *text, struct arena *arena) {
-        char *copy, *to;
+        char *copy;
 
         /* JSON begins with a brace; a percent sign within it is then its own. */
         if (!text || text[strspn(text, " \t\r\n")] == '{')
                 return text;
-        copy = to = arena_strdup(arena, text);
-        for (const char *from = copy; *from; from++) {
-                if (*from == '%' && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0) {
-                        *to++ = (char)(hex_digit(from[1]) * 16 + hex_digit(from[2]));
-                        from += 2;
-                } else {
-                        *to++ = *from;
-                }
-        }
-        *to = '\0';
+        copy = arena_strdup(arena, text);
+        encode_undo(copy, false);
         return copy;
-}
-
-static struct value *read_tags(const struct xml_node *tags, struct arena *arena) {
-        struct value *map = value_new_map(arena);
-
-        for (struct xml_node *tag = xml_child(tags, "member"); tag; tag = xml_next(tag, "member")) {
-                const char *key = xml_text(tag, "Key", arena), *text = xml_text(tag, "Value", arena);
-
-                if (key)
-                        value_set_text(arena, map, key, text ? text : "");
-        }
-        return map;
 }
 
 int iam_read_role(const struct aws_response *response, struct arena *arena, struct iam_role *ret,
@@ -85,12 +72,12 @@ int iam_read_role(const struct aws_response *response, struct arena *arena, stru
         const struct xml_node *role;
         struct iam_role result;
 
-        if (parse(response, "the answer to iam GetRole", &document, err) < 0)
+        if (aws_answer_xml(response, "iam GetRole", &document, err) < 0)
                 return -1;
         role = xml_child(xml_child(xml_root(document), "GetRoleResult"), "Role");
         result.arn = xml_text(role, "Arn", arena);
         result.trust = iam_decode_document(xml_text(role, "AssumeRolePolicyDocument", arena), arena);
-        result.tags = read_tags(xml_child(role, "Tags"), arena);
+        result.tags = aws_tags_from_xml(xml_child(role, "Tags"), "member", arena);
         if (!result.arn)
                 return error_set(err, "the answer to iam GetRole names no role");
         *ret = result;
@@ -99,36 +86,20 @@ int iam_read_role(const struct aws_response *response, struct arena *arena, stru
 
 struct aws_request iam_create_role(const char *role, const char *trust, const char *description,
                                    const struct value *tags, struct arena *arena) {
-        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
-
-        aws_form_add(&form, "RoleName", role);
-        aws_form_add(&form, "AssumeRolePolicyDocument", trust);
-        aws_form_add(&form, "Description", description);
-        add_tags(&form, tags);
-        return request_of("CreateRole", &form, arena);
+        return on_role("CreateRole", role, (struct fields){ .trust = trust, .description = description },
+                       tags, arena);
 }
 
 struct aws_request iam_update_trust(const char *role, const char *trust, struct arena *arena) {
-        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
-
-        aws_form_add(&form, "RoleName", role);
-        aws_form_add(&form, "PolicyDocument", trust);
-        return request_of("UpdateAssumeRolePolicy", &form, arena);
+        return on_role("UpdateAssumeRolePolicy", role, (struct fields){ .document = trust }, NULL, arena);
 }
 
 struct aws_request iam_delete_role(const char *role, struct arena *arena) {
-        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
-
-        aws_form_add(&form, "RoleName", role);
-        return request_of("DeleteRole", &form, arena);
+        return on_role("DeleteRole", role, (struct fields){ 0 }, NULL, arena);
 }
 
 struct aws_request iam_tag_role(const char *role, const struct value *tags, struct arena *arena) {
-        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
-
-        aws_form_add(&form, "RoleName", role);
-        add_tags(&form, tags);
-        return request_of("TagRole", &form, arena);
+        return on_role("TagRole", role, (struct fields){ 0 }, tags, arena);
 }
 
 struct aws_request iam_untag_role(const char *role, const struct value *keys, struct arena *arena) {
@@ -144,16 +115,8 @@ struct aws_request iam_untag_role(const char *role, const struct value *keys, st
         return request_of("UntagRole", &form, arena);
 }
 
-static void add_policy_name(struct strbuf *form, const char *role, const char *policy) {
-        aws_form_add(form, "RoleName", role);
-        aws_form_add(form, "PolicyName", policy);
-}
-
 struct aws_request iam_get_role_policy(const char *role, const char *policy, struct arena *arena) {
-        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
-
-        add_policy_name(&form, role, policy);
-        return request_of("GetRolePolicy", &form, arena);
+        return on_role("GetRolePolicy", role, (struct fields){ .policy = policy }, NULL, arena);
 }
 
 int iam_read_role_policy(const struct aws_response *response, struct arena *arena, const char **ret,
@@ -161,7 +124,7 @@ int iam_read_role_policy(const struct aws_response *response, struct arena *aren
         struct xml_document *document XML_CLEANUP = NULL;
         const char *text;
 
-        if (parse(response, "the answer to iam GetRolePolicy", &document, err) < 0)
+        if (aws_answer_xml(response, "iam GetRolePolicy", &document, err) < 0)
                 return -1;
         text = xml_text(xml_root(document), "GetRolePolicyResult/PolicyDocument", arena);
         if (!text)
@@ -172,16 +135,10 @@ int iam_read_role_policy(const struct aws_response *response, struct arena *aren
 
 struct aws_request iam_put_role_policy(const char *role, const char *policy, const char *document,
                                        struct arena *arena) {
-        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
-
-        add_policy_name(&form, role, policy);
-        aws_form_add(&form, "PolicyDocument", document);
-        return request_of("PutRolePolicy", &form, arena);
+        return on_role("PutRolePolicy", role, (struct fields){ .policy = policy, .document = document }, NULL,
+                       arena);
 }
 
 struct aws_request iam_delete_role_policy(const char *role, const char *policy, struct arena *arena) {
-        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
-
-        add_policy_name(&form, role, policy);
-        return request_of("DeleteRolePolicy", &form, arena);
+        return on_role("DeleteRolePolicy", role, (struct fields){ .policy = policy }, NULL, arena);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/s3.h"
 
+#include "providers/aws/body.h"
+#include "providers/aws/encode.h"
 #include "providers/aws/xml.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -53,14 +54,6 @@ static void set_xml_body(struct aws_request *request, struct xml_document *docum
                       "application/xml");
 }
 
-static int parse(const struct aws_response *response, const char *operation, struct xml_document **ret,
-                 struct error *err) {
-        char what[96];
-
-        snprintf(what, sizeof(what), "the answer to s3 %s", operation);
-        return xml_parse(strbuf_text(&response->body), response->body.length, what, ret, err);
-}
-
 struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *region, struct arena *arena) {
         const struct s3_bucket unowned = { .name = bucket->name };
         struct aws_request request = request_of(&unowned, "CreateBucket", "PUT", "/");
@@ -91,18 +84,10 @@ struct aws_request s3_get_bucket_tagging(const struct s3_bucket *bucket) {
 int s3_read_tagging(const struct aws_response *response, struct arena *arena, struct value **ret,
                     struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
-        struct value *tags = value_new_map(arena);
 
-        if (parse(response, "GetBucketTagging", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 GetBucketTagging", &document, err) < 0)
                 return -1;
-        for (struct xml_node *tag = xml_child(xml_child(xml_root(document), "TagSet"), "Tag"); tag;
-             tag = xml_next(tag, "Tag")) {
-                const char *key = xml_text(tag, "Key", arena), *text = xml_text(tag, "Value", arena);
-
-                if (key)
-                        value_set_text(arena, tags, key, text ? text : "");
-        }
-        *ret = tags;
+        *ret = aws_tags_from_xml(xml_child(xml_root(document), "TagSet"), "Tag", arena);
         return 0;
 }
 
@@ -130,7 +115,7 @@ int s3_read_encryption(const struct aws_response *response, struct arena *arena,
                        struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
 
-        if (parse(response, "GetBucketEncryption", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 GetBucketEncryption", &document, err) < 0)
                 return -1;
         *ret = xml_text(xml_root(document), "Rule/ApplyServerSideEncryptionByDefault/SSEAlgorithm", arena);
         return 0;
@@ -160,7 +145,7 @@ int s3_read_public_access_block(const struct aws_response *response, struct aren
         struct xml_document *document XML_CLEANUP = NULL;
         bool all = true;
 
-        if (parse(response, "GetPublicAccessBlock", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 GetPublicAccessBlock", &document, err) < 0)
                 return -1;
         for (size_t i = 0; i < ACCESS_BLOCKS; i++) {
                 const char *text = xml_text(xml_root(document), access_blocks[i], arena);
@@ -221,37 +206,13 @@ struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *p
         return request;
 }
 
-static int hex_digit(char character) {
-        if (character >= '0' && character <= '9')
-                return character - '0';
-        if (character >= 'a' && character <= 'f')
-                return character - 'a' + 10;
-        if (character >= 'A' && character <= 'F')
-                return character - 'A' + 10;
-        return -1;
-}
-
-/* In place, of a text in the arena. S3 writes a space as "+" there. */
-static const char *url_decode(char *text) {
-        char *to = text;
-
-        for (const char *from = text; *from; from++) {
-                if (*from == '%' && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0) {
-                        *to++ = (char)(hex_digit(from[1]) * 16 + hex_digit(from[2]));
-                        from += 2;
-                } else {
-                        *to++ = *from == '+' ? ' ' : *from;
-                }
-        }
-        *to = '\0';
-        return text;
-}
-
 static const char *read_key(const struct xml_node *node, const char *name, bool encoded,
                             struct arena *arena) {
-        const char *text = xml_text(node, name, arena);
+        char *text = arena_strdup(arena, xml_text(node, name, arena));
 
-        return text && encoded ? url_decode(arena_strdup(arena, text)) : text;
+        if (text && encoded)
+                encode_undo(text, true);
+        return text;
 }
 
 static size_t count_children(const struct xml_node *node) {
@@ -327,7 +288,7 @@ int s3_read_objects(const struct aws_response *response, struct arena *arena, st
         struct xml_document *document XML_CLEANUP = NULL;
         struct s3_page page = { 0 };
 
-        if (parse(response, "ListObjectsV2", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 ListObjectsV2", &document, err) < 0)
                 return -1;
         read_page(xml_root(document), is_encoded(xml_root(document), arena), arena, &page);
         if (is_truncated(xml_root(document), arena)) {
@@ -364,7 +325,7 @@ int s3_read_versions(const struct aws_response *response, struct arena *arena, s
         struct xml_node *root;
         bool encoded;
 
-        if (parse(response, "ListObjectVersions", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 ListObjectVersions", &document, err) < 0)
                 return -1;
         root = xml_root(document);
         encoded = is_encoded(root, arena);
@@ -405,7 +366,7 @@ int s3_read_deleted(const struct aws_response *response, struct arena *arena, st
 
         if (response->body.length == 0)
                 return 0;
-        if (parse(response, "DeleteObjects", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 DeleteObjects", &document, err) < 0)
                 return -1;
         failure = xml_child(xml_root(document), "Error");
         if (!failure)
