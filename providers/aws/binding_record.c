@@ -2,10 +2,10 @@
 #include "providers/aws/binding_record.h"
 
 #include "base/json.h"
+#include "providers/aws/body.h"
 #include "providers/aws/texts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 const char *binding_key(const struct binding_place *place, struct arena *arena) {
         const char *folder = place->kind == KIND_SWARM ? "swarms" : "agents";
@@ -48,24 +48,18 @@ static const char *function_name(const struct binding_place *place, const struct
 }
 
 const char *binding_text(const struct binding_place *place, const struct value *spec, struct arena *arena) {
-        json_t *record JSON_CLEANUP = value_to_json(spec, NULL);
-        const char *copy;
-        char *text;
+        json_t *record = value_to_json(spec, NULL);
 
         json_set_text(record, "formatVersion", BINDING_FORMAT);
         json_set_text(record, "kind", kinds[place->kind].name);
         json_set_text(record, "name", place->name);
         json_set_text(record, "functionName", function_name(place, spec, arena));
-        text = json_compact(record);
-        copy = arena_strdup(arena, text);
-        free(text);
-        return copy;
+        return aws_json_text(record, arena);
 }
 
+/* `expected` NULL: the member must not be a text. */
 static bool says(const json_t *record, const char *name, const char *expected) {
-        const char *text = json_text(record, name);
-
-        return expected ? text && strcmp(text, expected) == 0 : text == NULL;
+        return expected ? aws_json_says(record, name, expected) : json_text(record, name) == NULL;
 }
 
 struct value *binding_parse(const struct binding_place *place, const char *text, size_t length,

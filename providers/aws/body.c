@@ -2,20 +2,30 @@
 #include "providers/aws/body.h"
 
 #include "base/json.h"
+#include "providers/aws/texts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void aws_request_body(struct aws_request *request, json_t *body, struct arena *arena) {
-        char *text = json_compact(body);
+const char *aws_json_text(json_t *json, struct arena *arena) {
+        char *text = json_compact(json);
+        const char *copy = arena_strdup(arena, text);
 
-        request->body = arena_strdup(arena, text);
-        request->body_length = strlen(text);
         /* It may hold variables that are secrets. */
-        explicit_bzero(text, request->body_length);
+        explicit_bzero(text, strlen(text));
         free(text);
-        json_decref(body);
+        json_decref(json);
+        return copy;
+}
+
+bool aws_json_says(const json_t *object, const char *name, const char *text) {
+        return texts_same(json_text(object, name), text);
+}
+
+void aws_request_body(struct aws_request *request, json_t *body, struct arena *arena) {
+        request->body = aws_json_text(body, arena);
+        request->body_length = strlen(request->body);
 }
 
 struct aws_request aws_json_request(enum aws_service service, const char *operation, json_t *body,

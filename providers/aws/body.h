@@ -31,6 +31,11 @@ struct aws_request aws_json_request(enum aws_service service, const char *operat
 int aws_next_page(const struct aws_response *response, const char *member, const char **token,
                   struct arena *arena, struct error *err) MUST_USE;
 
+/* Compact text in the arena; the reference to `json` is taken. */
+const char *aws_json_text(json_t *json, struct arena *arena);
+/* Whether the object has a member of this name that is this very text. */
+bool aws_json_says(const json_t *object, const char *name, const char *text);
+
 /* A map of texts as {KEY: TEXT}; other values are left out. NULL gives {}. A new reference. */
 json_t *aws_json_map(const struct value *texts);
 /* As [{"Key": KEY, "Value": TEXT}]. A new reference. */

@@ -2,8 +2,6 @@
 /* The Environment kind on AWS: its table, and what is desired. */
 #include "providers/aws/environment.h"
 
-#include <string.h>
-
 const char *environment_function(const struct provider *provider, const char *name, struct arena *arena) {
         return arena_printf(arena, "%s-env-%s", provider->prefix, name);
 }
@@ -12,27 +10,24 @@ const char *environment_log_group(const struct provider *provider, const char *n
         return arena_printf(arena, "/aws/lambda/%s-env-%s", provider->prefix, name);
 }
 
-static void copy_member(struct arena *arena, struct value *to, const struct value *from, const char *name) {
-        const struct value *member = value_get(from, name);
-
-        if (member)
-                value_set(arena, to, name, *member);
-}
-
 static int desire(const struct provider *provider, const struct resource *resource,
                   const struct observation *observed, const struct value *recorded, struct arena *arena,
                   struct value **ret, struct error *err) {
-        static const char *const as_written[] = {
-                "description",      "memoryMB",        "workspaceStorageMB",
-                "timeoutSeconds",   "variables",       "reservedConcurrency",
-                "logRetentionDays", "tenantIsolation", "protect"
-        };
+        static const char *const as_written[] = { "description",
+                                                  "memoryMB",
+                                                  "workspaceStorageMB",
+                                                  "timeoutSeconds",
+                                                  "variables",
+                                                  "reservedConcurrency",
+                                                  "logRetentionDays",
+                                                  "tenantIsolation",
+                                                  "protect",
+                                                  NULL };
         const char *role = provider->execution_role;
         struct value *spec = value_new_map(arena), *image;
 
         (void)err;
-        for (size_t i = 0; i < sizeof(as_written) / sizeof(*as_written); i++)
-                copy_member(arena, spec, resource->spec, as_written[i]);
+        aws_copy_members(spec, resource->spec, as_written, arena);
         image = environment_desired_image(provider, value_get(resource->spec, "image"),
                                           observed ? observed->resolved : NULL, value_get(recorded, "image"),
                                           arena);

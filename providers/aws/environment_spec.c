@@ -14,28 +14,23 @@ bool environment_update_failed(const struct observation *observation) {
                strncmp(observation->health_reason, update_failed, sizeof(update_failed) - 1) == 0;
 }
 
-static bool text_is(const json_t *object, const char *name, const char *text) {
-        const char *found = json_text(object, name);
-
-        return found && strcmp(found, text) == 0;
-}
-
 enum health environment_health(const json_t *configuration, struct arena *arena, const char **ret_reason) {
         const char *reason = json_text(configuration, "StateReason");
 
         *ret_reason = NULL;
-        if (text_is(configuration, "State", "Failed")) {
+        if (aws_json_says(configuration, "State", "Failed")) {
                 *ret_reason = arena_strdup(arena, reason ? reason : "Lambda gives no reason");
                 return HEALTH_FAILED;
         }
-        if (text_is(configuration, "State", "Pending") || text_is(configuration, "State", "Deleting") ||
-            text_is(configuration, "LastUpdateStatus", "InProgress")) {
+        if (aws_json_says(configuration, "State", "Pending") ||
+            aws_json_says(configuration, "State", "Deleting") ||
+            aws_json_says(configuration, "LastUpdateStatus", "InProgress")) {
                 *ret_reason = arena_strdup(
                         arena, reason ? reason : json_text(configuration, "LastUpdateStatusReason"));
                 return HEALTH_PENDING;
         }
         /* It goes on running what it ran before: to be updated again, not to be replaced. */
-        if (text_is(configuration, "LastUpdateStatus", "Failed")) {
+        if (aws_json_says(configuration, "LastUpdateStatus", "Failed")) {
                 reason = json_text(configuration, "LastUpdateStatusReason");
                 *ret_reason = arena_printf(arena, "%s%s", update_failed,
                                            reason ? reason : "Lambda gives no reason");
@@ -126,7 +121,7 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
         value_set_integer(arena, spec, "workspaceStorageMB", json_integer_or(storage, "Size", 512));
         value_set_integer(arena, spec, "timeoutSeconds", json_integer_or(configuration, "Timeout", 3));
         value_set_boolean(arena, spec, "tenantIsolation",
-                          text_is(tenancy, "TenantIsolationMode", "PER_TENANT"));
+                          aws_json_says(tenancy, "TenantIsolationMode", "PER_TENANT"));
         value_set_text(arena, spec, "architecture", first_architecture(configuration));
         value_set_text(arena, spec, "role", json_text(configuration, "Role"));
         if (json_is_integer(json_object_get(concurrency, "ReservedConcurrentExecutions")))
@@ -134,7 +129,7 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
                                   json_integer_or(concurrency, "ReservedConcurrentExecutions", 0));
         image = read_image(provider, json_object_get(function, "Code"), arena);
         /* Which image runs after a failed update is anybody's guess; unknown, it will be set again. */
-        if (text_is(configuration, "LastUpdateStatus", "Failed"))
+        if (aws_json_says(configuration, "LastUpdateStatus", "Failed"))
                 value_unset(image, "digest");
         value_set(arena, spec, "image", *image);
         variables = variables_or_recorded(configuration, known, arena, reason);

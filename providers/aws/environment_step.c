@@ -116,15 +116,11 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
 int environment_step(struct provider *provider, const struct change *change, struct progress *progress,
                      struct observation *ret, struct error *err) {
         struct observation observed = { .name = change->name };
-        struct stage_turn turn = { .provider = provider,
-                                   .change = change,
-                                   .progress = progress,
-                                   .observed = &observed,
-                                   .err = err };
+        struct stage_turn turn = { provider, change, progress, &observed, err };
         int result;
 
-        if (!provider->account)
-                return error_set(err, "the account is not known: plan with --refresh sweep");
+        if (aws_need_account(provider, err) < 0)
+                return -1;
         result = stages_step(stages, ENVIRONMENT_STAGE_COUNT, &turn);
         if (result == STEP_DONE)
                 *ret = observed;

@@ -12,18 +12,13 @@ static int desire(const struct provider *provider, const struct resource *resour
                   const struct observation *observed, const struct value *recorded, struct arena *arena,
                   struct value **ret, struct error *err) {
         static const char *const as_written[] = { "repository", "tag",           "digest", "createRepository",
-                                                  "scanOnPush", "immutableTags", "retain" };
+                                                  "scanOnPush", "immutableTags", "retain", NULL };
         struct value *spec = value_new_map(arena);
 
         (void)observed;
         (void)recorded;
         (void)err;
-        for (size_t i = 0; i < sizeof(as_written) / sizeof(*as_written); i++) {
-                const struct value *member = value_get(resource->spec, as_written[i]);
-
-                if (member)
-                        value_set(arena, spec, as_written[i], *member);
-        }
+        aws_copy_members(spec, resource->spec, as_written, arena);
         if (value_get_boolean(spec, "createRepository", false))
                 value_set(arena, spec, "tags",
                           *aws_tags_for(provider, resource->kind->name, resource->name, arena));

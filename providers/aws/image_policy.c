@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `retain` and ECR's lifecycle policies, which are compared by what they mean. Pure. */
 #include "base/json.h"
+#include "providers/aws/body.h"
 #include "providers/aws/image.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static json_t *rule(int priority, const char *description, json_t *selection) {
@@ -14,9 +14,7 @@ static json_t *rule(int priority, const char *description, json_t *selection) {
 const char *image_policy_text(const struct value *retain, struct arena *arena) {
         int64_t days = value_get_integer(retain, "untaggedDays", 0),
                 last = value_get_integer(retain, "lastTagged", 0);
-        json_t *rules = json_array(), *policy JSON_CLEANUP = json_pack("{s:o}", "rules", rules);
-        const char *copy;
-        char *text;
+        json_t *rules = json_array();
 
         if (days > 0)
                 json_array_append_new(rules, rule(1, "Berth: untagged images go after some days",
@@ -29,16 +27,7 @@ const char *image_policy_text(const struct value *retain, struct arena *arena) {
                         rule(2, "Berth: only the last tagged images stay",
                              json_pack("{s:s, s:[s], s:s, s:I}", "tagStatus", "tagged", "tagPatternList", "*",
                                        "countType", "imageCountMoreThan", "countNumber", (json_int_t)last)));
-        text = json_compact(policy);
-        copy = arena_strdup(arena, text);
-        free(text);
-        return copy;
-}
-
-static bool text_is(const json_t *object, const char *name, const char *text) {
-        const char *found = json_text(object, name);
-
-        return found && strcmp(found, text) == 0;
+        return aws_json_text(json_pack("{s:o}", "rules", rules), arena);
 }
 
 static bool takes_every_tag(const json_t *selection) {
@@ -59,14 +48,14 @@ static const char *field_of(const json_t *item) {
         const json_t *selection = json_object_get(item, "selection"),
                      *action = json_object_get(item, "action");
 
-        if (!text_is(action, "type", "expire") || json_integer_or(selection, "countNumber", 0) < 1)
+        if (!aws_json_says(action, "type", "expire") || json_integer_or(selection, "countNumber", 0) < 1)
                 return NULL;
-        if (text_is(selection, "tagStatus", "untagged") &&
-            text_is(selection, "countType", "sinceImagePushed") && text_is(selection, "countUnit", "days") &&
-            takes_no_tag(selection))
+        if (aws_json_says(selection, "tagStatus", "untagged") &&
+            aws_json_says(selection, "countType", "sinceImagePushed") &&
+            aws_json_says(selection, "countUnit", "days") && takes_no_tag(selection))
                 return "untaggedDays";
-        if (text_is(selection, "tagStatus", "tagged") &&
-            text_is(selection, "countType", "imageCountMoreThan") && takes_every_tag(selection))
+        if (aws_json_says(selection, "tagStatus", "tagged") &&
+            aws_json_says(selection, "countType", "imageCountMoreThan") && takes_every_tag(selection))
                 return "lastTagged";
         return NULL;
 }

@@ -71,6 +71,13 @@ struct value *aws_tags_beyond(const struct value *from, const struct value *than
                               struct arena *arena);
 bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool keys_only);
 
+/* Fails where identify() has not said whose account this is: changes of such a plan cannot be made. */
+int aws_need_account(const struct provider *provider, struct error *err) MUST_USE;
+
+/* Sets in `to` those members of `from` that `names` (ended by NULL) names and that are there. */
+void aws_copy_members(struct value *to, const struct value *from, const char *const *names,
+                      struct arena *arena);
+
 /* Adds a refusal to the change; the texts must live in the arena or be static. */
 void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena);
 

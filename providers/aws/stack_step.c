@@ -3,6 +3,7 @@
 #include "providers/aws/stack.h"
 
 #include "base/json.h"
+#include "providers/aws/body.h"
 #include "providers/aws/expect.h"
 #include "providers/aws/iam.h"
 #include "providers/aws/policy_document.h"
@@ -226,18 +227,8 @@ static const char *role_of(const struct stage_turn *turn) {
         return value_text_of(desired(turn->change, "role.name"));
 }
 
-/* The reference to `json` is taken. */
-static const char *compact(json_t *json, struct arena *arena) {
-        char *text = json_compact(json);
-        const char *copy = arena_strdup(arena, text);
-
-        free(text);
-        json_decref(json);
-        return copy;
-}
-
 static const char *trust_text(const struct stage_turn *turn) {
-        return compact(policy_document_trust(), turn->progress->arena);
+        return aws_json_text(policy_document_trust(), turn->progress->arena);
 }
 
 static int create_role(struct stage_turn *turn) {
@@ -303,7 +294,7 @@ static int write_role_policy(struct stage_turn *turn) {
         const struct provider *provider = turn->provider;
         const struct policy_place place = { provider->partition, provider->region, provider->account,
                                             provider->prefix, provider->bucket };
-        const char *document = compact(policy_document_execution(&place), turn->progress->arena);
+        const char *document = aws_json_text(policy_document_execution(&place), turn->progress->arena);
 
         return expect_over(
                 turn, iam_put_role_policy(role_of(turn), STACK_ROLE_POLICY, document, turn->progress->arena),

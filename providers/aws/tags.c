@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds share: whose a resource is, by the tags that Berth puts on everything it makes; refusals. */
+/* What the kinds share: whose a resource is, by the tags that Berth puts on everything it makes; members, refusals. */
 #include "base/array.h"
 #include "providers/aws/provider_aws.h"
 
@@ -71,6 +71,20 @@ bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool
                         return true;
         }
         return false;
+}
+
+int aws_need_account(const struct provider *provider, struct error *err) {
+        return provider->account ? 0 : error_set(err, "the account is not known: plan with --refresh sweep");
+}
+
+void aws_copy_members(struct value *to, const struct value *from, const char *const *names,
+                      struct arena *arena) {
+        for (; *names; names++) {
+                const struct value *member = value_get(from, *names);
+
+                if (member)
+                        value_set(arena, to, *names, *member);
+        }
 }
 
 void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena) {
