@@ -5,11 +5,10 @@
  * A plan lists them and compares ETags. Only a record whose ETag is neither the recorded one nor that of what would be
  * written is read.
  */
-#include "base/array.h"
 #include "providers/aws/binding_record.h"
 
+#include "base/array.h"
 #include "base/digest.h"
-#include "base/files.h"
 #include "providers/aws/expect.h"
 #include "providers/aws/stack.h"
 
@@ -267,6 +266,25 @@ static int create_record(struct stage_turn *turn) {
         return put(turn, NULL);
 }
 
+/* The record as it is now. */
+static int look_again(struct stage_turn *turn, const char *const *gone, struct aws_response *response) {
+        struct arena *arena = turn->progress->arena;
+        const struct binding_place place = place_of_turn(turn);
+        const struct s3_bucket bucket = stack_bucket(turn->provider);
+        struct aws_request request = s3_get_object(&bucket, binding_key(&place, arena), arena);
+
+        return expect_step(turn, &request, gone, NULL, response);
+}
+
+static int fail_changed(struct stage_turn *turn) {
+        const struct binding_place place = place_of_turn(turn);
+
+        return error_set(
+                turn->err,
+                "the record s3://%s/%s was changed by somebody else since the plan was made: plan again",
+                turn->provider->bucket, binding_key(&place, turn->progress->arena));
+}
+
 /*
  * Somebody wrote it since it was observed. Where that was ourselves, in a try whose answer was lost, it is what we
  * want; anything else stands until the next plan has shown it.
@@ -275,12 +293,9 @@ static int compare_record(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchKey", NULL };
         struct arena *arena = turn->progress->arena;
         const struct binding_place place = place_of_turn(turn);
-        const struct s3_bucket bucket = stack_bucket(turn->provider);
-        const char *text = binding_text(&place, turn->change->desired, arena),
-                   *key = binding_key(&place, arena);
-        struct aws_request request = s3_get_object(&bucket, key, arena);
+        const char *text = binding_text(&place, turn->change->desired, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = expect_step(turn, &request, gone, NULL, &response);
+        int result = look_again(turn, gone, &response);
 
         if (result != 0)
                 return result;
@@ -288,11 +303,7 @@ static int compare_record(struct stage_turn *turn) {
                 return stage_enter(turn, STAGE_CREATE);
         if (response.body.length != strlen(text) ||
             memcmp(strbuf_text(&response.body), text, response.body.length) != 0)
-                return error_set(
-                        turn->err,
-                        "the record s3://%s/%s was changed by somebody else since the plan was made: plan "
-                        "again",
-                        bucket.name, key);
+                return fail_changed(turn);
         *turn->observed = seen(turn->provider, &place, response.etag, turn->change->desired, arena);
         return STEP_DONE;
 }
@@ -317,22 +328,12 @@ static int delete_record(struct stage_turn *turn) {
 /* An object that is gone fails the condition too: a try of ours whose answer was lost, or somebody was faster. */
 static int compare_deleted(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchKey", "NoSuchBucket", NULL };
-        struct arena *arena = turn->progress->arena;
-        const struct binding_place place = place_of_turn(turn);
-        const struct s3_bucket bucket = stack_bucket(turn->provider);
-        const char *key = binding_key(&place, arena);
-        struct aws_request request = s3_get_object(&bucket, key, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = expect_step(turn, &request, gone, NULL, &response);
+        int result = look_again(turn, gone, &response);
 
         if (result != 0)
                 return result;
-        if (*response.error_code)
-                return STAGE_OVER;
-        return error_set(
-                turn->err,
-                "the record s3://%s/%s was changed by somebody else since the plan was made: plan again",
-                bucket.name, key);
+        return *response.error_code ? STAGE_OVER : fail_changed(turn);
 }
 
 static const struct stage stages[STAGE_COUNT] = {

@@ -66,7 +66,7 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
 const char *aws_client_region(const struct aws_client *client);    /* "eu-west-1" */
 const char *aws_client_partition(const struct aws_client *client); /* "aws", "aws-cn", "aws-us-gov" */
 const struct clock *aws_client_clock(const struct aws_client *client);
-/* "service lambda in eu-west-1": static names for costs: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging". */
+/* Static, for costs and messages: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging", "sso", "sso-oidc". */
 const char *aws_service_name(enum aws_service service);
 
 struct aws_query {
@@ -96,7 +96,6 @@ struct aws_request {
         const char *content_type; /* NULL: what the service's protocol asks */
         bool content_md5;         /* S3 configuration documents need it */
         size_t answer_limit;      /* bytes, 0 for 16 MiB */
-        bool may_exist_already;   /* documentation for the reader: see the call's error handling */
 };
 
 struct aws_response {

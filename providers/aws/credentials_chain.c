@@ -221,7 +221,6 @@ int credentials_chain_get(struct credentials_chain *chain, struct credentials **
 
 bool credentials_chain_expired(struct credentials_chain *chain, const struct credentials *refused) {
         struct credentials *dropped = NULL;
-        bool others;
 
         if (credentials_expire_ms(refused) == 0)
                 return false; /* the same would come back */
@@ -230,8 +229,7 @@ bool credentials_chain_expired(struct credentials_chain *chain, const struct cre
                 dropped = chain->current;
                 chain->current = NULL;
         }
-        others = true;
         pthread_mutex_unlock(&chain->lock);
         credentials_unref(dropped);
-        return others;
+        return true;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/ecr_lifecycle.h"
 
+#include "base/array.h"
 #include "base/json.h"
 #include "providers/aws/ecr.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 
@@ -30,17 +30,15 @@ static void read_image(const json_t *detail, struct arena *arena, struct ecr_ima
 
 static void append_page(const json_t *details, struct arena *arena, struct ecr_image **images,
                         size_t *count) {
-        struct ecr_image *grown = arena_array(arena, *count + json_array_size(details) + 1, sizeof(*grown));
         const json_t *detail;
         size_t i;
 
-        if (*count)
-                memcpy(grown, *images, *count * sizeof(*grown));
         json_array_foreach (details, i, detail) {
-                if (json_text(detail, "imageDigest"))
-                        read_image(detail, arena, &grown[(*count)++]);
+                if (!json_text(detail, "imageDigest"))
+                        continue;
+                *images = array_grow(arena, *images, *count, sizeof(**images));
+                read_image(detail, arena, &(*images)[(*count)++]);
         }
-        *images = grown;
 }
 
 int ecr_list_images(struct provider *provider, const char *repository, struct arena *arena,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/ecr_preview.h"
 
+#include "base/array.h"
 #include "base/json.h"
 #include "providers/aws/ecr.h"
+#include "providers/aws/texts.h"
 
 #include <string.h>
 
@@ -49,23 +51,21 @@ static int start(struct provider *provider, const char *repository, const char *
 }
 
 static void take_page(const json_t *results, struct arena *arena, struct ecr_preview *ret) {
-        const char **grown = arena_array(arena, ret->count + json_array_size(results) + 1, sizeof(*grown));
         const json_t *result;
         size_t i;
 
-        if (ret->count)
-                memcpy(grown, ret->digests, ret->count * sizeof(*grown));
         json_array_foreach (results, i, result) {
                 const char *digest = json_text(result, "imageDigest"),
                            *action = json_text(json_object_get(result, "action"), "type");
 
-                if (digest && action && strcmp(action, "EXPIRE") == 0)
-                        grown[ret->count++] = arena_strdup(arena, digest);
+                if (!digest || !texts_same(action, "EXPIRE"))
+                        continue;
+                ret->digests = array_grow(arena, ret->digests, ret->count, sizeof(*ret->digests));
+                ret->digests[ret->count++] = arena_strdup(arena, digest);
         }
-        ret->digests = grown;
 }
 
-/* One page, or one look at whether there are any yet. *ret_token NULL: that was all. Returns 1 where it is too early. */
+/* One page, or one look at whether there are any yet. *token NULL: that was all. Returns 1 where it is too early. */
 static int look(struct provider *provider, const char *repository, const char **token, struct arena *arena,
                 struct ecr_preview *ret, struct error *err) {
         struct aws_request request = ecr_get_preview(repository, *token, arena);
@@ -85,9 +85,9 @@ static int look(struct provider *provider, const char *repository, const char **
                 return 0;
         }
         status = json_text(response.json, "status");
-        if (status && strcmp(status, "IN_PROGRESS") == 0)
+        if (texts_same(status, "IN_PROGRESS"))
                 return 1;
-        if (!status || strcmp(status, "COMPLETE") != 0) {
+        if (!texts_same(status, "COMPLETE")) {
                 ret->missing = arena_printf(arena, "its preview ended as %s", status ? status : "nothing");
                 return 0;
         }

@@ -6,8 +6,8 @@
 #include "providers/aws/provider_aws.h"
 
 struct ecr_preview {
-        const char *missing; /* why there is none; NULL: there is one */
-        const char **digests;
+        const char *missing;  /* why there is none; NULL: there is one */
+        const char **digests; /* what it would delete today */
         size_t count;
 };
 

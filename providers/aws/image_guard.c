@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/image_guard.h"
 
+#include "base/array.h"
 #include "providers/aws/ecr.h"
 #include "providers/aws/ecr_lifecycle.h"
 #include "providers/aws/ecr_preview.h"
@@ -152,16 +153,15 @@ static void condemn(const struct provider *provider, const char *repository, con
                     bool previewed, struct arena *arena, struct verdict *verdict) {
         size_t count;
         const char **named = users(provider, repository, image->digest, false, arena, &count);
-        const char **grown = arena_array(arena, verdict->dependent_count + count + 1, sizeof(*grown));
 
         strbuf_printf(&verdict->doomed, "%s%s", verdict->count++ ? "; " : "",
                       fate(provider, image, previewed, arena));
         verdict->previewed |= previewed;
-        if (verdict->dependent_count)
-                memcpy(grown, verdict->dependents, verdict->dependent_count * sizeof(*grown));
-        memcpy(grown + verdict->dependent_count, named, count * sizeof(*grown));
-        verdict->dependents = grown;
-        verdict->dependent_count = sort_unique(grown, verdict->dependent_count + count);
+        for (size_t i = 0; i < count; i++) {
+                verdict->dependents = array_grow(arena, verdict->dependents, verdict->dependent_count,
+                                                 sizeof(*verdict->dependents));
+                verdict->dependents[verdict->dependent_count++] = named[i];
+        }
 }
 
 static void refuse_rules(const struct provider *provider, struct change *change, const char *repository,
@@ -231,8 +231,10 @@ static int judge_rules(struct provider *provider, struct change *change, const c
                         continue;
                 condemn(provider, repository, &images[i], previewed, arena, &verdict);
         }
-        if (verdict.count > 0)
+        if (verdict.count > 0) {
+                verdict.dependent_count = sort_unique(verdict.dependents, verdict.dependent_count);
                 refuse_rules(provider, change, repository, &verdict, &preview, arena);
+        }
         strbuf_release(&verdict.doomed);
         return 0;
 }

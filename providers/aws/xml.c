@@ -26,7 +26,6 @@ struct xml_document {
         X(xmlDocSetRootElement) \
         X(xmlFree)              \
         X(xmlFreeDoc)           \
-        X(xmlFreeNode)          \
         X(xmlFreeNs)            \
         X(xmlFreeParserCtxt)    \
         X(xmlInitParser)        \
@@ -37,8 +36,7 @@ struct xml_document {
         X(xmlNewTextChild)      \
         X(xmlNodeGetContent)    \
         X(xmlSetNs)             \
-        X(xmlStrEqual)          \
-        X(xmlUnlinkNode)
+        X(xmlStrEqual)
 
 XML_SYMBOLS(LIBRARY_POINTER)
 static const struct library_symbol xml_symbols[] = { XML_SYMBOLS(LIBRARY_SYMBOL) };
@@ -254,11 +252,6 @@ struct xml_node *xml_add_copy(struct xml_node *parent, const struct xml_node *no
                 drop_declaration(copy, above->ns);
         }
         return outer(copy);
-}
-
-void xml_remove(struct xml_node *node) {
-        sym_xmlUnlinkNode(inner(node));
-        sym_xmlFreeNode(inner(node));
 }
 
 void xml_write(struct xml_document *document, struct strbuf *ret) {

@@ -33,7 +33,6 @@ struct xml_node *xml_add(struct xml_node *parent, const char *name,
                          const char *text); /* text NULL: an empty element */
 /* A deep copy of an element of another document, as the last child: foreign lifecycle rules are carried over whole. */
 struct xml_node *xml_add_copy(struct xml_node *parent, const struct xml_node *node);
-void xml_remove(struct xml_node *node);
 void xml_write(struct xml_document *document, struct strbuf *ret);
 
 #endif
