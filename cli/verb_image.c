@@ -202,6 +202,97 @@ static int build(struct session *session, const struct options *options, struct 
         return EXIT_DONE;
 }
 
+/* --- remove, prune --- */
+
+/* Opened where there is a store of this machine's to take something out of. */
+static int open_store(struct session *session, const struct options *options, struct error *err) {
+        if (session_load(session, options, false, err) < 0 ||
+            session_open_provider(session, options, err) < 0)
+                return -1;
+        if (session->provider_ops->images && session->provider_ops->images->remove)
+                return 0;
+        return error_set(err,
+                         "images are removed from the store of this machine (--provider local); with the "
+                         "provider %s the registry does it, by an Image's retain",
+                         session->provider_ops->name);
+}
+
+static void print_removed(const struct image_row *row) {
+        printf("%sremoved%s: %s%s%s (%s)\n", terminal_style(stdout, STYLE_GREEN),
+               terminal_style(stdout, STYLE_PLAIN), row->repository, row->tag_count ? ":" : "",
+               row->tag_count ? row->tags[0] : "", row->digest);
+        if (row->note)
+                printf("%s\n", row->note);
+}
+
+static int remove_image(struct session *session, const struct options *options, struct error *err) {
+        struct image_row row;
+
+        if (options->operand_count != 2)
+                return error_set(
+                        err, "berth image remove needs one image: berth image remove REPOSITORY[:TAG], or "
+                             "the digest of one that has no name; berth images shows both");
+        if (open_store(session, options, err) < 0 ||
+            session->provider_ops->images->remove(session->provider, options->operands[1], session->arena,
+                                                  &row, err) < 0)
+                return -1;
+        if (options->json)
+                print_json(registry_row_json(&row));
+        else if (!options->quiet)
+                print_removed(&row);
+        return EXIT_DONE;
+}
+
+static json_t *pruned_json(const struct image_row *rows, size_t count, bool removed) {
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < count; i++)
+                json_array_append_new(list, registry_row_json(&rows[i]));
+        return json_pack("{s:b, s:o}", "removed", removed, "images", list);
+}
+
+static void print_pruned(const struct image_row *rows, size_t count, bool removed, bool quiet) {
+        char size[32], imported[32];
+        int64_t bytes = 0;
+        size_t gone = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                clock_format(rows[i].pushed_ms, imported, sizeof(imported));
+                if (!quiet)
+                        printf("  %s  %.10s  %9s%s%s\n", rows[i].digest, rows[i].pushed_ms ? imported : "-",
+                               registry_size(rows[i].size, size, sizeof(size)), rows[i].note ? "  " : "",
+                               rows[i].note ? rows[i].note : "");
+                gone += !rows[i].note;
+                bytes += rows[i].note ? 0 : rows[i].size;
+        }
+        if (gone == 0)
+                printf("Nothing to remove: %s.\n",
+                       count ? "all of them are in use"
+                             : "each image has a name, or an environment that runs it");
+        else
+                printf("%s %zu %s, %s packed.%s\n", removed ? "Removed" : "Would remove", gone,
+                       gone == 1 ? "image" : "images", registry_size(bytes, size, sizeof(size)),
+                       removed ? "" : " berth image prune --yes does it.");
+}
+
+static int prune(struct session *session, const struct options *options, struct error *err) {
+        struct image_row *rows;
+        size_t count;
+
+        if (options->operand_count != 1)
+                return error_set(err, "berth image prune takes no image: it is about all that have no name; "
+                                      "berth image remove NAME is for one");
+        if (open_store(session, options, err) < 0 ||
+            session->provider_ops->images->prune(session->provider, options->yes, session->arena, &rows,
+                                                 &count, err) < 0)
+                return -1;
+        if (options->json)
+                print_json(pruned_json(rows, count, options->yes));
+        else
+                print_pruned(rows, count, options->yes, options->quiet);
+        return EXIT_DONE;
+}
+
 /* --- instructions --- */
 
 static json_t *instructions_json(const struct image_instructions *instructions) {
@@ -277,5 +368,11 @@ int verb_image(const struct options *options, struct error *err) {
                 return instructions(&session, options, err);
         if (strcmp(what, "import") == 0)
                 return import(&session, options, err);
-        return error_set(err, "berth image takes check, instructions, import or build, not \"%s\"", what);
+        if (strcmp(what, "remove") == 0)
+                return remove_image(&session, options, err);
+        if (strcmp(what, "prune") == 0)
+                return prune(&session, options, err);
+        return error_set(err,
+                         "berth image takes check, instructions, import, build, remove or prune, not \"%s\"",
+                         what);
 }

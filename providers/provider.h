@@ -290,7 +290,7 @@ struct image_instructions {
         size_t recipe_count;
 };
 
-/* The registry of images, looked into by people. All of it after identify(); nothing but import and build changes anything. */
+/* The registry of images, looked into by people. All of it after identify(); list, check and instructions change nothing. */
 struct image_ops {
         /* By repository, newest first. `repository` NULL: all. One that does not exist is ERROR_NOT_FOUND. */
         int (*list)(struct provider *provider, const char *repository, struct arena *arena,
@@ -311,6 +311,16 @@ struct image_ops {
         /* Makes a prebuilt image and takes it in, as import does. NULL where the provider cannot. */
         int (*build)(struct provider *provider, const struct image_build_request *request,
                      struct arena *arena, struct image_row *ret, struct error *err);
+        /*
+         * Takes the name "REPOSITORY[:TAG]" away, and the image with its last one; or an image that has no name, by its
+         * digest or the first 12 digits of that. *ret: what it was; where the image stays, `note` says why. ERROR_REFUSED
+         * where an environment or a run needs it. NULL where the registry is not on this machine; so is prune.
+         */
+        int (*remove)(struct provider *provider, const char *reference, struct arena *arena,
+                      struct image_row *ret, struct error *err);
+        /* Images that have no name and that no environment needs: told, and with `remove` removed. One with a `note` stays. */
+        int (*prune)(struct provider *provider, bool remove, struct arena *arena, struct image_row **ret,
+                     size_t *ret_count, struct error *err);
 };
 
 /* One stream of a run's output, as it is returned: the whole or its beginning, and always what the whole was. */

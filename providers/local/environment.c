@@ -15,16 +15,10 @@ static bool is_name(const char *name) {
                strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
-static const char *stack_of(const char *root) {
-        const char *slash = strrchr(root, '/');
-
-        return slash ? slash + 1 : root;
-}
-
 /* The record, which must be there and be ours. */
 static int load(const char *root, enum kind_id kind, const char *name, struct arena *arena,
                 struct local_record *ret, struct error *err) {
-        struct record_place place = { root, stack_of(root), kind, name };
+        struct record_place place = { root, local_stack_of(root), kind, name };
 
         if (!is_name(name))
                 return error_set_kind(err, ERROR_NOT_FOUND, "\"%s\" is no name of an %s", name,
@@ -103,7 +97,7 @@ static int load_image(const char *folder, const struct value *image, struct aren
 /* The Stack's record says where images and workspaces are; without one they are where they are by default. */
 static int load_places(const char *root, struct arena *arena, const char **ret_images,
                        const char **ret_workspaces, struct error *err) {
-        struct record_place place = { root, stack_of(root), KIND_STACK, stack_of(root) };
+        struct record_place place = { root, local_stack_of(root), KIND_STACK, local_stack_of(root) };
         struct local_record stack;
 
         if (record_read(&place, arena, &stack, err) < 0)
@@ -140,7 +134,7 @@ int local_environment_load(const char *root, const char *name, struct arena *are
 
         if (load(root, KIND_ENVIRONMENT, name, arena, &record, err) < 0)
                 return -1;
-        environment.stack = arena_strdup(arena, stack_of(root));
+        environment.stack = arena_strdup(arena, local_stack_of(root));
         environment.name = arena_strdup(arena, name);
         environment.memory_mb = number(record.spec, "memoryMB");
         environment.storage_mb = number(record.spec, "workspaceStorageMB");
@@ -168,7 +162,7 @@ int local_agent_load(const char *root, const char *name, struct arena *arena, st
         type = value_get_text(record.spec, "type");
         on_limit = value_get_text(limits, "onLimit");
         *ret = (struct local_agent){
-                .stack = arena_strdup(arena, stack_of(root)),
+                .stack = arena_strdup(arena, local_stack_of(root)),
                 .name = arena_strdup(arena, name),
                 .environment = value_get_text(record.spec, "environment"),
                 .specialist = type && strcmp(type, "specialist") == 0,

@@ -7,6 +7,7 @@
 #include "providers/local/exec_files.h"
 #include "providers/local/exec_slots.h"
 #include "providers/local/image_program.h"
+#include "providers/local/images.h"
 #include "providers/local/sandbox.h"
 
 #include <string.h>
@@ -23,11 +24,13 @@ struct exec {
         struct local_environment environment;
         struct local_agent agent; /* all zero without one */
         int64_t memory_mb, cpu_millis;
+        int image; /* held; -1 without one */
         struct exec_slot agent_slot, environment_slot;
         struct exec_result *result;
 };
 
 static void end_exec(struct exec *exec) {
+        close_descriptor(&exec->image);
         exec_slot_release(&exec->agent_slot);
         exec_slot_release(&exec->environment_slot);
 }
@@ -242,6 +245,9 @@ static int run(struct exec *exec, struct error *err) {
         struct sandbox_result ended;
         struct sandbox_spec spec;
 
+        if (exec->environment.image_root &&
+            (exec->image = local_image_hold(exec->environment.image_root, err)) < 0)
+                return -1;
         describe(exec, &spec);
         if (check_program(exec, &spec, err) < 0)
                 return -1;
@@ -274,6 +280,7 @@ int local_exec(const char *root, const struct exec_request *request, struct aren
                 .root = root,
                 .request = request,
                 .arena = arena,
+                .image = -1,
                 .agent_slot = EXEC_SLOT_NONE,
                 .environment_slot = EXEC_SLOT_NONE,
                 .result = &result,

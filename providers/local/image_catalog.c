@@ -9,7 +9,7 @@
 #include "providers/local/image_import.h"
 #include "providers/local/image_index.h"
 #include "providers/local/image_instructions.h"
-#include "providers/local/images.h"
+#include "providers/local/image_remove.h"
 #include "providers/local/provider_local.h"
 
 #include <stdlib.h>
@@ -173,12 +173,8 @@ static struct image_row *row_for(struct catalog *catalog, const char *repository
 }
 
 static void add_tag(struct catalog *catalog, struct image_row *row, const char *tag) {
-        const char **tags = arena_array(catalog->arena, row->tag_count + 1, sizeof(*tags));
-
-        if (row->tag_count)
-                memcpy(tags, row->tags, row->tag_count * sizeof(*tags));
-        tags[row->tag_count++] = tag;
-        row->tags = tags;
+        row->tags = array_grow(catalog->arena, row->tags, row->tag_count, sizeof(*row->tags));
+        row->tags[row->tag_count++] = tag;
 }
 
 static void add_named(struct catalog *catalog) {
@@ -229,6 +225,19 @@ static void judge_row(const struct catalog *catalog, struct image_row *row) {
                             &reference, catalog->arena);
 }
 
+void local_catalog_describe(const struct local_images *images, const char *name, const char *digest,
+                            struct arena *arena, struct image_row *ret) {
+        struct catalog catalog = { .arena = arena, .images = *images };
+        const char *mark = name ? strchr(name, ':') : NULL;
+        const char *repository = mark ? arena_strndup(arena, name, (size_t)(mark - name)) : NO_REPOSITORY;
+        struct image_row *row = row_for(&catalog, repository, digest);
+
+        if (mark)
+                add_tag(&catalog, row, arena_strdup(arena, mark + 1));
+        judge_row(&catalog, row);
+        *ret = *row;
+}
+
 static int list(struct provider *provider, const char *repository, struct arena *arena,
                 struct image_row **ret, size_t *ret_count, struct error *err) {
         struct catalog catalog = { .arena = arena, .repository = repository };
@@ -270,10 +279,23 @@ static int build(struct provider *provider, const struct image_build_request *re
         return local_image_build(store_of(provider, arena), request, arena, ret, err);
 }
 
+static int remove_one(struct provider *provider, const char *reference, struct arena *arena,
+                      struct image_row *ret, struct error *err) {
+        return local_image_remove(provider->root, store_of(provider, arena), reference, arena, ret, err);
+}
+
+static int prune(struct provider *provider, bool remove, struct arena *arena, struct image_row **ret,
+                 size_t *ret_count, struct error *err) {
+        return local_image_prune(provider->root, store_of(provider, arena), remove, arena, ret, ret_count,
+                                 err);
+}
+
 const struct image_ops local_image_registry = {
         .list = list,
         .check = check,
         .instructions = instructions,
         .import = import,
         .build = build,
+        .remove = remove_one,
+        .prune = prune,
 };

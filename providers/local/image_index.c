@@ -5,7 +5,6 @@
 #include "base/files.h"
 #include "providers/image_rules.h"
 #include "providers/local/image_source.h"
-#include "providers/local/images.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -151,8 +150,20 @@ static struct value *tags_with(const struct local_images *images, const char *na
                     local_image_find(images, NULL, NULL, member->value.text, arena, &found))
                         value_set(arena, tags, member->name, member->value);
         }
-        value_set_text(arena, tags, name, digest);
+        if (digest)
+                value_set_text(arena, tags, name, digest);
         return tags;
+}
+
+const char *image_index_name_of(const struct local_images *images, const char *digest, const char *but) {
+        for (uint32_t i = 0; images->tags && i < images->tags->count; i++) {
+                const struct member *member = &images->tags->members[i];
+                const char *leads_to = value_text_of(&member->value);
+
+                if (leads_to && strcmp(leads_to, digest) == 0 && (!but || strcmp(member->name, but) != 0))
+                        return member->name;
+        }
+        return NULL;
 }
 
 int image_index_set(const char *folder, const char *name, const char *digest, struct arena *arena,

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "providers/local/images.h"
 
 #include <stddef.h>
 
@@ -25,9 +26,12 @@ json_t *image_index_manifest(const char *folder, const char *digest);
 int image_index_variables(const char *folder, const char *digest, struct arena *arena,
                           const char *const **ret, size_t *ret_count, struct error *err) MUST_USE;
 
-/* Lets `name` lead to `digest`, and drops names of images that are not there. */
+/* Lets `name` lead to `digest`, or (NULL) nowhere any more; drops names of images that are not there. */
 int image_index_set(const char *folder, const char *name, const char *digest, struct arena *arena,
                     struct error *err) MUST_USE;
+
+/* A name that leads to the digest and is not `but` (NULL: any); NULL where there is none. Lives as long as the index read. */
+const char *image_index_name_of(const struct local_images *images, const char *digest, const char *but);
 
 /* The digests of all images that are there, sorted; names or none. Everything lives in the arena. */
 int image_index_digests(const char *folder, struct arena *arena, const char ***ret, size_t *ret_count,

@@ -168,6 +168,12 @@ static void blob_path(const char *digest, char buffer[BLOB_PATH_SIZE]) {
         snprintf(buffer, BLOB_PATH_SIZE, "%s/%s", LOCAL_IMAGES_BLOBS, digest + 7);
 }
 
+#define ROOT_PATH_SIZE (sizeof(LOCAL_IMAGES_ROOTS) + 1 + 64)
+
+static void root_path(const char *digest, char buffer[ROOT_PATH_SIZE]) {
+        snprintf(buffer, ROOT_PATH_SIZE, "%s/%s", LOCAL_IMAGES_ROOTS, digest + 7);
+}
+
 /* Hashes what comes, and writes it where `to` is not -1; never more than `size` bytes and one. */
 static int take_bytes(const struct image_store *store, int from, int to, uint64_t size,
                       char hex[SHA256_HEX_SIZE], uint64_t *ret_bytes, struct error *err) {
@@ -265,10 +271,10 @@ int image_store_blob(const struct image_store *store, const char *digest) {
 }
 
 bool image_store_has(const struct image_store *store, const char *digest) {
+        char path[ROOT_PATH_SIZE];
         struct stat status;
-        char path[128];
 
-        snprintf(path, sizeof(path), "%s/%s", LOCAL_IMAGES_ROOTS, digest + 7);
+        root_path(digest, path);
         return fstatat(store->top, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
 }
 
@@ -303,9 +309,9 @@ static int move_blobs(const struct image_store *store) {
 }
 
 static int move_root(const struct image_store *store, const char *digest) {
-        char path[128];
+        char path[ROOT_PATH_SIZE];
 
-        snprintf(path, sizeof(path), "%s/%s", LOCAL_IMAGES_ROOTS, digest + 7);
+        root_path(digest, path);
         if (renameat(store->work, "root", store->top, path) == 0)
                 return 0;
         /* Somebody else brought it meanwhile: a folder that holds something is never replaced. */
@@ -322,6 +328,8 @@ int image_store_commit(struct image_store *store, const char *name, const char *
         lock = take_lock(store, err);
         if (lock < 0)
                 return -1;
+        if (!unpacked && !image_store_has(store, digest))
+                return error_set(err, "the image was removed while it was imported: import it again");
         if (move_blobs(store) < 0 || sync_folder(store, LOCAL_IMAGES_BLOBS) < 0)
                 return fail(store, "move blobs into place", err);
         if ((unpacked && move_root(store, digest) < 0) || sync_folder(store, LOCAL_IMAGES_ROOTS) < 0)
@@ -329,5 +337,71 @@ int image_store_commit(struct image_store *store, const char *name, const char *
         if (image_index_set(store->folder, name, digest, arena, err) < 0)
                 return -1;
         image_index_prune(store->folder, store->top, arena);
+        return 0;
+}
+
+/* --- out of it --- */
+
+/* Against runs, which hold it; nobody else locks it. The lock goes with the descriptor. */
+static int claim_root(const struct image_store *store, const struct image_removal *removal, int *ret,
+                      struct error *err) {
+        char path[ROOT_PATH_SIZE];
+
+        root_path(removal->digest, path);
+        *ret = beneath_open(store->top, path, O_RDONLY | O_DIRECTORY);
+        if (*ret >= 0 && flock(*ret, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+                return error_set_kind(
+                        err, ERROR_REFUSED,
+                        "image-in-use: a run has %s at this moment: try again when it has ended",
+                        removal->digest);
+        return *ret >= 0 || errno == ENOENT ? 0 : fail(store, "open the image", err);
+}
+
+/* At once, for all who look; its content goes with the work folder, also if that is somebody else's task. */
+static int move_out(const struct image_store *store, const char *digest) {
+        char path[ROOT_PATH_SIZE];
+
+        root_path(digest, path);
+        return renameat(store->top, path, store->work, digest + 7) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+static int find_other_name(const struct image_store *store, const struct image_removal *removal,
+                           struct arena *arena, const char **ret, struct error *err) {
+        struct local_images images;
+        const char *leads_to;
+
+        if (local_images_open(store->folder, arena, &images, err) < 0)
+                return -1;
+        leads_to = removal->name ? value_get_text(images.tags, removal->name) : removal->digest;
+        if (!leads_to || strcmp(leads_to, removal->digest) != 0)
+                return error_set(err, "%s leads to another image since: try again", removal->name);
+        *ret = arena_strdup(arena, image_index_name_of(&images, removal->digest, removal->name));
+        return 0;
+}
+
+int image_store_remove(struct image_store *store, const struct image_removal *removal, struct arena *arena,
+                       const char **ret_other_name, struct error *err) {
+        int lock DESCRIPTOR_CLEANUP = take_lock(store, err);
+        int root DESCRIPTOR_CLEANUP = -1;
+        const char *other_name;
+
+        if (lock < 0 || find_other_name(store, removal, arena, &other_name, err) < 0)
+                return -1;
+        if (!other_name && removal->users)
+                return error_set_kind(err, ERROR_REFUSED,
+                                      "image-in-use: %s (%s) is what %s runs: point it at another image, or "
+                                      "destroy it, and apply that first",
+                                      removal->name ? removal->name : "an image without a name",
+                                      removal->digest, removal->users);
+        if (!other_name && claim_root(store, removal, &root, err) < 0)
+                return -1;
+        if (removal->name && image_index_set(store->folder, removal->name, NULL, arena, err) < 0)
+                return -1;
+        if (!other_name) {
+                if (move_out(store, removal->digest) < 0)
+                        return fail(store, "move the image out of its place", err);
+                image_index_prune(store->folder, store->top, arena);
+        }
+        *ret_other_name = other_name;
         return 0;
 }

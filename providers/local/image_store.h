@@ -4,6 +4,7 @@
  * of his own, which he keeps locked, and moves it into place when it is whole:
  *
  *     image_store_open -> { image_store_stage } -> image_store_commit -> image_store_close
+ *     image_store_open -> { image_store_remove } -> image_store_close
  *
  * Many may prepare at the same time; moving is done by one at a time. The work folder of one who died is removed by the
  * next who comes.
@@ -50,6 +51,20 @@ int image_store_blob(const struct image_store *store, const char *digest);
 
 /* Whether the image is there, unpacked. */
 bool image_store_has(const struct image_store *store, const char *digest);
+
+struct image_removal {
+        const char *name;   /* that leads to the image and shall do so no more; NULL: it has none */
+        const char *digest; /* of the image */
+        const char *users;  /* who needs it, for people; NULL: nobody */
+};
+
+/*
+ * Takes the name away and, where no other name leads there, the image with the blobs that no other image has.
+ * *ret_other_name is a name that still leads there, in the arena; NULL: the image is gone. ERROR_REFUSED (image-in-use) where
+ * it would go and somebody needs it, or a run has it at this moment: nothing has changed then.
+ */
+int image_store_remove(struct image_store *store, const struct image_removal *removal, struct arena *arena,
+                       const char **ret_other_name, struct error *err) MUST_USE;
 
 /*
  * Moves the staged blobs, and the root where `unpacked`, into place, and lets `name` ("REPOSITORY:TAG") lead to `digest`.

@@ -3,9 +3,14 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "providers/image_rules.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define INDEX_BYTES_MAX (16u << 20)
 
@@ -48,11 +53,6 @@ int local_images_open(const char *folder, struct arena *arena, struct local_imag
         return 0;
 }
 
-static bool is_digest(const char *digest) {
-        return digest && strncmp(digest, "sha256:", 7) == 0 && strlen(digest) == 7 + 64 &&
-               strspn(digest + 7, "0123456789abcdef") == 64;
-}
-
 bool local_image_find(const struct local_images *images, const char *repository, const char *tag,
                       const char *digest, struct arena *arena, struct local_image *ret) {
         struct stat status;
@@ -60,13 +60,27 @@ bool local_image_find(const struct local_images *images, const char *repository,
 
         if (!digest && repository && tag)
                 digest = value_get_text(images->tags, arena_printf(arena, "%s:%s", repository, tag));
-        if (!is_digest(digest))
+        if (!digest || !image_rules_is_digest(digest))
                 return false;
         root = join(join(images->folder, LOCAL_IMAGES_ROOTS, arena), digest + 7, arena);
         if (lstat(root, &status) < 0 || !S_ISDIR(status.st_mode))
                 return false;
         *ret = (struct local_image){ .digest = arena_strdup(arena, digest), .root = root };
         return true;
+}
+
+int local_image_hold(const char *image_root, struct error *err) {
+        int root = open(image_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct stat status;
+
+        /* A file system that knows no locks keeps nobody from running; one that was removed between the two has no link. */
+        if (root >= 0 && (flock(root, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+            fstat(root, &status) == 0 && status.st_nlink > 0)
+                return root;
+        (void)error_set(err, "the image's folder %s %s", image_root,
+                        root < 0 ? strerror(errno) : "is being removed: import the image again");
+        close_descriptor(&root);
+        return -1;
 }
 
 struct local_image_name local_image_name(const struct value *image, struct arena *arena) {

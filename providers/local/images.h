@@ -5,7 +5,7 @@
  *     index.json            {"formatVersion": "1", "images": {"REPOSITORY:TAG": "sha256:HEX", ...}}, and what an OCI
  *                           layout has there; oci-layout, which says that this is one
  *     blobs/sha256/HEX      manifests, configurations and layers, each under its own digest
- *     roots/sha256/HEX/     an image's file system, unpacked; there only once it is whole
+ *     roots/sha256/HEX/     an image's file system, unpacked; there only once it is whole; locked (shared) by runs
  *     work/, lock           of imports under way: image_store.h
  *
  * A root's HEX is that of the image's manifest. A prebuilt image NAME is `prebuilt/NAME:latest`.
@@ -42,6 +42,12 @@ int local_images_open(const char *folder, struct arena *arena, struct local_imag
  */
 bool local_image_find(const struct local_images *images, const char *repository, const char *tag,
                       const char *digest, struct arena *arena, struct local_image *ret);
+
+/*
+ * Holds an image's root folder for a run, so that nobody removes it meanwhile: a descriptor that is to be closed, owned;
+ * -1 with err where it is gone, or is going.
+ */
+int local_image_hold(const char *image_root, struct error *err) MUST_USE;
 
 /*
  * What an environment's `image` stands for in the store. With `host_without`, the machine's own /usr serves as long as

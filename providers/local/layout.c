@@ -16,6 +16,12 @@ const char *local_root(const char *folder, const char *stack, struct arena *aren
         return join(join(folder, "local", arena), stack, arena);
 }
 
+const char *local_stack_of(const char *root) {
+        const char *slash = strrchr(root, '/');
+
+        return slash ? slash + 1 : root;
+}
+
 const char *local_record_folder(enum kind_id kind) {
         static const char *const folders[KIND_COUNT] = {
                 [KIND_STACK] = "",

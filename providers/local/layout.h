@@ -19,6 +19,9 @@
 /* The data root of a stack; `folder` is the state's folder, as in struct provider_config. */
 const char *local_root(const char *folder, const char *stack, struct arena *arena);
 
+/* The name of the stack whose data root it is; points into it. */
+const char *local_stack_of(const char *root);
+
 /* The record's path below the root: "environments/NAME.json". */
 const char *local_record_name(enum kind_id kind, const char *name, struct arena *arena);
 /* The folder below the root that records of the kind are in: "environments"; "" for the Stack's. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/record.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "base/json.h"
 
@@ -284,4 +285,36 @@ void record_tidy(const char *root, enum kind_id kind) {
                         unlinkat(dirfd(folder), entry->d_name, 0);
         }
         closedir(folder);
+}
+
+static int by_text(const void *a, const void *b) {
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int record_list(const char *root, enum kind_id kind, struct arena *arena, const char ***ret,
+                size_t *ret_count, struct error *err) {
+        char *path TEXT_CLEANUP = path_join(root, local_record_folder(kind));
+        DIR *folder = opendir(path);
+        const struct dirent *entry;
+        const char **names = NULL;
+        size_t count = 0;
+
+        if (!folder && errno != ENOENT)
+                return error_set(err, "cannot open %s: %s", path, strerror(errno));
+        while (folder && (entry = readdir(folder))) {
+                size_t length = strlen(entry->d_name);
+
+                if (length <= 5 || entry->d_name[0] == '.' ||
+                    strcmp(entry->d_name + length - 5, ".json") != 0)
+                        continue;
+                names = array_grow(arena, names, count, sizeof(*names));
+                names[count++] = arena_strndup(arena, entry->d_name, length - 5);
+        }
+        if (folder)
+                closedir(folder);
+        if (count > 1)
+                qsort(names, count, sizeof(*names), by_text);
+        *ret = names;
+        *ret_count = count;
+        return 0;
 }

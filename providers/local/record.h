@@ -52,6 +52,9 @@ const char *record_text(const struct record_place *place, const struct value *sp
  */
 int record_read(const struct record_place *place, struct arena *arena, struct local_record *ret,
                 struct error *err) MUST_USE;
+/* The names of a kind's records below the root, sorted, whatever they hold; none without the folder. Not the Stack's. */
+int record_list(const char *root, enum kind_id kind, struct arena *arena, const char ***ret,
+                size_t *ret_count, struct error *err) MUST_USE;
 /* Written beside, synced, renamed; makes the folders. */
 int record_write(const struct record_place *place, const char *text, struct error *err) MUST_USE;
 /* One that does not exist is no error. */

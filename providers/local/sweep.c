@@ -56,45 +56,6 @@ int64_t sweep_cutoff_ms(int64_t now_ms, int64_t days) {
 
 /* ---- reading the policies that were applied ---- */
 
-static const char *stack_of(const char *root) {
-        const char *slash = strrchr(root, '/');
-
-        return slash ? slash + 1 : root;
-}
-
-static int compare_names(const void *a, const void *b) {
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Names of the records in the folder of policies. */
-static int list_policies(const char *root, struct arena *arena, const char ***ret, size_t *ret_count,
-                         struct error *err) {
-        char *path TEXT_CLEANUP = path_join(root, local_record_folder(KIND_WORKSPACE_POLICY));
-        DIR *folder = opendir(path);
-        const struct dirent *entry;
-        const char **names = NULL;
-        size_t count = 0;
-
-        if (!folder && errno != ENOENT)
-                return error_set(err, "cannot open %s: %s", path, strerror(errno));
-        while (folder && (entry = readdir(folder))) {
-                size_t length = strlen(entry->d_name);
-
-                if (length <= 5 || entry->d_name[0] == '.' ||
-                    strcmp(entry->d_name + length - 5, ".json") != 0)
-                        continue;
-                names = array_grow(arena, names, count, sizeof(*names));
-                names[count++] = arena_strndup(arena, entry->d_name, length - 5);
-        }
-        if (folder)
-                closedir(folder);
-        if (count > 1)
-                qsort(names, count, sizeof(*names), compare_names);
-        *ret = names;
-        *ret_count = count;
-        return 0;
-}
-
 /* Records that are not this stack's own policies decide nothing; one that cannot be read stops the sweep. */
 static int load_policies(const char *root, struct arena *arena, struct sweep_policy **ret, size_t *ret_count,
                          struct error *err) {
@@ -102,11 +63,11 @@ static int load_policies(const char *root, struct arena *arena, struct sweep_pol
         size_t found, count = 0;
         struct sweep_policy *policies;
 
-        if (list_policies(root, arena, &names, &found, err) < 0)
+        if (record_list(root, KIND_WORKSPACE_POLICY, arena, &names, &found, err) < 0)
                 return -1;
         policies = arena_array(arena, found + 1, sizeof(*policies));
         for (size_t i = 0; i < found; i++) {
-                struct record_place place = { root, stack_of(root), KIND_WORKSPACE_POLICY, names[i] };
+                struct record_place place = { root, local_stack_of(root), KIND_WORKSPACE_POLICY, names[i] };
                 struct local_record record;
 
                 if (record_read(&place, arena, &record, err) < 0)
@@ -120,7 +81,7 @@ static int load_policies(const char *root, struct arena *arena, struct sweep_pol
 }
 
 static int find_workspaces(const char *root, struct arena *arena, const char **ret, struct error *err) {
-        struct record_place place = { root, stack_of(root), KIND_STACK, stack_of(root) };
+        struct record_place place = { root, local_stack_of(root), KIND_STACK, local_stack_of(root) };
         struct local_record stack;
 
         if (record_read(&place, arena, &stack, err) < 0)
@@ -172,8 +133,8 @@ int local_sweep(const char *root, int64_t now_ms, bool remove, struct arena *are
 
         if (find_workspaces(root, arena, &report.workspaces, err) < 0 ||
             load_policies(root, arena, &policies, &policy_count, err) < 0 ||
-            local_sessions_list(report.workspaces, stack_of(root), arena, &sessions, &report.sessions, err) <
-                    0)
+            local_sessions_list(report.workspaces, local_stack_of(root), arena, &sessions, &report.sessions,
+                                err) < 0)
                 return -1;
         report.policies = count_expiring(policies, policy_count);
         report.rows = arena_array(arena, report.sessions + 1, sizeof(*report.rows));

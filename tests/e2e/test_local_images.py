@@ -283,6 +283,99 @@ def test_what_is_reclaimed_by_hand(berth, tmp_path):
     assert (root_of(berth, old["digest"]) / "a").read_text() == "old" and blobs(berth) == before
 
 
+# --- removing ---
+
+
+def roots(berth):
+    return sorted("sha256:" + p.name for p in (store(berth) / "roots" / "sha256").iterdir())
+
+
+def names(berth):
+    return json.loads((store(berth) / "index.json").read_text())["images"]
+
+
+def test_a_name_goes_and_the_last_one_takes_the_image_with_it(berth, tmp_path):
+    shared = [file("shared", "x" * 1000)]
+    old = take(berth, "a/old:1", write(Made(shared, [file("a", "old")]), tmp_path / "old"))["digest"]
+    new = take(berth, "a/new:1", write(Made(shared, [file("a", "new")]), tmp_path / "new"))["digest"]
+    take(berth, "a/b", tmp_path / "old")
+    row = berth("image", "remove", "a/old:1", "--json").expect(0).json()
+    assert (row["repository"], row["tags"], row["digest"]) == ("a/old", ["1"], old) and "a/b:latest" in row["note"]
+    assert roots(berth) == sorted([old, new]) and names(berth) == {"a/new:1": new, "a/b:latest": old}
+    assert "removed: a/b:latest" in berth("image", "remove", "a/b").expect(0).out
+    assert roots(berth) == [new] and names(berth) == {"a/new:1": new}
+    assert len(blobs(berth)) == 4, "the shared layer stays"
+    assert not list((store(berth) / "work").iterdir())
+    take(berth, "a/old:1", tmp_path / "old")
+    assert (root_of(berth, old) / "a").read_text() == "old"
+
+
+def test_what_there_is_not_to_remove(berth, tmp_path):
+    assert "berth images" in berth("image", "remove", "a/b:1").expect(1).err
+    assert not store(berth).exists(), "asking makes no store"
+    digest = take(berth, "a/b:1", write(Made(CONTENT), tmp_path / "l"))["digest"]
+    assert "no image a/b:2" in berth("image", "remove", "a/b:2").expect(1).err
+    for one in (digest, digest[:19], f"a/b@{digest}"):
+        assert "is called a/b:1" in berth("image", "remove", one).expect(1).err
+    assert "no image whose digest" in berth("image", "remove", "sha256:" + "0" * 64).expect(1).err
+    assert "needs one image" in berth("image", "remove").expect(1).err
+    assert "takes no image" in berth("image", "prune", "a/b:1").expect(1).err
+    assert "REPOSITORY" in berth("image", "remove", "../x").expect(1).err
+    assert "this machine" in berth("image", "remove", "a/b:1", "--provider", "aws").err
+    assert names(berth) == {"a/b:1": digest}
+
+
+def test_an_image_that_an_environment_runs_stays(berth, tmp_path):
+    old = take(berth, "a/b:1", write(Made([file("a", "old")]), tmp_path / "old"))["digest"]
+    berth.write("e.yaml", stacks.text(stacks.environment("own", image={"repository": "a/b", "tag": "1"})))
+    berth.apply()
+    refused = berth("image", "remove", "a/b:1").expect(3).err
+    assert "image-in-use" in refused and "Environment/own" in refused
+    assert names(berth) == {"a/b:1": old}
+    new = take(berth, "a/b:1", write(Made([file("a", "new")]), tmp_path / "new"))["digest"]
+    refused = berth("image", "remove", old[:19]).expect(3).err
+    assert "Environment/own" in refused
+    assert berth("image", "prune", "--yes", "--json").expect(0).json() == {"removed": True, "images": []}
+    assert roots(berth) == sorted([old, new])
+    (root(berth) / "environments" / "own.json").write_text("{")
+    assert "in use" in berth("image", "remove", "a/b:1").expect(1).err, "what cannot be read might need it"
+    (root(berth) / "environments" / "own.json").unlink()
+    assert berth("image", "remove", old[:19]).expect(0).out.startswith("removed: - ")
+    assert roots(berth) == [new]
+
+
+def test_prune_removes_what_has_no_name_and_no_use(berth, tmp_path):
+    digests = [take(berth, "a/b:1", write(Made([file("a", str(n))]), tmp_path / str(n)))["digest"] for n in range(3)]
+    berth.write("e.yaml", stacks.text(stacks.environment("own", image={"repository": "a/b", "digest": digests[1]})))
+    berth.apply()
+    assert "Would remove 1 image," in berth("image", "prune").expect(0).out
+    told = berth("image", "prune", "--json").expect(0).json()
+    assert not told["removed"] and [r["digest"] for r in told["images"]] == [digests[0]]
+    assert roots(berth) == sorted(digests)
+    assert "Removed 1 image," in berth("image", "prune", "--yes").expect(0).out
+    assert roots(berth) == sorted(digests[1:]) and names(berth) == {"a/b:1": digests[2]}
+    assert "Nothing to remove" in berth("image", "prune", "--yes").expect(0).out
+
+
+@pytest.mark.parametrize("moment", [0.002, 0.01, 0.03])
+def test_death_while_an_image_is_removed(berth, tmp_path, moment):
+    """Either it is there whole, or the next who comes removes the rest of it."""
+    many = [entry for n in range(1000) for entry in (folder(f"d{n // 100}/{n}"), file(f"d{n // 100}/{n}/f", "x"))]
+    made = Made(many)
+    digest = take(berth, "a/b:1", write(made, tmp_path / "l"))["digest"]
+    process = berth.popen("image", "remove", "a/b:1")
+    time.sleep(moment)
+    process.kill()
+    process.communicate()
+    if digest in roots(berth):
+        assert len(list(root_of(berth, digest).glob("d*/*/f"))) == 1000
+    else:
+        assert names(berth) == {}
+    assert take(berth, "a/c:1", tmp_path / "l")["digest"] == digest
+    assert len(list(root_of(berth, digest).glob("d*/*/f"))) == 1000
+    assert not list((store(berth) / "work").iterdir())
+
+
 def test_a_blob_that_rotted_in_the_store_is_brought_anew(berth, tmp_path):
     made = Made(CONTENT)
     digest = take(berth, "a/b:1", write(made, tmp_path / "l"))["digest"]
@@ -506,6 +599,25 @@ def test_all_sandboxes_share_what_none_can_change(berth, run):
     run("python", "import os; os.system('touch /opt/note; rm -rf /opt /etc; chmod 777 /opt')")
     index = json.loads((store(berth) / "index.json").read_text())["images"]
     assert (root_of(berth, index["data/etl:stable"]) / "opt" / "bin" / "tool").exists()
+
+
+def test_an_image_is_not_removed_under_a_run(berth, run):
+    """By no environment of this stack's, even: another one may share the store."""
+    run("python", "pass").expect(0)
+    name, digest = next(iter(names(berth).items()))
+    process = berth.popen("exec", "--env", "own", "--accept-degraded", "-c", "import time; print('on'); time.sleep(60)")
+    try:
+        assert process.stdout.readline() == b"on\n"
+        for record in (root(berth) / "environments").iterdir():
+            record.unlink()
+        refused = berth("image", "remove", name).expect(3).err
+        assert "image-in-use" in refused and "run" in refused
+        assert root_of(berth, digest).exists() and name in names(berth)
+    finally:
+        process.terminate()
+        process.communicate()
+    berth("image", "remove", name).expect(0)
+    assert not root_of(berth, digest).exists()
 
 
 def test_a_prebuilt_image_takes_the_place_of_the_machines_own(berth, system):
