@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Stack's own things: the workspace bucket and the execution role. stack.c says what shall be and what is,
- * stack_step.c makes it so, stack_delete.c takes it down.
+ * The Stack's own things: the workspace bucket and the execution role. stack.c says what shall be, stack_observe.c what
+ * is; stack_step.c makes it so, stack_delete.c takes it down.
  *
  * The spec, as desired and observed:
  *   bucket {name, encryption "AES256", publicAccessBlock true (all four), tlsOnly true, tags}
@@ -30,6 +30,22 @@ bool stack_has_role(const struct value *spec);
 /* The names of what this stack made, managed or former; NULL where it made none. */
 const char *stack_own_bucket(const struct value *spec);
 const char *stack_own_role(const struct value *spec);
+
+/* Names in a spec, and in an observation's `extra`: no function runs with the former role. */
+#define STACK_FORMER_BUCKET "formerBucket"
+#define STACK_FORMER_ROLE "formerRole"
+#define STACK_ROLE_UNUSED "formerRoleUnused"
+
+/* The managed role's name: "{namePrefix}-execution-{region}". */
+const char *stack_role_name(const struct provider *provider, struct arena *arena);
+/* The tags of the bucket and of the role. */
+struct value *stack_tags(const struct provider *provider, struct arena *arena);
+/* Sets a policy document in normal form; the reference to `document` is taken, NULL sets nothing. */
+void stack_set_document(struct value *map, const char *name, json_t *document, struct arena *arena);
+
+/* stack_observe.c */
+int stack_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                  struct error *err);
 
 /* stack_step.c */
 void stack_make_cost(const struct change *change, struct cost *ret);
