@@ -1,183 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gitops/git/repository.h"
+/* The repository itself, and the server that it comes from: opened, asked for its refs, fetched from. */
+#include "gitops/git/libgit2.h"
 
-#include "base/library.h"
-#include "gitops/git/trouble.h"
-
-#include <git2.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GIT_SYMBOLS(X)                           \
-        X(git_blob_free)                         \
-        X(git_blob_lookup)                       \
-        X(git_blob_rawcontent)                   \
-        X(git_blob_rawsize)                      \
-        X(git_buf_dispose)                       \
-        X(git_commit_author)                     \
-        X(git_commit_extract_signature)          \
-        X(git_commit_free)                       \
-        X(git_commit_lookup)                     \
-        X(git_commit_summary)                    \
-        X(git_commit_time)                       \
-        X(git_commit_tree_id)                    \
-        X(git_credential_ssh_key_new)            \
-        X(git_credential_username_new)           \
-        X(git_credential_userpass_plaintext_new) \
-        X(git_error_last)                        \
-        X(git_fetch_options_init)                \
-        X(git_graph_descendant_of)               \
-        X(git_libgit2_init)                      \
-        X(git_libgit2_opts)                      \
-        X(git_object_free)                       \
-        X(git_object_id)                         \
-        X(git_odb_exists)                        \
-        X(git_odb_free)                          \
-        X(git_odb_object_data)                   \
-        X(git_odb_object_free)                   \
-        X(git_odb_object_size)                   \
-        X(git_odb_read)                          \
-        X(git_odb_read_header)                   \
-        X(git_oid_fromstr)                       \
-        X(git_oid_tostr)                         \
-        X(git_reference_create)                  \
-        X(git_reference_free)                    \
-        X(git_reference_iterator_free)           \
-        X(git_reference_iterator_new)            \
-        X(git_reference_name)                    \
-        X(git_reference_next)                    \
-        X(git_reference_peel)                    \
-        X(git_reference_resolve)                 \
-        X(git_reference_target)                  \
-        X(git_remote_connect_ext)                \
-        X(git_remote_connect_options_init)       \
-        X(git_remote_create_anonymous)           \
-        X(git_remote_disconnect)                 \
-        X(git_remote_download)                   \
-        X(git_remote_free)                       \
-        X(git_remote_ls)                         \
-        X(git_repository_free)                   \
-        X(git_repository_init_ext)               \
-        X(git_repository_init_options_init)      \
-        X(git_repository_odb)                    \
-        X(git_repository_open)                   \
-        X(git_repository_open_bare)              \
-        X(git_tag_free)                          \
-        X(git_tag_lookup)                        \
-        X(git_tag_target_id)                     \
-        X(git_tree_entry_byindex)                \
-        X(git_tree_entry_filemode_raw)           \
-        X(git_tree_entry_id)                     \
-        X(git_tree_entry_name)                   \
-        X(git_tree_entrycount)                   \
-        X(git_tree_free)                         \
-        X(git_tree_lookup)
-
-GIT_SYMBOLS(LIBRARY_POINTER)
-static const struct library_symbol git_symbols[] = { GIT_SYMBOLS(LIBRARY_SYMBOL) };
-static struct library git = LIBRARY(GIT2_SONAME, "libgit2-1.5", "reading Git repositories", git_symbols);
-
-/* What libgit2 and libssh2 leave behind at the end is theirs. */
-#ifdef __SANITIZE_ADDRESS__
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) {
-        return "leak:libgit2.so\nleak:libssh2.so\nleak:libpcre2";
-}
-
-const char *__lsan_default_options(void);
-const char *__lsan_default_options(void) {
-        return "print_suppressions=0";
-}
-#endif
-
-/* What was fetched last of a branch; of tags each under its name. */
-#define FETCHED_REF "refs/berth/fetched"
-#define FETCHED_TAGS "refs/berth/tags/"
-#define TEXT_MAX 1024U
 #define REFS_MAX ((size_t)1000 * 1000)
-/* Of one object that libgit2 holds in memory while it indexes a pack. */
-#define OBJECT_MAX ((size_t)1024 * 1024 * 1024)
-#define MAPPED_MAX ((size_t)1024 * 1024 * 1024)
-
-struct repository {
-        const struct repository_args *args;
-        git_repository *body;
-        git_odb *objects;
-        git_remote *remote;
-        uint64_t received;
-        bool broken;
-        struct trouble trouble;
-        unsigned asked;
-};
-
-int repository_begin(const char *ca_file, enum git_failure *ret_failure, struct error *err) {
-        static const int levels[] = { GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_GLOBAL, GIT_CONFIG_LEVEL_XDG,
-                                      GIT_CONFIG_LEVEL_PROGRAMDATA };
-        const git_error *last;
-        int result = 0;
-
-        *ret_failure = GIT_LOCAL;
-        if (library_load(&git, err) < 0)
-                return -1;
-        if (sym_git_libgit2_init() < 0)
-                return error_set(err, "libgit2 does not start");
-        for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]) && result == 0; i++)
-                result = sym_git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "");
-        if (result == 0)
-                result = sym_git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0);
-        if (result == 0)
-                result = sym_git_libgit2_opts(GIT_OPT_SET_USER_AGENT, "berth/" BERTH_VERSION);
-        if (result == 0)
-                result = sym_git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, MAPPED_MAX);
-        if (result == 0)
-                result = sym_git_libgit2_opts(GIT_OPT_SET_PACK_MAX_OBJECT_SIZE, OBJECT_MAX);
-        if (result < 0)
-                return error_set(err, "libgit2 does not take its options");
-        if (ca_file && sym_git_libgit2_opts(GIT_OPT_SET_SSL_CERT_LOCATIONS, ca_file, NULL) < 0) {
-                last = sym_git_error_last();
-                return error_set(err, "no certificates can be read from %s%s%s", ca_file, last ? ": " : "",
-                                 last ? last->message : "");
-        }
-        return 0;
-}
-
-/* libgit2's own words, with what is secret cut out. */
-static const char *last_words(const struct repository *repository, struct arena *arena) {
-        const git_error *last = sym_git_error_last();
-        const char *words =
-                git_clean_text(arena, last && last->message ? last->message : "no reason given", TEXT_MAX);
-        const char *password = repository->args->password;
-        char *found = password && *password ? strstr(words, password) : NULL;
-
-        for (; found; found = strstr(found, password))
-                memset(found, '*', strlen(password));
-        return words;
-}
-
-/* An object that should be there cannot be read. */
-static int fail_broken(struct repository *repository, const char *what, const char *id,
-                       enum git_failure *ret_failure, struct error *err) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-
-        repository->broken = repository->args->url->scheme != URL_FILE;
-        return FAIL(GIT_LOCAL, "%s %s cannot be read: %s", what, id, last_words(repository, arena));
-}
-
-/*
- * An object cannot be taken for what it should be. Where its bytes are as its name says, the repository is well and it
- * was made so: by somebody, on purpose or with a tool that should not.
- */
-static int fail_object(struct repository *repository, const char *what, const char *id, const git_oid *oid,
-                       enum git_failure *ret_failure, struct error *err) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *words = last_words(repository, arena);
-        git_odb_object *object;
-
-        if (sym_git_odb_read(&object, repository->objects, oid) < 0)
-                return fail_broken(repository, what, id, ret_failure, err);
-        sym_git_odb_object_free(object);
-        return FAIL(GIT_UNSAFE_TREE, "%s %s is malformed, or something else: %s", what, id, words);
-}
 
 static const char *host_of(const struct repository *repository) {
         return repository->args->url->host ? repository->args->url->host : repository->args->url->path;
@@ -190,7 +18,7 @@ static int fail_remote(struct repository *repository, int code, enum git_failure
         repository->trouble.untrusted |= code == GIT_ECERTIFICATE;
         repository->trouble.unauthorised |= code == GIT_EAUTH;
         return trouble_fail(&repository->trouble, repository->args->url, repository->args->pack_bytes,
-                            last_words(repository, arena), ret_failure, err);
+                            repository_last_words(repository, arena), ret_failure, err);
 }
 
 static int on_credentials(git_credential **ret, const char *url, const char *user, unsigned allowed,
@@ -287,7 +115,7 @@ static int open_or_make_ours(struct repository *repository, enum git_failure *re
         if (sym_git_repository_init_ext(&made, folder, &options) < 0 || open_ours(repository) < 0) {
                 sym_git_repository_free(made);
                 return FAIL(GIT_LOCAL, "no repository can be made in %s: %s", folder,
-                            last_words(repository, arena));
+                            repository_last_words(repository, arena));
         }
         sym_git_repository_free(made);
         return 0;
@@ -299,7 +127,7 @@ static int open_theirs(struct repository *repository, enum git_failure *ret_fail
         if (sym_git_repository_open(&repository->body, repository->args->url->path) < 0 ||
             sym_git_repository_odb(&repository->objects, repository->body) < 0)
                 return FAIL(GIT_NOT_FOUND, "there is no repository at %s: %s", repository->args->url->path,
-                            last_words(repository, arena));
+                            repository_last_words(repository, arena));
         return 0;
 }
 
@@ -340,12 +168,8 @@ static bool is_wanted(const char *name) {
         return strncmp(name, "refs/heads/", 11) == 0 || strncmp(name, "refs/tags/", 10) == 0;
 }
 
-static bool is_tag_here(const char *name) {
-        return strncmp(name, FETCHED_TAGS, strlen(FETCHED_TAGS)) == 0 || strncmp(name, "refs/tags/", 10) == 0;
-}
-
-/* The refs of a repository on this machine; one that leads nowhere is none. */
-static int list_here(struct repository *repository, bool (*wanted)(const char *name), struct arena *arena,
+/* Counts them where `refs` is NULL. */
+static int take_refs(struct repository *repository, bool (*wanted)(const char *name), struct arena *arena,
                      struct remote_ref *refs, size_t *count, size_t capacity) {
         git_reference_iterator *iterator;
         git_reference *reference;
@@ -377,35 +201,19 @@ static int list_here(struct repository *repository, bool (*wanted)(const char *n
         return result == GIT_ITEROVER ? 0 : result;
 }
 
-static int list_local(struct repository *repository, bool (*wanted)(const char *name), struct arena *arena,
-                      struct remote_ref **ret, size_t *ret_count, enum git_failure *ret_failure,
-                      struct error *err) {
+int repository_list_here(struct repository *repository, bool (*wanted)(const char *name), struct arena *arena,
+                         struct remote_ref **ret, size_t *ret_count, enum git_failure *ret_failure,
+                         struct error *err) {
         size_t capacity = 0, count = 0;
-        int result = list_here(repository, wanted, arena, NULL, &capacity, 0);
+        int result = take_refs(repository, wanted, arena, NULL, &capacity, 0);
 
         *ret = arena_array(arena, capacity, sizeof(**ret));
         if (result == 0)
-                result = list_here(repository, wanted, arena, *ret, &count, capacity);
+                result = take_refs(repository, wanted, arena, *ret, &count, capacity);
         if (result < 0)
-                return fail_broken(repository, "the list of refs of", host_of(repository), ret_failure, err);
+                return repository_fail_broken(repository, "the list of refs of", host_of(repository),
+                                              ret_failure, err);
         *ret_count = count < capacity ? count : capacity;
-        return 0;
-}
-
-int repository_tags_of(struct repository *repository, const char *commit, struct arena *arena,
-                       struct remote_ref **ret, size_t *ret_count, enum git_failure *ret_failure,
-                       struct error *err) {
-        struct remote_ref *refs;
-        size_t count, kept = 0;
-
-        if (list_local(repository, is_tag_here, arena, &refs, &count, ret_failure, err) < 0)
-                return -1;
-        for (size_t i = 0; i < count; i++) {
-                if (strcmp(refs[i].commit, commit) == 0 && strcmp(refs[i].id, commit) != 0)
-                        refs[kept++] = refs[i];
-        }
-        *ret = refs;
-        *ret_count = kept;
         return 0;
 }
 
@@ -460,7 +268,7 @@ int repository_list(struct repository *repository, struct arena *arena, struct r
         int result;
 
         if (!repository->remote)
-                return list_local(repository, is_wanted, arena, ret, ret_count, ret_failure, err);
+                return repository_list_here(repository, is_wanted, arena, ret, ret_count, ret_failure, err);
         sym_git_remote_connect_options_init(&options, GIT_REMOTE_CONNECT_OPTIONS_VERSION);
         set_callbacks(&options.callbacks, repository);
         options.follow_redirects = GIT_REMOTE_REDIRECT_NONE; /* to another host: within one it does follow */
@@ -507,156 +315,7 @@ int repository_fetch(struct repository *repository, const struct remote_ref *ref
         /* So that the next fetch need not bring again what is here. */
         sym_git_oid_fromstr(&id, ref->id);
         if (sym_git_reference_create(&fetched, repository->body, kept, &id, 1, NULL) < 0)
-                return fail_broken(repository, "what was fetched as", ref->id, ret_failure, err);
+                return repository_fail_broken(repository, "what was fetched as", ref->id, ret_failure, err);
         sym_git_reference_free(fetched);
-        return 0;
-}
-
-bool repository_has(struct repository *repository, const char *id) {
-        git_oid oid;
-
-        return sym_git_oid_fromstr(&oid, id) == 0 && sym_git_odb_exists(repository->objects, &oid) == 1;
-}
-
-int repository_descends(struct repository *repository, const char *commit, const char *ancestor,
-                        enum git_failure *ret_failure, struct error *err) {
-        git_oid child, parent;
-        int result;
-
-        if (strcmp(commit, ancestor) == 0)
-                return 1;
-        if (!repository_has(repository, ancestor))
-                return 0;
-        sym_git_oid_fromstr(&child, commit);
-        sym_git_oid_fromstr(&parent, ancestor);
-        result = sym_git_graph_descendant_of(repository->body, &child, &parent);
-        return result < 0 ? fail_broken(repository, "the history of", commit, ret_failure, err) : result;
-}
-
-int repository_commit(struct repository *repository, const char *id, struct arena *arena,
-                      struct commit_info *ret, enum git_failure *ret_failure, struct error *err) {
-        const git_signature *author;
-        const char *subject;
-        git_commit *commit;
-        git_oid oid;
-
-        sym_git_oid_fromstr(&oid, id);
-        if (sym_git_commit_lookup(&commit, repository->body, &oid) < 0)
-                return fail_object(repository, "commit", id, &oid, ret_failure, err);
-        subject = sym_git_commit_summary(commit);
-        author = sym_git_commit_author(commit);
-        ret->subject = git_clean_text(arena, subject ? subject : "", TEXT_MAX);
-        ret->author =
-                git_clean_text(arena, arena_printf(arena, "%s <%s>", author->name, author->email), TEXT_MAX);
-        if (__builtin_mul_overflow((int64_t)sym_git_commit_time(commit), 1000, &ret->committed_ms))
-                ret->committed_ms = 0;
-        sym_git_oid_tostr(ret->tree, ID_SIZE, sym_git_commit_tree_id(commit));
-        sym_git_commit_free(commit);
-        return 0;
-}
-
-int repository_commit_signature(struct repository *repository, const char *id, struct arena *arena,
-                                struct signed_text *ret, enum git_failure *ret_failure, struct error *err) {
-        git_buf signature = { 0 }, payload = { 0 };
-        git_oid oid;
-        int result;
-
-        sym_git_oid_fromstr(&oid, id);
-        result = sym_git_commit_extract_signature(&signature, &payload, repository->body, &oid, NULL);
-        if (result == 0)
-                *ret = (struct signed_text){
-                        .payload = arena_strndup(arena, payload.ptr, payload.size),
-                        .payload_length = payload.size,
-                        .signature = arena_strndup(arena, signature.ptr, signature.size),
-                        .signature_length = signature.size,
-                };
-        sym_git_buf_dispose(&signature);
-        sym_git_buf_dispose(&payload);
-        if (result == 0)
-                return 1;
-        if (result == GIT_ENOTFOUND && repository_has(repository, id))
-                return 0;
-        return fail_object(repository, "commit", id, &oid, ret_failure, err);
-}
-
-static bool tag_names(struct repository *repository, const git_oid *id, const char *commit) {
-        char target[ID_SIZE] = "";
-        git_tag *tag;
-
-        if (sym_git_tag_lookup(&tag, repository->body, id) < 0)
-                return false;
-        sym_git_oid_tostr(target, ID_SIZE, sym_git_tag_target_id(tag));
-        sym_git_tag_free(tag);
-        return strcmp(target, commit) == 0;
-}
-
-int repository_tag(struct repository *repository, const char *id, const char *commit, struct arena *arena,
-                   const char **ret, size_t *ret_length, enum git_failure *ret_failure, struct error *err) {
-        git_odb_object *object;
-        git_oid oid;
-
-        sym_git_oid_fromstr(&oid, id);
-        if (strcmp(id, commit) == 0 || !tag_names(repository, &oid, commit))
-                return 0;
-        if (sym_git_odb_read(&object, repository->objects, &oid) < 0)
-                return fail_object(repository, "tag", id, &oid, ret_failure, err);
-        *ret_length = sym_git_odb_object_size(object);
-        *ret = arena_strndup(arena, sym_git_odb_object_data(object), *ret_length);
-        sym_git_odb_object_free(object);
-        return 1;
-}
-
-int repository_tree(struct repository *repository, const char *id, struct arena *arena,
-                    struct tree_entry **ret, size_t *ret_count, enum git_failure *ret_failure,
-                    struct error *err) {
-        struct tree_entry *entries;
-        git_tree *tree;
-        size_t count;
-        git_oid oid;
-
-        sym_git_oid_fromstr(&oid, id);
-        if (sym_git_tree_lookup(&tree, repository->body, &oid) < 0)
-                return fail_object(repository, "tree", id, &oid, ret_failure, err);
-        count = sym_git_tree_entrycount(tree);
-        entries = arena_array(arena, count, sizeof(*entries));
-        for (size_t i = 0; i < count; i++) {
-                const git_tree_entry *entry = sym_git_tree_entry_byindex(tree, i);
-
-                entries[i].name = arena_strdup(arena, sym_git_tree_entry_name(entry));
-                entries[i].name_length = strlen(entries[i].name);
-                entries[i].mode = (unsigned)sym_git_tree_entry_filemode_raw(entry);
-                sym_git_oid_tostr(entries[i].id, ID_SIZE, sym_git_tree_entry_id(entry));
-        }
-        sym_git_tree_free(tree);
-        *ret = entries;
-        *ret_count = count;
-        return 0;
-}
-
-int repository_blob(struct repository *repository, const char *id, const char *path, size_t limit,
-                    struct arena *arena, const char **ret, size_t *ret_length, enum git_failure *ret_failure,
-                    struct error *err) {
-        git_object_t type;
-        git_blob *blob;
-        size_t size;
-        git_oid oid;
-
-        sym_git_oid_fromstr(&oid, id);
-        if (sym_git_odb_read_header(&size, &type, repository->objects, &oid) < 0)
-                return fail_object(repository, "file", path, &oid, ret_failure, err);
-        if (size > limit)
-                return FAIL(GIT_OVER_LIMIT, "%s has %zu bytes, and a manifest may have %zu", path, size,
-                            limit);
-        if (sym_git_blob_lookup(&blob, repository->body, &oid) < 0)
-                return fail_object(repository, "file", path, &oid, ret_failure, err);
-        size = (size_t)sym_git_blob_rawsize(blob);
-        if (size > limit) {
-                sym_git_blob_free(blob);
-                return FAIL(GIT_OVER_LIMIT, "%s has %zu bytes, and a manifest may have %zu", path, size,
-                            limit);
-        }
-        *ret = arena_strndup(arena, sym_git_blob_rawcontent(blob), size);
-        *ret_length = size;
-        sym_git_blob_free(blob);
         return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libgit2, and the only place that knows it. In the worker alone: its options are the process's, and so one source's.
+ * A Git repository by libgit2, which nobody beside these knows: libgit2.c loads it and sets its options, repository.c opens,
+ * lists and fetches, objects.c reads. In the worker alone: the options are the process's, and so one source's.
  *
  *     repository_begin()             once: the library, and its options
  *     repository_open()              our bare repository, made where it is absent
@@ -63,6 +64,7 @@ int repository_open(const struct repository_args *args, struct repository **ret,
 void repository_closep(struct repository **place); /* leaves NULL; one that is NULL is nothing to close */
 #define REPOSITORY_CLEANUP __attribute__((cleanup(repository_closep)))
 
+/* In the arena: branches and tags, each with the commit that it leads to. Leaves the connection open for the fetch. */
 int repository_list(struct repository *repository, struct arena *arena, struct remote_ref **ret,
                     size_t *ret_count, enum git_failure *ret_failure, struct error *err) MUST_USE;
 /* GIT_OVER_LIMIT where more than pack_bytes would come. */
@@ -72,13 +74,14 @@ int repository_fetch(struct repository *repository, const struct remote_ref *ref
 int repository_tags_of(struct repository *repository, const char *commit, struct arena *arena,
                        struct remote_ref **ret, size_t *ret_count, enum git_failure *ret_failure,
                        struct error *err) MUST_USE;
-uint64_t repository_received(const struct repository *repository);
+uint64_t repository_received(const struct repository *repository); /* bytes of the last fetch */
 bool repository_is_broken(const struct repository *repository);
 
 bool repository_has(struct repository *repository, const char *id);
 /* 1 where `commit` descends from `ancestor`, or is it; 0 where not, or where `ancestor` is not there at all. */
 int repository_descends(struct repository *repository, const char *commit, const char *ancestor,
                         enum git_failure *ret_failure, struct error *err) MUST_USE;
+/* The arena holds its texts. Of this one and those below: GIT_UNSAFE_TREE where the object is something else than asked for. */
 int repository_commit(struct repository *repository, const char *id, struct arena *arena,
                       struct commit_info *ret, enum git_failure *ret_failure, struct error *err) MUST_USE;
 /* 1 with the signature, 0 where there is none. */
