@@ -50,10 +50,13 @@ bool lock_process_is_gone(const char *process) {
 
 char *lock_body(const char *stack, const char *process, const char *holder, int64_t now_ms) {
         json_t *body JSON_CLEANUP =
-                json_pack("{s:s, s:s, s:s, s:s, s:I, s:I}", "formatVersion", "1", "stack", stack, "process",
-                          process, "holder", holder, "takenAtMs", (json_int_t)now_ms, "expiresAtMs",
-                          (json_int_t)(now_ms + LOCK_LEASE_MS));
+                json_pack("{s:s, s:I, s:I}", "formatVersion", "1", "takenAtMs", (json_int_t)now_ms,
+                          "expiresAtMs", (json_int_t)(now_ms + LOCK_LEASE_MS));
 
+        /* A host may be called anything: what is not UTF-8 is written as \xNN. */
+        json_set_text(body, "stack", stack);
+        json_set_text(body, "process", process);
+        json_set_text(body, "holder", holder);
         return json_compact(body);
 }
 

@@ -54,6 +54,14 @@ static void locks_are_stale_or_held(void **state) {
         }
 }
 
+static void holders_are_called_anything(void **state) {
+        char *body = lock_body("mine", "boot/pid/1", "process 1 on caf\xe9", NOW);
+
+        (void)state;
+        assert_non_null(strstr(body, "\"holder\":\"process 1 on caf\\\\xE9\""));
+        free(body);
+}
+
 /* What does not say until when it holds is held until it has been seen for long enough. */
 static void unreadable_locks_are_held(void **state) {
         static const char *const bodies[] = { "",
@@ -93,6 +101,7 @@ static void only_processes_of_this_place_can_be_gone(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(locks_are_stale_or_held),
+                cmocka_unit_test(holders_are_called_anything),
                 cmocka_unit_test(unreadable_locks_are_held),
                 cmocka_unit_test(only_processes_of_this_place_can_be_gone),
         };
