@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of decoding: decode.c follows the field tables, resource.c the document around them, phrase.c has the words. */
+/*
+ * Inside of decoding: decode.c and decode_object.c follow the field tables, decode_secrets.c finds what must not be quoted,
+ * resource.c reads the document around them, phrase.c has the words.
+ */
 #ifndef BERTH_SCHEMA_DECODE_H
 #define BERTH_SCHEMA_DECODE_H
 
@@ -25,6 +28,9 @@ struct frame {
  */
 bool decode_value(const struct decoder *decoder, const struct field *field, const struct node *node,
                   const struct frame *frame, struct value *ret);
+/* The same, but of a value with errors nothing but a list or a map stays; null else, so that nobody calls it missing. */
+bool decode_readable(const struct decoder *decoder, const struct field *field, const struct node *node,
+                     const struct frame *frame, struct value *ret);
 bool decode_object(const struct decoder *decoder, const struct field *fields,
                    const struct field_group *groups, const struct node *node, const struct frame *frame,
                    struct value *ret);
@@ -33,6 +39,12 @@ bool decode_object(const struct decoder *decoder, const struct field *fields,
  * not false. What aliases stand for has its own place.
  */
 void decode_hide_secrets(const struct decoder *decoder, const struct node *node);
+/* All that a map holds beside its key `sensitive`. */
+void decode_hide_all_but_sensitive(const struct decoder *decoder, const struct node *map);
+/* The text of a key, or NULL where it cannot be one, which is reported. */
+const char *decode_key_text(const struct decoder *decoder, const struct node *key);
+/* A value of that type that stands where the node does. */
+struct value decode_positioned(const struct decoder *decoder, const struct node *node, uint8_t type);
 struct value decode_default(const struct field *field);
 
 struct place decode_place(const struct decoder *decoder, const struct node *node);

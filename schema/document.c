@@ -222,7 +222,7 @@ static void close_node(struct reader *reader) {
 }
 
 static bool is_empty_document(const struct node *root) {
-        return !root || (root->type == NODE_SCALAR && scalar_type_of(root) == SCALAR_NULL);
+        return !root || node_is_null(root);
 }
 
 static void begin_document(struct reader *reader, uint32_t line) {

@@ -54,4 +54,11 @@ static inline const struct node *node_target(const struct node *node) {
         return node->type == NODE_ALIAS ? node->target : node;
 }
 
+/* Whether nothing is written there, or null, or an alias for that. */
+static inline bool node_is_null(const struct node *node) {
+        const struct node *target = node_target(node);
+
+        return target->type == NODE_SCALAR && scalar_type_of(target) == SCALAR_NULL;
+}
+
 #endif

@@ -19,8 +19,7 @@ static const struct node *part_value(const struct parts *parts, size_t part) {
 }
 
 static const char *scalar_text(const struct node *node) {
-        if (!node || node_target(node)->type != NODE_SCALAR ||
-            scalar_type_of(node_target(node)) == SCALAR_NULL)
+        if (!node || node_target(node)->type != NODE_SCALAR || node_is_null(node))
                 return NULL;
         return node_target(node)->text;
 }
@@ -181,7 +180,7 @@ static void read_metadata(const struct decoder *decoder, const struct node *root
         struct frame frame = { .name = "metadata", .key = parts->keys[PART_METADATA] };
         struct value metadata = { 0 };
 
-        if (!node || (node_target(node)->type == NODE_SCALAR && !scalar_text(node))) {
+        if (!node || node_is_null(node)) {
                 missing_part(decoder, root, parts, PART_METADATA, "metadata: {name: NAME}");
                 return;
         }
@@ -210,7 +209,7 @@ static void read_spec(const struct decoder *decoder, const struct node *root, co
                 required++;
         if (node && node_target(node)->type == NODE_BROKEN)
                 return;
-        if (!node || (node_target(node)->type == NODE_SCALAR && !scalar_text(node))) {
+        if (!node || node_is_null(node)) {
                 if (required->name) {
                         missing_part(decoder, root, parts, PART_SPEC, NULL);
                         return;
