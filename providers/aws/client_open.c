@@ -3,6 +3,7 @@
 #include "providers/aws/client_state.h"
 
 #include "base/digest.h"
+#include "providers/aws/setting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,20 +18,6 @@ const char *aws_client_partition(const struct aws_client *client) {
 
 const struct clock *aws_client_clock(const struct aws_client *client) {
         return client->clock;
-}
-
-static const char *environment(const char *name) {
-        const char *value = getenv(name);
-
-        return value && *value ? value : NULL;
-}
-
-static char *copy(const char *text) {
-        char *result = text ? strdup(text) : NULL;
-
-        if (text && !result)
-                abort();
-        return result;
 }
 
 static const char *stack_text(const struct value *stack_aws, const char *name) {
@@ -49,28 +36,26 @@ static void choose_profile(struct aws_client *client, const struct value *stack_
                 client->profile_in_stack = true;
         }
         for (size_t i = 0; !name && i < sizeof(variables) / sizeof(variables[0]); i++) {
-                if ((name = environment(variables[i])))
+                if ((name = setting_variable(variables[i])))
                         client->profile_named_by = variables[i];
         }
-        client->profile = copy(name ? name : "default");
+        client->profile = setting_copy(name ? name : "default");
 }
 
 static int choose_region(struct aws_client *client, const struct value *stack_aws, struct error *err) {
         const char *region = stack_text(stack_aws, "region");
 
         if (!region)
-                region = environment("AWS_REGION");
+                region = setting_variable("AWS_REGION");
         if (!region)
-                region = environment("AWS_DEFAULT_REGION");
+                region = setting_get("AWS_DEFAULT_REGION", client->profiles, client->profile, "region");
         if (!region)
-                region = profiles_get(client->profiles, client->profile, "region");
-        if (!region || !*region)
                 return error_set(
                         err,
                         "no AWS region: set the Stack's aws.region, AWS_REGION, or region in the profile "
                         "%s of %s",
                         client->profile, profiles_config_path(client->profiles));
-        client->region = copy(region);
+        client->region = setting_copy(region);
         client->partition = endpoint_partition(region, err);
         return client->partition ? 0 : -1;
 }
@@ -92,7 +77,7 @@ static int choose_endpoints(struct aws_client *client, struct error *err) {
 }
 
 static int choose_attempts(struct aws_client *client, struct error *err) {
-        const char *text = environment("AWS_MAX_ATTEMPTS");
+        const char *text = setting_variable("AWS_MAX_ATTEMPTS");
         char *end;
         long value;
 
@@ -113,11 +98,8 @@ static int choose_attempts(struct aws_client *client, struct error *err) {
 }
 
 static void open_http(struct aws_client *client) {
-        const char *bundle = environment("AWS_CA_BUNDLE");
-
-        if (!bundle)
-                bundle = profiles_get(client->profiles, client->profile, "ca_bundle");
-        client->http = http_pool_new(bundle);
+        client->http =
+                http_pool_new(setting_get("AWS_CA_BUNDLE", client->profiles, client->profile, "ca_bundle"));
 }
 
 static void open_credentials(struct aws_client *client) {
@@ -147,8 +129,8 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
         client->clock = options->clock;
         client->random = options->random ? options->random : random_unit;
         client->watch = options->watch;
-        client->assume_role = copy(stack_text(options->stack_aws, "assumeRole"));
-        client->stack_url = copy(stack_text(options->stack_aws, "endpointUrl"));
+        client->assume_role = setting_copy(stack_text(options->stack_aws, "assumeRole"));
+        client->stack_url = setting_copy(stack_text(options->stack_aws, "endpointUrl"));
         atomic_init(&client->skew_ms, 0);
         client->own_quotas = quota_set_new(scale);
         atomic_init(&client->quotas, client->own_quotas);

@@ -10,6 +10,7 @@
 
 #include "providers/aws/client.h"
 #include "providers/aws/credentials_answer.h"
+#include "providers/aws/setting.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,14 +99,6 @@ static void release(struct credentials_source *source) {
 
 static const struct credentials_source_ops ops = { fetch, release };
 
-static char *copy(const char *text) {
-        char *result = strdup(text);
-
-        if (!result)
-                abort();
-        return result;
-}
-
 struct credentials_source *credentials_assume_role(const struct credentials_settings *settings,
                                                    const struct role *role, struct credentials_source *base) {
         struct role_source *self = calloc(1, sizeof(*self));
@@ -118,9 +111,9 @@ struct credentials_source *credentials_assume_role(const struct credentials_sett
         self->clock = settings->clock;
         self->caller = settings->caller;
         self->base = base;
-        self->arn = copy(role->arn);
-        self->session_name = copy(role->session_name ? role->session_name : session_name);
-        self->external_id = role->external_id ? copy(role->external_id) : NULL;
+        self->arn = setting_copy(role->arn);
+        self->session_name = setting_copy(role->session_name ? role->session_name : session_name);
+        self->external_id = setting_copy(role->external_id);
         self->duration_s = role->duration_s;
         return &self->source;
 }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "providers/aws/credentials_answer.h"
 #include "providers/aws/credentials_container.h"
+#include "providers/aws/setting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +28,6 @@ struct container_source {
         struct http_pool *http;
         char *url;
 };
-
-static const char *variable(const char *name) {
-        const char *value = getenv(name);
-
-        return value && *value ? value : NULL;
-}
 
 int container_check_url(const char *url, const char *what, struct error *err) {
         static const char *const hosts[] = { CONTAINER_HOST, "169.254.170.23", "[fd00:ec2::23]",
@@ -61,8 +56,8 @@ int container_check_url(const char *url, const char *what, struct error *err) {
 
 /* The header's value, read anew each time: the file is renewed. Empty where none is set. */
 static int read_token(struct strbuf *ret, struct error *err) {
-        const char *path = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-        const char *value = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+        const char *path = setting_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+        const char *value = setting_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
         const char *from = path ? path : "AWS_CONTAINER_AUTHORIZATION_TOKEN";
 
         if (path && file_read(path, TOKEN_LIMIT, ret, err) < 0)
@@ -142,8 +137,8 @@ static const struct credentials_source_ops ops = { fetch, release };
 
 int credentials_container(const struct credentials_settings *settings, struct credentials_source **ret,
                           struct strbuf *tried, struct error *err) {
-        const char *relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-        const char *full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+        const char *relative = setting_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+        const char *full = setting_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
         struct container_source *self;
         struct strbuf url = STRBUF_INIT;
 

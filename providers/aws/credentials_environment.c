@@ -2,6 +2,7 @@
 /* AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_CREDENTIAL_EXPIRATION. */
 #include "providers/aws/credentials.h"
 #include "providers/aws/credentials_answer.h"
+#include "providers/aws/setting.h"
 
 #include <stdlib.h>
 
@@ -10,18 +11,13 @@ struct environment_source {
         const struct clock *clock;
 };
 
-static const char *variable(const char *name) {
-        const char *value = getenv(name);
-
-        return value && *value ? value : NULL;
-}
-
 static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
                  int64_t *ret_asked_ms, struct error *err) {
         const struct environment_source *self = (const struct environment_source *)source;
-        const char *access_key = variable("AWS_ACCESS_KEY_ID"),
-                   *secret_key = variable("AWS_SECRET_ACCESS_KEY"), *token = variable("AWS_SECURITY_TOKEN"),
-                   *expiration = variable("AWS_CREDENTIAL_EXPIRATION");
+        const char *access_key = setting_variable("AWS_ACCESS_KEY_ID"),
+                   *secret_key = setting_variable("AWS_SECRET_ACCESS_KEY"),
+                   *token = setting_variable("AWS_SECURITY_TOKEN"),
+                   *expiration = setting_variable("AWS_CREDENTIAL_EXPIRATION");
         int64_t expires_ms = expiration ? answer_time_ms(expiration) : 0;
         struct credentials *credentials;
 
@@ -31,7 +27,8 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         if (expires_ms < 0)
                 return error_set(err, "AWS_CREDENTIAL_EXPIRATION is no time like 2026-01-31T12:00:00Z");
         if (!token)
-                token = variable("AWS_SESSION_TOKEN"); /* the old name has precedence, as in botocore */
+                token = setting_variable(
+                        "AWS_SESSION_TOKEN"); /* the old name has precedence, as in botocore */
         credentials = credentials_new(access_key, secret_key, token, expires_ms, "AWS_ACCESS_KEY_ID");
         if (answer_check_expiry(credentials, self->clock, err) < 0) {
                 credentials_unref(credentials);
@@ -51,11 +48,11 @@ int credentials_environment(const struct credentials_settings *settings, struct 
                             struct strbuf *tried, struct error *err) {
         struct environment_source *self;
 
-        if (!variable("AWS_ACCESS_KEY_ID")) {
+        if (!setting_variable("AWS_ACCESS_KEY_ID")) {
                 strbuf_append(tried, "the environment (AWS_ACCESS_KEY_ID is not set)");
                 return 0;
         }
-        if (!variable("AWS_SECRET_ACCESS_KEY"))
+        if (!setting_variable("AWS_SECRET_ACCESS_KEY"))
                 return error_set(
                         err, "AWS credentials in the environment are incomplete: AWS_ACCESS_KEY_ID is set, "
                              "AWS_SECRET_ACCESS_KEY is not");

@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "providers/aws/credentials_answer.h"
-#include "providers/aws/endpoint.h"
+#include "providers/aws/setting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +37,7 @@ struct instance_source {
 
 static const char *setting(const struct credentials_settings *settings, const char *variable,
                            const char *key) {
-        const char *value = getenv(variable);
-
-        if (!value || !*value)
-                value = profiles_get(settings->profiles, settings->session_profile, key);
-        return value && *value ? value : NULL;
+        return setting_get(variable, settings->profiles, settings->session_profile, key);
 }
 
 static int number(const struct credentials_settings *settings, const char *variable, const char *key,
@@ -74,7 +70,7 @@ static int find_url(const struct credentials_settings *settings, char **ret, str
                         err, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE is \"%.40s\": it must be IPv4 or IPv6",
                         mode);
         if (!mode)
-                ipv6 = endpoint_setting_is_true(setting(settings, "AWS_IMDS_USE_IPV6", "imds_use_ipv6"));
+                ipv6 = setting_is_true(setting(settings, "AWS_IMDS_USE_IPV6", "imds_use_ipv6"));
         if (!url)
                 url = ipv6 ? "http://[fd00:ec2::254]" : "http://169.254.169.254";
         if (http_url_parse(url, "AWS_EC2_METADATA_SERVICE_ENDPOINT", &parts, err) < 0)
@@ -234,7 +230,7 @@ int credentials_instance(const struct credentials_settings *settings, struct cre
         char *url;
         long seconds, attempts;
 
-        if (endpoint_setting_is_true(getenv("AWS_EC2_METADATA_DISABLED"))) {
+        if (setting_is_true(getenv("AWS_EC2_METADATA_DISABLED"))) {
                 strbuf_append(tried, "the instance's metadata (AWS_EC2_METADATA_DISABLED is set)");
                 return 0;
         }

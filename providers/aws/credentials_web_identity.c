@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "providers/aws/client.h"
 #include "providers/aws/credentials_answer.h"
+#include "providers/aws/setting.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,14 +86,6 @@ static const char *get(const struct credentials_settings *settings, const char *
         return value && *value ? value : NULL;
 }
 
-static char *copy(const char *text) {
-        char *result = strdup(text);
-
-        if (!result)
-                abort();
-        return result;
-}
-
 int credentials_web_identity(const struct credentials_settings *settings, struct credentials_source **ret,
                              struct strbuf *tried, struct error *err) {
         const char *token_file = get(settings, "AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
@@ -121,8 +114,8 @@ int credentials_web_identity(const struct credentials_settings *settings, struct
         self->source.ops = &ops;
         self->caller = settings->caller;
         self->token_file = profiles_expand(token_file);
-        self->arn = copy(arn);
-        self->session_name = copy(session_name ? session_name : usual_name);
+        self->arn = setting_copy(arn);
+        self->session_name = setting_copy(session_name ? session_name : usual_name);
         self->origin = strbuf_take(&origin);
         *ret = &self->source;
         return 1;

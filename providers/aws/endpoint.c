@@ -3,6 +3,7 @@
 
 #include "http/http.h"
 #include "providers/aws/services.h"
+#include "providers/aws/setting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,22 +76,8 @@ const struct partition *endpoint_partition(const char *region, struct error *err
         return begins_with(region, "us-gov-") ? &partition_gov : &partition_aws;
 }
 
-bool endpoint_setting_is_true(const char *value) {
-        return value && strcasecmp(value, "true") == 0;
-}
-
 static bool is_on(const struct endpoint_settings *settings, const char *variable, const char *key) {
-        const char *value = getenv(variable);
-
-        if (!value || !*value)
-                value = profiles_get(settings->profiles, settings->profile, key);
-        return endpoint_setting_is_true(value);
-}
-
-static const char *environment(const char *name) {
-        const char *value = getenv(name);
-
-        return value && *value ? value : NULL;
+        return setting_is_true(setting_get(variable, settings->profiles, settings->profile, key));
 }
 
 /* The URL that somebody set in place of the partition's, and in `origin` the setting's name. */
@@ -106,8 +93,8 @@ static bool find_configured(const struct endpoint_settings *settings, const stru
         if (is_on(settings, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls"))
                 return false;
         strbuf_printf(origin, "AWS_ENDPOINT_URL_%s", facts->variable);
-        value = environment(strbuf_text(origin));
-        if (!value && (value = environment("AWS_ENDPOINT_URL"))) {
+        value = setting_variable(strbuf_text(origin));
+        if (!value && (value = setting_variable("AWS_ENDPOINT_URL"))) {
                 strbuf_clear(origin);
                 strbuf_append(origin, "AWS_ENDPOINT_URL");
         }
@@ -157,14 +144,6 @@ static char *expand(const char *pattern, const struct partition *partition, cons
         return strbuf_take(&text);
 }
 
-static char *copy(const char *text) {
-        char *result = strdup(text);
-
-        if (!result)
-                abort();
-        return result;
-}
-
 /* In GovCloud some plain hosts are the FIPS ones, as botocore's rules say. */
 static bool plain_host_is_fips(const struct partition *partition, enum aws_service service, bool dual) {
         return partition == &partition_gov && !dual &&
@@ -186,8 +165,8 @@ static int resolve_by_region(const struct endpoint_settings *settings, enum aws_
                 pattern = dual ? partition->iam_host_dual : partition->iam_host;
         if (plain_host_is_fips(partition, service, dual))
                 fips = false;
-        ret->scheme = copy("https");
-        ret->prefix = copy("");
+        ret->scheme = setting_copy("https");
+        ret->prefix = setting_copy("");
         ret->host = expand(pattern, partition, settings->region, fips);
         return 0;
 }
@@ -200,9 +179,9 @@ static int resolve_configured(const char *url, const char *origin, struct endpoi
                 return -1;
         strbuf_printf(&host, "%s%s%s", parsed.host, *parsed.port ? ":" : "", parsed.port);
         ret->host = strbuf_take(&host);
-        ret->scheme = copy(parsed.scheme);
-        ret->prefix = copy(parsed.path);
-        ret->configured_by = copy(origin);
+        ret->scheme = setting_copy(parsed.scheme);
+        ret->prefix = setting_copy(parsed.path);
+        ret->configured_by = setting_copy(origin);
         return 0;
 }
 
@@ -234,7 +213,7 @@ int endpoint_resolve(const struct endpoint_settings *settings, enum aws_service 
                 result = resolve_by_region(settings, service, partition, ret, err);
         if (result < 0)
                 return -1;
-        ret->signing_region = copy(service == AWS_IAM ? partition->iam_region : settings->region);
+        ret->signing_region = setting_copy(service == AWS_IAM ? partition->iam_region : settings->region);
         ret->path_style = service == AWS_S3 && wants_path_style(settings, configured);
         return 0;
 }

@@ -55,7 +55,4 @@ void endpoint_release(struct endpoint *endpoint);
 /* Whether a bucket can be part of a host name under a TLS wildcard certificate: a DNS label, no dots. */
 bool endpoint_bucket_fits_host(const char *bucket);
 
-/* "true" in any case: how the SDKs write a yes. */
-bool endpoint_setting_is_true(const char *value);
-
 #endif
