@@ -133,7 +133,7 @@ static void sign(int connection, json_t *request) {
                 if (getpwuid_r(peer.uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
                         snprintf(name, sizeof(name), "%s", found->pw_name);
         }
-        json_object_set_new(request, "by", json_string(name));
+        json_object_set_new(request, "by", json_from_text(name));
 }
 
 static void serve(struct control *control, int connection) {

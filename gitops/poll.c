@@ -35,10 +35,10 @@ json_t *commit_json(const struct git_answer *answer, const char *ref) {
         clock_format(answer->committed_ms, time, sizeof(time));
         json_set_text(object, "id", answer->commit);
         json_set_text(object, "ref", ref);
-        json_object_set_new(object, "subject", json_string(answer->subject ? answer->subject : ""));
-        json_object_set_new(object, "author", json_string(answer->author ? answer->author : ""));
-        json_object_set_new(object, "signer", answer->signer ? json_string(answer->signer) : json_null());
-        json_object_set_new(object, "committedAt", json_string(time));
+        json_set_text(object, "subject", answer->subject ? answer->subject : "");
+        json_set_text(object, "author", answer->author ? answer->author : "");
+        json_object_set_new(object, "signer", json_from_text(answer->signer));
+        json_set_text(object, "committedAt", time);
         return object;
 }
 

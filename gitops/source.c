@@ -249,7 +249,7 @@ void source_tell(struct source *source, enum notify_event event, const char *com
         json_set_text(document, "url", source->url);
         json_set_text(document, "time", time);
         json_set_text(document, "reason", reason);
-        json_object_set_new(document, "message", json_string(message));
+        json_set_text(document, "message", message);
         json_object_set_new(document, "commit", commit && *commit ? json_string(commit) : json_null());
         if (detail)
                 json_object_update_missing(document, detail);

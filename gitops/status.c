@@ -3,8 +3,6 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/strbuf.h"
-#include "base/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,14 +110,6 @@ static void set(json_t *object, const char *name, json_t *member) {
                 abort();
 }
 
-/* Git's subjects and authors are what somebody wrote: bytes that are no UTF-8 would be no JSON. */
-static json_t *text_json(const char *text) {
-        struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
-
-        text_append_utf8(&valid, text);
-        return json_string(strbuf_text(&valid));
-}
-
 static json_t *time_json(int64_t wall_ms) {
         char text[32];
 
@@ -147,7 +137,7 @@ static json_t *condition_json(const struct condition *condition, enum condition_
         set(object, "type", json_string(condition_type_name(type)));
         set(object, "status", json_boolean(condition->status));
         set(object, "reason", json_string(condition->reason));
-        set(object, "message", text_json(condition->message));
+        set(object, "message", json_from_text(condition->message));
         set(object, "commit", condition->commit[0] ? json_string(condition->commit) : json_null());
         set(object, "since", time_json(condition->since_ms));
         return object;
@@ -164,11 +154,11 @@ json_t *status_json(const struct source_status *status, const struct source_conf
                         abort();
         }
         set(object, "name", json_string(config->name));
-        set(object, "url", text_json(url));
+        set(object, "url", json_from_text(url));
         set(object, "ref",
             config->branch ? json_sprintf("refs/heads/%s", config->branch)
                            : json_sprintf("refs/tags/%s", config->tag));
-        set(object, "path", config->path ? text_json(config->path) : json_string(""));
+        set(object, "path", config->path ? json_from_text(config->path) : json_string(""));
         set(object, "mode", json_string(mode_name(config->mode)));
         set(object, "suspended", json_boolean(suspended));
         set(object, "commit", or_null(status->seen));
@@ -194,7 +184,7 @@ static json_t *verdict_json(const struct verdict *verdict) {
         set(object, "ready", json_boolean(verdict->ready));
         set(object, "stalled", json_boolean(verdict->stalled));
         set(object, "reason", json_string(verdict->reason));
-        set(object, "message", text_json(verdict->message));
+        set(object, "message", json_from_text(verdict->message));
         set(object, "commit", json_string(verdict->commit));
         return object;
 }
@@ -222,7 +212,7 @@ json_t *status_store(const struct source_status *status, const struct source_con
         set(internal, "applied", json_integer(status->applied_ms));
         set(internal, "success", json_integer(status->success_ms));
         set(internal, "approved", json_string(status->approved));
-        set(internal, "approver", json_string(status->approver));
+        set(internal, "approver", json_from_text(status->approver));
         set(internal, "acceptedRewrite", json_string(status->accepted_rewrite));
         set(internal, "allowed", or_empty(status->allowed, json_array()));
         set(object, "internal", internal);

@@ -65,7 +65,7 @@ const char *repository_last_words(const struct repository *repository, struct ar
         const char *password = repository->args->password;
         char *found = password && *password ? strstr(words, password) : NULL;
 
-        for (; found; found = strstr(found, password))
+        for (; found; found = strstr(found + strlen(password), password))
                 memset(found, '*', strlen(password));
         return words;
 }

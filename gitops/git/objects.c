@@ -163,6 +163,11 @@ int repository_tree(struct repository *repository, const char *id, struct arena 
         return 0;
 }
 
+static int fail_size(const char *path, size_t size, size_t limit, enum git_failure *ret_failure,
+                     struct error *err) {
+        return FAIL(GIT_OVER_LIMIT, "%s has %zu bytes, and a manifest may have %zu", path, size, limit);
+}
+
 int repository_blob(struct repository *repository, const char *id, const char *path, size_t limit,
                     struct arena *arena, const char **ret, size_t *ret_length, enum git_failure *ret_failure,
                     struct error *err) {
@@ -175,15 +180,13 @@ int repository_blob(struct repository *repository, const char *id, const char *p
         if (sym_git_odb_read_header(&size, &type, repository->objects, &oid) < 0)
                 return fail_object(repository, "file", path, &oid, ret_failure, err);
         if (size > limit)
-                return FAIL(GIT_OVER_LIMIT, "%s has %zu bytes, and a manifest may have %zu", path, size,
-                            limit);
+                return fail_size(path, size, limit, ret_failure, err);
         if (sym_git_blob_lookup(&blob, repository->body, &oid) < 0)
                 return fail_object(repository, "file", path, &oid, ret_failure, err);
         size = (size_t)sym_git_blob_rawsize(blob);
         if (size > limit) {
                 sym_git_blob_free(blob);
-                return FAIL(GIT_OVER_LIMIT, "%s has %zu bytes, and a manifest may have %zu", path, size,
-                            limit);
+                return fail_size(path, size, limit, ret_failure, err);
         }
         *ret = arena_strndup(arena, sym_git_blob_rawcontent(blob), size);
         *ret_length = size;

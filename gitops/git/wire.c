@@ -2,7 +2,6 @@
 #include "gitops/git/wire.h"
 
 #include "base/json.h"
-#include "base/terminal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,25 +39,11 @@ static void set(json_t *object, const char *name, json_t *value) {
                 abort();
 }
 
-/* Any bytes as text that JSON takes. */
-static json_t *text_json(const char *text) {
-        struct strbuf safe STRBUF_CLEANUP = STRBUF_INIT;
-
-        text_append_utf8(&safe, text);
-        return json_string(strbuf_text(&safe));
-}
-
-/* NULL stays out. */
-static void set_text(json_t *object, const char *name, const char *text) {
-        if (text)
-                set(object, name, text_json(text));
-}
-
 static json_t *texts(const char *const *items, size_t count) {
         json_t *array = json_array();
 
         for (size_t i = 0; i < count; i++) {
-                if (json_array_append_new(array, text_json(items[i])) < 0)
+                if (json_array_append_new(array, json_from_text(items[i])) < 0)
                         abort();
         }
         return array;
@@ -74,11 +59,11 @@ static void append_frame(struct strbuf *to, const json_t *json) {
 static json_t *credentials_json(const struct git_credentials *credentials) {
         json_t *object = json_object();
 
-        set_text(object, "usernameFile", credentials->username_file);
-        set_text(object, "passwordFile", credentials->password_file);
-        set_text(object, "sshKeyFile", credentials->ssh_key_file);
-        set_text(object, "knownHostsFile", credentials->known_hosts_file);
-        set_text(object, "caFile", credentials->ca_file);
+        json_set_text(object, "usernameFile", credentials->username_file);
+        json_set_text(object, "passwordFile", credentials->password_file);
+        json_set_text(object, "sshKeyFile", credentials->ssh_key_file);
+        json_set_text(object, "knownHostsFile", credentials->known_hosts_file);
+        json_set_text(object, "caFile", credentials->ca_file);
         return object;
 }
 
@@ -98,20 +83,20 @@ static json_t *limits_json(const struct git_limits *limits) {
 void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         json_t *object JSON_CLEANUP = json_object();
 
-        set_text(object, "url", request->url);
-        set_text(object, "branch", request->branch);
-        set_text(object, "tag", request->tag);
-        set_text(object, "path", request->path);
+        json_set_text(object, "url", request->url);
+        json_set_text(object, "branch", request->branch);
+        json_set_text(object, "tag", request->tag);
+        json_set_text(object, "path", request->path);
         set(object, "credentials", credentials_json(&request->credentials));
         set(object, "gpgKeys", texts(request->gpg_keys, request->gpg_key_count));
-        set_text(object, "sshAllowedSigners", request->ssh_allowed_signers);
+        json_set_text(object, "sshAllowedSigners", request->ssh_allowed_signers);
         set(object, "fastForwardOnly", json_boolean(request->fast_forward_only));
-        set_text(object, "acceptedRewrite", request->accepted_rewrite);
-        set_text(object, "folder", request->folder);
-        set_text(object, "have", request->have);
-        set_text(object, "haveRef", request->have_ref);
+        json_set_text(object, "acceptedRewrite", request->accepted_rewrite);
+        json_set_text(object, "folder", request->folder);
+        json_set_text(object, "have", request->have);
+        json_set_text(object, "haveRef", request->have_ref);
         set(object, "readAnyway", json_boolean(request->read_anyway));
-        set_text(object, "commit", request->commit);
+        json_set_text(object, "commit", request->commit);
         set(object, "limits", limits_json(&request->limits));
         append_frame(ret, object);
 }
@@ -218,22 +203,22 @@ void wire_write_answer(const struct wire_answer *answer, struct strbuf *ret) {
         set(object, "ok", json_boolean(!answer->failed));
         if (answer->failed) {
                 set(object, "failure", json_integer((json_int_t)answer->failure));
-                set_text(object, "message", answer->message);
+                json_set_text(object, "message", answer->message);
         }
         set(object, "moved", json_boolean(found->moved));
         set(object, "fetched", json_boolean(found->fetched));
-        set_text(object, "commit", found->commit);
-        set_text(object, "ref", found->ref);
-        set_text(object, "subject", found->subject);
-        set_text(object, "author", found->author);
+        json_set_text(object, "commit", found->commit);
+        json_set_text(object, "ref", found->ref);
+        json_set_text(object, "subject", found->subject);
+        json_set_text(object, "author", found->author);
         set(object, "committedMs", json_integer((json_int_t)found->committed_ms));
-        set_text(object, "signer", found->signer);
+        json_set_text(object, "signer", found->signer);
         set(object, "bytesReceived", json_integer((json_int_t)found->bytes_received));
         set(object, "warnings", texts(found->warnings, found->warning_count));
         for (size_t i = 0; i < answer->file_count; i++) {
                 json_t *file = json_object();
 
-                set_text(file, "path", answer->files[i].path);
+                json_set_text(file, "path", answer->files[i].path);
                 set(file, "length", json_integer((json_int_t)answer->files[i].length));
                 if (json_array_append_new(files, file) < 0)
                         abort();

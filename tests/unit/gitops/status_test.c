@@ -182,6 +182,20 @@ static void nonsense(void **state) {
         }
 }
 
+/* Cut in the middle of a character: names are as long as a directory service lets them be. */
+static void an_approver_of_any_name(void **state) {
+        struct source_status status;
+        json_t *stored;
+
+        (void)state;
+        status_init(&status);
+        strcpy(status.approver, "Zo\xC3");
+        stored = status_store(&status, &config, "u");
+        assert_string_equal(json_text(json_object_get(stored, "internal"), "approver"), "Zo\\xC3");
+        json_decref(stored);
+        status_release(&status);
+}
+
 static void suspension(void **state) {
         static const struct {
                 bool configured;
@@ -209,6 +223,7 @@ int main(void) {
                 cmocka_unit_test(what_is_wrong_with_the_repository_goes_first),
                 cmocka_unit_test(kept_and_restored),
                 cmocka_unit_test(nonsense),
+                cmocka_unit_test(an_approver_of_any_name),
                 cmocka_unit_test(suspension),
         };
 
