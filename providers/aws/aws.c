@@ -42,6 +42,7 @@ static void close_provider(struct provider *provider) {
         if (!provider)
                 return;
         aws_bindings_release(provider->bindings);
+        aws_leftovers_release(provider->leftovers);
         aws_client_close(provider->client);
         pthread_mutex_destroy(&provider->lifecycle_lock);
         arena_free(provider->arena);

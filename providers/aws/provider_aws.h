@@ -28,7 +28,8 @@ struct provider {
         bool manages_bucket;            /* createBucket */
         pthread_mutex_t lifecycle_lock; /* guards the next one; held for moments only */
         const struct change
-                *lifecycle_holder; /* the change that is writing the bucket's lifecycle document, or NULL */
+                *lifecycle_holder;   /* the change that is writing the bucket's lifecycle document, or NULL */
+        struct leftovers *leftovers; /* what is being removed from the bucket; owned by stack_delete.c */
         bool bucket_in_use; /* ask() for the Stack's deletion found what is not Berth's; owned by stack_delete.c */
         struct binding_listing
                 *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */
@@ -47,8 +48,9 @@ extern const struct kind_ops aws_swarm_ops;            /* binding.c */
 
 extern const struct image_ops aws_image_registry; /* image_catalog.c */
 
-/* Frees provider->bindings; NULL is fine. For close(). */
+/* Free provider->bindings and provider->leftovers; NULL is fine. For close(). */
 void aws_bindings_release(struct binding_listing *listing);
+void aws_leftovers_release(struct leftovers *leftovers);
 
 /* The tags of everything Berth makes: the Stack's `tags`, berth:stack, berth:kind, berth:name. A map of texts. */
 struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,

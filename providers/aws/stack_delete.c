@@ -11,8 +11,10 @@
 #include "providers/aws/expect.h"
 #include "providers/aws/iam.h"
 #include "providers/aws/stages.h"
+#include "providers/aws/texts.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum delete_stage {
@@ -24,6 +26,9 @@ enum delete_stage {
         STAGE_ROLE,
         STAGE_COUNT
 };
+
+/* How often what was deleted may be listed once more. */
+#define SAME_MAX 10
 
 #define LOCKS "berth/locks/"
 #define REGISTRY "registry/"
@@ -50,63 +55,88 @@ static const char *prefix_at(const struct provider *provider, int64_t index, str
         }
 }
 
-/* The page's versions as data for the next stage: [[key, version], ...]. */
-static struct value batch_of(const struct s3_page *page, struct arena *arena) {
-        struct value *batch = value_new_list(arena);
+/* The page of versions that is being removed. Each takes the place of the one before: there may be millions of them. */
+struct leftovers {
+        struct arena *arena;
+        struct s3_page page;
+        struct strbuf first; /* key and version of the first one */
+        unsigned times;      /* it was the first one that often in a row */
+};
 
-        for (size_t i = 0; i < page->count; i++) {
-                struct value *pair = value_new_list(arena);
-                const char *version = page->objects[i].version;
+static struct leftovers *leftovers_of(struct provider *provider) {
+        struct leftovers *leftovers = provider->leftovers;
 
-                value_append(arena, pair, value_text(arena, page->objects[i].key));
-                value_append(arena, pair, version ? value_text(arena, version) : value_null());
-                value_append(arena, batch, *pair);
-        }
-        return *batch;
+        if (leftovers)
+                return leftovers;
+        leftovers = calloc(1, sizeof(*leftovers));
+        if (!leftovers)
+                abort();
+        leftovers->arena = arena_new();
+        provider->leftovers = leftovers;
+        return leftovers;
+}
+
+void aws_leftovers_release(struct leftovers *leftovers) {
+        if (!leftovers)
+                return;
+        arena_free(leftovers->arena);
+        strbuf_release(&leftovers->first);
+        free(leftovers);
+}
+
+/* Whether what was said to be deleted is listed again and again. */
+static bool is_stuck(struct leftovers *leftovers) {
+        const struct s3_object *first = &leftovers->page.objects[0];
+        struct strbuf name = STRBUF_INIT;
+
+        strbuf_printf(&name, "%s %s", first->key, first->version ? first->version : "");
+        leftovers->times =
+                texts_same(strbuf_text(&name), strbuf_text(&leftovers->first)) ? leftovers->times + 1 : 1;
+        strbuf_release(&leftovers->first);
+        leftovers->first = name;
+        return leftovers->times > SAME_MAX;
 }
 
 static int list_leftovers(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
         struct progress *progress = turn->progress;
+        struct leftovers *leftovers = leftovers_of(turn->provider);
         const struct s3_bucket bucket = stack_bucket(turn->provider);
         int64_t index = value_get_integer(progress->data, "prefix", 0);
         const char *prefix = prefix_at(turn->provider, index, progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request = s3_list_versions(&bucket, prefix, NULL, NULL, NULL);
         int result = expect_step(turn, &request, gone, NULL, &response);
-        struct s3_page page = { 0 };
 
         if (result != 0)
                 return result;
         if (*response.error_code)
                 return STAGE_OVER;
-        if (s3_read_versions(&response, progress->arena, &page, turn->err) < 0)
+        arena_clear(leftovers->arena);
+        leftovers->page = (struct s3_page){ 0 };
+        if (s3_read_versions(&response, leftovers->arena, &leftovers->page, turn->err) < 0)
                 return -1;
-        if (page.count > 0) {
-                value_set(progress->arena, stage_data(turn), "batch", batch_of(&page, progress->arena));
+        if (leftovers->page.count > 0 && is_stuck(leftovers))
+                return error_set(
+                        turn->err,
+                        "s3 DeleteObjects: S3 says that it has deleted %s from the bucket %s, and lists "
+                        "it still: look what keeps it there, and destroy again",
+                        leftovers->page.objects[0].key, bucket.name);
+        if (leftovers->page.count > 0)
                 return stage_enter(turn, STAGE_EMPTY);
-        }
-        value_unset(stage_data(turn), "batch");
         value_set_integer(progress->arena, stage_data(turn), "prefix", index + 1);
         return prefix_at(turn->provider, index + 1, progress->arena) ? stage_enter(turn, STAGE_LIST)
                                                                      : STAGE_OVER;
 }
 
 static int remove_leftovers(struct stage_turn *turn) {
-        struct arena *arena = turn->progress->arena;
-        const struct value *batch = value_get(turn->progress->data, "batch");
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct s3_page *page = &leftovers_of(turn->provider)->page;
         const struct s3_bucket bucket = stack_bucket(turn->provider);
-        struct s3_object *objects = arena_array(arena, batch->count, sizeof(*objects));
+        struct aws_request request = s3_delete_objects(&bucket, page->objects, page->count, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request;
-        int result;
+        int result = expect_step(turn, &request, expect_nothing, NULL, &response);
 
-        for (uint32_t i = 0; i < batch->count; i++) {
-                objects[i].key = value_text_of(&batch->items[i].items[0]);
-                objects[i].version = value_text_of(&batch->items[i].items[1]);
-        }
-        request = s3_delete_objects(&bucket, objects, batch->count, arena);
-        result = expect_step(turn, &request, expect_nothing, NULL, &response);
         if (result != 0)
                 return result;
         if (s3_read_deleted(&response, arena, turn->err) < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a bucket is found to hold that is not Berth's, by the listings of a scripted server. */
+/* What a bucket is found to hold that is not Berth's, and its emptying, by the answers of a scripted server. */
 #include "providers/aws/stack.h"
 
 #include "client_support.h"
@@ -84,9 +84,99 @@ static void what_is_not_ours_is_found(void **state) {
         }
 }
 
+#define ROUNDS 24 /* a page and its deletion each */
+#define PAGE_SIZE 200
+
+/* A page of versions whose keys begin with `mark`. */
+static const char *page_of(const char *mark) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_append(&text, "<ListVersionsResult>");
+        for (int i = 0; i < PAGE_SIZE; i++)
+                strbuf_printf(&text, "<Version><Key>%s%03d</Key><VersionId>null</VersionId></Version>", mark,
+                              i);
+        strbuf_append(&text, "</ListVersionsResult>");
+        return arena_strdup(arena, strbuf_text(&text));
+}
+
+/* Takes the steps of a deletion, `most` at the most, each when it is due. */
+static int walk(struct fixture *fixture, struct provider *provider, int most, struct error *err) {
+        struct observation observed = {
+                .exists = true, .spec = value_of("{\"bucket\": {\"name\": \"b\", \"tlsOnly\": true}}")
+        };
+        struct change change = { .action = ACTION_DELETE, .name = "team", .observed = &observed };
+        struct observation after;
+        int result = STEP_AGAIN;
+
+        for (int i = 0; result == STEP_AGAIN && i < most; i++) {
+                int64_t now = monotonic_ms(&test_clock);
+
+                if (fixture->progress.not_before_ms > now)
+                        atomic_fetch_add(&elapsed_ms, fixture->progress.not_before_ms - now);
+                result = aws_stack_ops.step(provider, &change, &fixture->progress, &after, err);
+        }
+        return result;
+}
+
+/* However much there is to be removed: what is kept of it is a page. */
+static void emptying_a_bucket_takes_no_more_memory_than_a_page(void **state) {
+        struct scripted_answer answers[2 * ROUNDS + 3];
+        struct provider provider = team;
+        struct fixture fixture;
+        struct error err = { 0 };
+        size_t early;
+
+        (void)state;
+        for (size_t i = 0; i < ROUNDS; i++) {
+                const char *mark = arena_printf(arena, "workspaces/%02zu/", i);
+
+                answers[2 * i] = (struct scripted_answer){ "200 OK\r\n", page_of(mark) };
+                answers[2 * i + 1] = (struct scripted_answer){ "200 OK\r\n", "<DeleteResult/>" };
+        }
+        answers[2 * ROUNDS] = (struct scripted_answer){ "200 OK\r\n", PAGE("") };
+        answers[2 * ROUNDS + 1] = (struct scripted_answer){ "204 Gone\r\n", "" };
+        open_client(&fixture, answers, 2 * ROUNDS + 2, 1000, NULL);
+        provider.client = fixture.client;
+        provider.bucket_in_use = true;
+        fixture.progress.arena = arena_new();
+        assert_int_equal(walk(&fixture, &provider, 6, &err), STEP_AGAIN);
+        early = arena_size(fixture.progress.arena);
+        assert_int_equal(walk(&fixture, &provider, 100, &err), STEP_DONE);
+        assert_true(arena_size(fixture.progress.arena) <= early + 65536);
+        arena_free(fixture.progress.arena);
+        aws_leftovers_release(provider.leftovers);
+        stop(&fixture);
+        assert_int_equal(fixture.server.requests, 2 * ROUNDS + 2);
+        release(&fixture);
+}
+
+static void what_cannot_be_deleted_is_an_error(void **state) {
+        struct scripted_answer answers[200];
+        struct provider provider = team;
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        for (size_t i = 0; i < 200; i++)
+                answers[i] = (struct scripted_answer){ "200 OK\r\n",
+                                                       i % 2 ? "<DeleteResult/>" : PAGE(OBJECT("held")) };
+        open_client(&fixture, answers, 200, 1000, NULL);
+        provider.client = fixture.client;
+        provider.bucket_in_use = true;
+        fixture.progress.arena = fixture.arena;
+        assert_int_equal(walk(&fixture, &provider, 200, &err), -1);
+        assert_non_null(strstr(err.message, "has deleted held from the bucket lab-workspaces-"));
+        aws_leftovers_release(provider.leftovers);
+        stop(&fixture);
+        assert_int_equal(fixture.server.requests, 21);
+        release(&fixture);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup(what_is_not_ours_is_found, begin),
+                cmocka_unit_test_setup(emptying_a_bucket_takes_no_more_memory_than_a_page, begin),
+                cmocka_unit_test_setup(what_cannot_be_deleted_is_an_error, begin),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);
