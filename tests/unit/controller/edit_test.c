@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the state may be told by hand, and what not. */
+#include "folder.h"
+
 #include "controller/edit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static char folder[] = "/tmp/berth-edit-XXXXXX";
+static char folder[sizeof(FOLDER_TEMPLATE)];
 static struct arena *arena;
 static struct state *state;
 
@@ -33,9 +26,9 @@ static int setup(void **context) {
         struct error err;
 
         (void)context;
-        strcpy(folder + strlen(folder) - 6, "XXXXXX");
+        folder_make_temporary(folder);
         arena = arena_new();
-        if (!mkdtemp(folder) || state_open(folder, STATE_CREATE, &state, &err) < 0)
+        if (state_open(folder, STATE_CREATE, &state, &err) < 0)
                 return -1;
         put("Agent/a", "registry/team/agents/a.json");
         put("Environment/used", "arn:aws:lambda:r:1:function:p-env-used");
@@ -46,13 +39,11 @@ static int setup(void **context) {
 }
 
 static int teardown(void **context) {
-        char command[64];
-
         (void)context;
         state_close(state);
         arena_free(arena);
-        snprintf(command, sizeof(command), "rm -rf %s", folder);
-        return system(command);
+        folder_remove(folder);
+        return 0;
 }
 
 static const char *addresses(void) {

@@ -9,32 +9,8 @@
 
 #define STACK \
         "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: lab}\nspec: {guards: {maxDeletes: 4}}\n---\n"
-#define ENVIRONMENT(name, more)                                           \
-        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: " name \
-        "}\nspec: {image: {prebuilt: python}" more "}\n---\n"
-#define AGENT(name, environment)                                    \
-        "apiVersion: berth/v1\nkind: Agent\nmetadata: {name: " name \
-        "}\nspec: {type: general, environment: " environment "}\n---\n"
-#define SWARM(name, agents, environment)                                                         \
-        "apiVersion: berth/v1\nkind: Swarm\nmetadata: {name: " name "}\nspec: {agents: [" agents \
-        "], environment: " environment "}\n---\n"
 #define LAB \
         STACK ENVIRONMENT("a", "") ENVIRONMENT("b", "") AGENT("x", "a") AGENT("y", "b") SWARM("s", "x", "a")
-
-static int set_up(void **state) {
-        struct bench *bench = calloc(1, sizeof(*bench));
-
-        assert_non_null(bench);
-        bench_open(bench);
-        *state = bench;
-        return 0;
-}
-
-static int tear_down(void **state) {
-        bench_close(*state);
-        free(*state);
-        return 0;
-}
 
 static void expect_line(const struct bench *bench, const char *line) {
         assert_string_equal(bench_line(bench), line);
@@ -612,7 +588,7 @@ static void test_history(void **state) {
 }
 
 int main(void) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, bench_set_up, bench_tear_down)
         const struct CMUnitTest tests[] = {
                 TEST(test_create_then_nothing),
                 TEST(test_offline_what_is_the_same_is_not_worked_out),

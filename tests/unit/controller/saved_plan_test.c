@@ -10,9 +10,6 @@
 #include "world.h"
 
 #define STACK "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: lab}\nspec: {}\n---\n"
-#define ENVIRONMENT(name, more)                                           \
-        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: " name \
-        "}\nspec: {image: {prebuilt: python}" more "}\n---\n"
 #define SECRETIVE \
         ENVIRONMENT("s", ", variables: {OPEN: plain, TOKEN: {value: hunter2-hunter2, sensitive: true}}")
 

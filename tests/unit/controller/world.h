@@ -6,20 +6,25 @@
 #ifndef BERTH_TESTS_WORLD_H
 #define BERTH_TESTS_WORLD_H
 
+#include "folder.h"
+
 #include "controller/apply.h"
 #include "controller/plan.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define WORLD_SIZE 64
+
+/* Manifests to be joined. */
+#define ENVIRONMENT(name, more)                                           \
+        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: " name \
+        "}\nspec: {image: {prebuilt: python}" more "}\n---\n"
+#define AGENT(name, environment)                                    \
+        "apiVersion: berth/v1\nkind: Agent\nmetadata: {name: " name \
+        "}\nspec: {type: general, environment: " environment "}\n---\n"
+#define SWARM(name, agents, environment)                                                         \
+        "apiVersion: berth/v1\nkind: Swarm\nmetadata: {name: " name "}\nspec: {agents: [" agents \
+        "], environment: " environment "}\n---\n"
 
 struct thing {
         char address[128];
@@ -236,33 +241,41 @@ static void bench_open(struct bench *bench) {
         struct error err;
 
         *bench = (struct bench){ .arena = arena_new() };
-        snprintf(bench->folder, sizeof(bench->folder), "/tmp/berth-test-XXXXXX");
-        assert_non_null(mkdtemp(bench->folder));
+        folder_make_temporary(bench->folder);
         if (state_open(bench->folder, STATE_CREATE, &bench->state, &err) < 0)
                 fail_msg("%s", err.message);
         world_reset();
 }
 
 static void bench_close(struct bench *bench) {
-        char command[128];
-
         state_close(bench->state);
         arena_free(bench->arena);
-        snprintf(command, sizeof(command), "rm -rf -- '%s'", bench->folder);
-        assert_int_equal(system(command), 0);
+        folder_remove(bench->folder);
+}
+
+/* For tests of which a bench is the whole state. */
+static inline int bench_set_up(void **state) {
+        struct bench *bench = calloc(1, sizeof(*bench));
+
+        assert_non_null(bench);
+        bench_open(bench);
+        *state = bench;
+        return 0;
+}
+
+static inline int bench_tear_down(void **state) {
+        bench_close(*state);
+        free(*state);
+        return 0;
 }
 
 /* Plans `yaml`; returns plan_make()'s result. Allowances and targets may be set in bench->args before. */
 static int bench_plan(struct bench *bench, const char *yaml, struct error *err) {
         char path[96];
-        FILE *file;
         struct load_options load = { .provider = NULL, .missing_environments = true };
 
         snprintf(path, sizeof(path), "%s/stack.yaml", bench->folder);
-        file = fopen(path, "w");
-        assert_non_null(file);
-        fputs(yaml, file);
-        fclose(file);
+        folder_write(bench->folder, "stack.yaml", yaml);
         diagnostics_init(&bench->diagnostics, bench->arena);
         if (manifests_load(path, &load, bench->arena, &bench->manifests, &bench->diagnostics, err) < 0) {
                 diagnostics_print(&bench->diagnostics, stderr);

@@ -5,28 +5,7 @@
 #include "gitops/approval.h"
 
 #define STACK "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: lab}\n---\n"
-#define ENVIRONMENT(name, more)                                           \
-        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: " name \
-        "}\nspec: {image: {prebuilt: p}" more "}\n---\n"
-#define AGENT(name, environment)                                                                          \
-        "apiVersion: berth/v1\nkind: Agent\nmetadata: {name: " name "}\nspec: {environment: " environment \
-        "}\n---\n"
 #define LAB STACK ENVIRONMENT("a", "") ENVIRONMENT("b", "") AGENT("x", "a")
-
-static int set_up(void **state) {
-        struct bench *bench = calloc(1, sizeof(*bench));
-
-        assert_non_null(bench);
-        bench_open(bench);
-        *state = bench;
-        return 0;
-}
-
-static int tear_down(void **state) {
-        bench_close(*state);
-        free(*state);
-        return 0;
-}
 
 static const char *id_of(struct bench *bench, const char *yaml, const char *commit, char id[PLAN_ID_SIZE]) {
         bench_must_plan(bench, yaml);
@@ -122,7 +101,7 @@ static void joined(void **state) {
         assert_int_equal(count, 0);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, bench_set_up, bench_tear_down)
 
 int main(void) {
         const struct CMUnitTest tests[] = { TEST(ids), TEST(refusals), TEST(joined) };

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the manifest to what the loop works with; what only files and Git's side can tell is refused here. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "folder.h"
 
-#include <cmocka.h>
-
-#include "base/files.h"
 #include "gitops/config.h"
 
 #include <stdio.h>
@@ -25,36 +19,25 @@ struct loaded {
         int result;
 };
 
-static void write_file(const struct loaded *loaded, const char *name, const char *text) {
-        char *path = path_join(loaded->folder, name);
-        struct error err;
-
-        assert_int_equal(file_write_atomic(path, text, strlen(text), 0600, &err), 0);
-        free(path);
-}
-
 static int begin(void **state) {
         struct loaded *loaded = calloc(1, sizeof(*loaded));
 
         assert_non_null(loaded);
-        snprintf(loaded->folder, sizeof(loaded->folder), "/tmp/berth-test-XXXXXX");
-        assert_non_null(mkdtemp(loaded->folder));
+        folder_make_temporary(loaded->folder);
         loaded->arena = arena_new();
-        write_file(loaded, "key", "k");
-        write_file(loaded, "hosts", "h");
-        write_file(loaded, "empty", "");
-        write_file(loaded, "blank", "\nsecret\n");
+        folder_write(loaded->folder, "key", "k");
+        folder_write(loaded->folder, "hosts", "h");
+        folder_write(loaded->folder, "empty", "");
+        folder_write(loaded->folder, "blank", "\nsecret\n");
         *state = loaded;
         return 0;
 }
 
 static int end(void **state) {
         struct loaded *loaded = *state;
-        char command[128];
 
         arena_free(loaded->arena);
-        snprintf(command, sizeof(command), "rm -rf -- '%s'", loaded->folder);
-        assert_int_equal(system(command), 0);
+        folder_remove(loaded->folder);
         free(loaded);
         return 0;
 }
@@ -62,7 +45,7 @@ static int end(void **state) {
 static void load(struct loaded *loaded, const char *text) {
         const char *path = arena_printf(loaded->arena, "%s/c.yaml", loaded->folder);
 
-        write_file(loaded, "c.yaml", text);
+        folder_write(loaded->folder, "c.yaml", text);
         diagnostics_init(&loaded->diagnostics, loaded->arena);
         loaded->result = controller_config_load(path, false, loaded->arena, &loaded->config,
                                                 &loaded->diagnostics, &loaded->err);

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control socket with friends, with others, and after somebody died. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "folder.h"
 
 #include "base/json.h"
 #include "gitops/control.h"
@@ -52,8 +47,7 @@ static int begin(void **state) {
         struct error err;
 
         assert_non_null(place);
-        snprintf(place->folder, sizeof(place->folder), "/tmp/berth-test-XXXXXX");
-        assert_non_null(mkdtemp(place->folder));
+        folder_make_temporary(place->folder);
         strcat(place->folder,
                "/a-folder-with-a-very-long-name-indeed-such-as-states-may-lie-in-when-tests-or-people-make-"
                "them-deep-enough-for-it");
@@ -66,12 +60,10 @@ static int begin(void **state) {
 
 static int end(void **state) {
         struct place *place = *state;
-        char command[400];
 
         control_close(place->control);
         *strrchr(place->folder, '/') = '\0';
-        snprintf(command, sizeof(command), "rm -rf -- '%s'", place->folder);
-        assert_int_equal(system(command), 0);
+        folder_remove(place->folder);
         free(place);
         return 0;
 }

@@ -69,6 +69,22 @@ static const struct {
 };
 /* NOLINTEND(misc-misleading-bidirectional) */
 
+static int begin(void **state) {
+        struct arena *arena = arena_new();
+        struct diagnostics *diagnostics = arena_alloc(arena, sizeof(*diagnostics));
+
+        diagnostics_init(diagnostics, arena);
+        *state = diagnostics;
+        return 0;
+}
+
+static int end(void **state) {
+        const struct diagnostics *diagnostics = *state;
+
+        arena_free(diagnostics->arena);
+        return 0;
+}
+
 /* To be released with free(). The caller's pointer: gcc takes one of this function's own for dangling, once inlined. */
 static void print(const struct diagnostics *diagnostics, char **ret) {
         size_t length;
@@ -79,15 +95,14 @@ static void print(const struct diagnostics *diagnostics, char **ret) {
 }
 
 static void printing(void **state) {
-        (void)state;
+        struct diagnostics *diagnostics = *state;
+
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                struct arena *arena ARENA_CLEANUP = arena_new();
-                struct diagnostics diagnostics;
                 char *text;
 
-                diagnostics_init(&diagnostics, arena);
-                diagnostics_add(&diagnostics, cases[i].diagnostic);
-                print(&diagnostics, &text);
+                diagnostics_init(diagnostics, diagnostics->arena);
+                diagnostics_add(diagnostics, cases[i].diagnostic);
+                print(diagnostics, &text);
                 assert_string_equal(text, cases[i].text);
                 free(text);
         }
@@ -95,21 +110,18 @@ static void printing(void **state) {
 
 /* Of a line of ten thousand characters the part around the place is shown. */
 static void long_lines(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct diagnostics diagnostics;
-        char *line = arena_alloc(arena, 10001), *text, *source, *caret;
+        struct diagnostics *diagnostics = *state;
+        char *line = arena_alloc(diagnostics->arena, 10001), *text, *source, *caret;
 
-        (void)state;
         memset(line, '.', 10000);
         line[5000] = 'X';
-        diagnostics_init(&diagnostics, arena);
-        diagnostics_add(&diagnostics, (struct diagnostic){ .file = "a",
-                                                           .line = 1,
-                                                           .column = 5001,
-                                                           .message = "m",
-                                                           .source_line = line,
-                                                           .span = 1 });
-        print(&diagnostics, &text);
+        diagnostics_add(diagnostics, (struct diagnostic){ .file = "a",
+                                                          .line = 1,
+                                                          .column = 5001,
+                                                          .message = "m",
+                                                          .source_line = line,
+                                                          .span = 1 });
+        print(diagnostics, &text);
         assert_true(strlen(text) < 300);
         source = strstr(text, "| ...");
         assert_non_null(source);
@@ -119,8 +131,7 @@ static void long_lines(void **state) {
 }
 
 static void sorting(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct diagnostics diagnostics;
+        struct diagnostics *diagnostics = *state;
         static const struct diagnostic items[] = {
                 { .file = "b", .line = 1, .column = 1, .message = "5" },
                 { .file = "a", .line = 10, .column = 1, .message = "4" },
@@ -130,36 +141,31 @@ static void sorting(void **state) {
                 { .message = "0" },
         };
 
-        (void)state;
-        diagnostics_init(&diagnostics, arena);
         for (size_t i = 0; i < 100; i++)
-                diagnostics_add(&diagnostics, items[i % 6]);
-        diagnostics_sort(&diagnostics);
+                diagnostics_add(diagnostics, items[i % 6]);
+        diagnostics_sort(diagnostics);
         for (size_t i = 1; i < 100; i++)
-                assert_true(diagnostics.items[i - 1].message[0] <= diagnostics.items[i].message[0]);
-        assert_int_equal(diagnostics.count, 100);
-        assert_int_equal(diagnostics.errors, 83);
+                assert_true(diagnostics->items[i - 1].message[0] <= diagnostics->items[i].message[0]);
+        assert_int_equal(diagnostics->count, 100);
+        assert_int_equal(diagnostics->errors, 83);
 }
 
 /* A file's name may be any bytes. */
 static void names_beyond_utf8(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct diagnostics diagnostics;
+        struct diagnostics *diagnostics = *state;
         json_t *json, *item;
         char *text;
 
-        (void)state;
-        diagnostics_init(&diagnostics, arena);
-        diagnostics_add(&diagnostics, (struct diagnostic){ .file = "\xE4/\xC3\xA4.yaml",
-                                                           .line = 1,
-                                                           .column = 2,
-                                                           .message = "first at \xE4.yaml",
-                                                           .hint = "\xFF?" });
-        print(&diagnostics, &text);
+        diagnostics_add(diagnostics, (struct diagnostic){ .file = "\xE4/\xC3\xA4.yaml",
+                                                          .line = 1,
+                                                          .column = 2,
+                                                          .message = "first at \xE4.yaml",
+                                                          .hint = "\xFF?" });
+        print(diagnostics, &text);
         assert_string_equal(text, "\\xE4/\xC3\xA4.yaml:1:2: error: first at \\xE4.yaml\n"
                                   "        = \\xFF?\n");
         free(text);
-        json = diagnostics_to_json(&diagnostics);
+        json = diagnostics_to_json(diagnostics);
         item = json_array_get(json, 0);
         assert_string_equal(json_string_value(json_object_get(item, "file")), "\\xE4/\xC3\xA4.yaml");
         assert_string_equal(json_string_value(json_object_get(item, "message")), "first at \\xE4.yaml");
@@ -168,15 +174,12 @@ static void names_beyond_utf8(void **state) {
 }
 
 static void as_data(void **state) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        struct diagnostics diagnostics;
+        struct diagnostics *diagnostics = *state;
         json_t *json, *item;
 
-        (void)state;
-        diagnostics_init(&diagnostics, arena);
-        diagnostics_add(&diagnostics, cases[0].diagnostic);
-        diagnostics_add(&diagnostics, cases[1].diagnostic);
-        json = diagnostics_to_json(&diagnostics);
+        diagnostics_add(diagnostics, cases[0].diagnostic);
+        diagnostics_add(diagnostics, cases[1].diagnostic);
+        json = diagnostics_to_json(diagnostics);
         assert_int_equal(json_array_size(json), 2);
         item = json_array_get(json, 0);
         assert_string_equal(json_string_value(json_object_get(item, "severity")), "error");
@@ -193,8 +196,11 @@ static void as_data(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(printing), cmocka_unit_test(long_lines),        cmocka_unit_test(sorting),
-                cmocka_unit_test(as_data),  cmocka_unit_test(names_beyond_utf8),
+                cmocka_unit_test_setup_teardown(printing, begin, end),
+                cmocka_unit_test_setup_teardown(long_lines, begin, end),
+                cmocka_unit_test_setup_teardown(sorting, begin, end),
+                cmocka_unit_test_setup_teardown(as_data, begin, end),
+                cmocka_unit_test_setup_teardown(names_beyond_utf8, begin, end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,8 @@
 #ifndef BERTH_TESTS_UNIT_SCHEMA_SUPPORT_H
 #define BERTH_TESTS_UNIT_SCHEMA_SUPPORT_H
 
-#include "base/files.h"
+#include "folder.h"
+
 #include "schema/manifest.h"
 
 #include <setjmp.h>
@@ -32,8 +33,7 @@ static inline void loaded_begin(struct loaded *loaded) {
         memset(loaded, 0, sizeof(*loaded));
         loaded->arena = arena_new();
         diagnostics_init(&loaded->diagnostics, loaded->arena);
-        strcpy(loaded->folder, "/tmp/berth-test-XXXXXX");
-        assert_non_null(mkdtemp(loaded->folder));
+        folder_make_temporary(loaded->folder);
 }
 
 static inline const char *loaded_path(struct loaded *loaded, const char *name) {
@@ -93,9 +93,7 @@ static inline const char *said_without_folder(struct loaded *loaded) {
 }
 
 static inline void loaded_end(struct loaded *loaded) {
-        char *command = arena_printf(loaded->arena, "rm -rf %s", loaded->folder);
-
-        assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a name that this file made */
+        folder_remove(loaded->folder);
         strbuf_release(&loaded->said);
         arena_free(loaded->arena);
 }

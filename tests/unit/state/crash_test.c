@@ -236,7 +236,7 @@ static void every_write(const char *place, enum mishap mishap, int code) {
 
                         /* A state is made under the same mishaps, too; or lives through all of them. */
                         if (!existing)
-                                remove_tree(folder);
+                                folder_remove(folder);
                         else
                                 round = held_round(folder);
                         more = survive(folder, mishap, code, at, &round);

@@ -11,12 +11,11 @@
 
 #include <cmocka.h>
 
-#include "base/files.h"
+#include "folder.h"
 #include "state/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,17 +25,6 @@
 
 /* cmocka's assertions do not tell the compiler that they end the test. */
 #define REQUIRE(condition) assert_true(condition)
-
-static inline int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where) {
-        (void)status;
-        (void)type;
-        (void)where;
-        return remove(path);
-}
-
-static inline void remove_tree(const char *path) {
-        nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 /* A new folder for one test; in memory where there is room for that, since a disk syncs each of thousands of commits. */
 static inline int make_place(void **state) {
@@ -52,7 +40,7 @@ static inline int make_place(void **state) {
 }
 
 static inline int remove_place(void **state) {
-        remove_tree(*state);
+        folder_remove(*state);
         free(*state);
         return 0;
 }

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A temporary folder for one test, and files in it. */
+#ifndef BERTH_TESTS_UNIT_FOLDER_H
+#define BERTH_TESTS_UNIT_FOLDER_H
+
+#include "base/files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FOLDER_TEMPLATE "/tmp/berth-test-XXXXXX"
+
+/* `path` takes sizeof(FOLDER_TEMPLATE) bytes. */
+static inline void folder_make_temporary(char *path) {
+        strcpy(path, FOLDER_TEMPLATE);
+        assert_non_null(mkdtemp(path));
+}
+
+static inline int folder_remove_entry(const char *path, const struct stat *status, int type,
+                                      struct FTW *where) {
+        (void)status, (void)type, (void)where;
+        return remove(path);
+}
+
+/* With all that is in it; where there is none already, that is fine. */
+static inline void folder_remove(const char *path) {
+        int result = nftw(path, folder_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+
+        assert_true(result == 0 || errno == ENOENT);
+}
+
+static inline void folder_write(const char *folder, const char *name, const char *text) {
+        char *path TEXT_CLEANUP = path_join(folder, name);
+        struct error err;
+
+        if (file_write_atomic(path, text, strlen(text), 0600, &err) < 0)
+                fail_msg("%s", err.message);
+}
+
+#endif
