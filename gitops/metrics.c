@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gitops/metrics.h"
 
+#include "base/array.h"
 #include "base/terminal.h"
 #include "gitops/process.h"
 
@@ -106,20 +107,21 @@ static const struct metric_facts facts[METRIC_COUNT] = {
 };
 
 struct series {
-        char *labels[LABELS_MAX];
+        const char *labels[LABELS_MAX];
         double value; /* a histogram's sum */
         unsigned long long count, *buckets;
 };
 
 struct family {
         struct series *series; /* by labels in byte order */
-        size_t count, capacity;
+        size_t count;
 };
 
 struct metrics {
         pthread_mutex_t lock;
+        struct arena *arena; /* with the lock held: series and their labels, which stay to the end */
         struct family families[METRIC_COUNT];
-        char *sources[METRICS_SOURCES]; /* in the order in which they came */
+        const char *sources[METRICS_SOURCES]; /* in the order in which they came */
         size_t source_count;
         struct provider_watch watch;
         double start_seconds; /* of the process: asked once, since clocks that are corrected would move it */
@@ -141,12 +143,8 @@ static size_t bucket_count(enum metric metric) {
         return count;
 }
 
-static char *copy_value(const char *value) {
-        char *copy = strndup(value, VALUE_MAX);
-
-        if (!copy)
-                abort();
-        return copy;
+static const char *copy_value(const struct metrics *metrics, const char *value) {
+        return arena_strndup(metrics->arena, value, strnlen(value, VALUE_MAX));
 }
 
 static bool source_has_a_place(struct metrics *metrics, const char *source) {
@@ -156,7 +154,7 @@ static bool source_has_a_place(struct metrics *metrics, const char *source) {
         }
         if (metrics->source_count == METRICS_SOURCES)
                 return false;
-        metrics->sources[metrics->source_count++] = copy_value(source);
+        metrics->sources[metrics->source_count++] = copy_value(metrics, source);
         return true;
 }
 
@@ -188,21 +186,15 @@ static size_t place_of(const struct family *family, const char *const *labels, s
         return low;
 }
 
-static struct series *insert(struct family *family, enum metric metric, size_t at,
+static struct series *insert(struct metrics *metrics, enum metric metric, size_t at,
                              const char *const *labels) {
-        size_t buckets = bucket_count(metric);
-        struct series made = { 0 };
+        struct family *family = &metrics->families[metric];
+        struct series made = { .buckets = arena_array(metrics->arena, bucket_count(metric),
+                                                      sizeof(made.buckets[0])) };
 
-        if (family->count == family->capacity) {
-                family->capacity = family->capacity ? 2 * family->capacity : 8;
-                family->series = reallocarray(family->series, family->capacity, sizeof(family->series[0]));
-                if (!family->series)
-                        abort();
-        }
+        family->series = array_grow(metrics->arena, family->series, family->count, sizeof(family->series[0]));
         for (size_t i = 0; i < label_count(metric); i++)
-                made.labels[i] = copy_value(labels[i]);
-        if (buckets && !(made.buckets = calloc(buckets, sizeof(made.buckets[0]))))
-                abort();
+                made.labels[i] = copy_value(metrics, labels[i]);
         memmove(&family->series[at + 1], &family->series[at],
                 (family->count - at) * sizeof(family->series[0]));
         family->count++;
@@ -228,7 +220,7 @@ static struct series *find(struct metrics *metrics, enum metric metric, const ch
                         wanted[i] = "other";
                 at = place_of(family, wanted, count, &found);
         }
-        return found ? &family->series[at] : insert(family, metric, at, wanted);
+        return found ? &family->series[at] : insert(metrics, metric, at, wanted);
 }
 
 void metrics_add(struct metrics *metrics, enum metric metric, double amount, const char *const *labels) {
@@ -280,6 +272,7 @@ struct metrics *metrics_new(void) {
 
         if (!metrics || pthread_mutex_init(&metrics->lock, NULL) != 0)
                 abort();
+        metrics->arena = arena_new();
         process_look(&process);
         metrics->start_seconds = process.start_seconds;
         metrics->watch = (struct provider_watch){ metrics, on_called, on_waited };
@@ -289,18 +282,7 @@ struct metrics *metrics_new(void) {
 void metrics_free(struct metrics *metrics) {
         if (!metrics)
                 return;
-        for (size_t metric = 0; metric < METRIC_COUNT; metric++) {
-                struct family *family = &metrics->families[metric];
-
-                for (size_t i = 0; i < family->count; i++) {
-                        for (size_t j = 0; j < LABELS_MAX; j++)
-                                free(family->series[i].labels[j]);
-                        free(family->series[i].buckets);
-                }
-                free(family->series);
-        }
-        for (size_t i = 0; i < metrics->source_count; i++)
-                free(metrics->sources[i]);
+        arena_free(metrics->arena);
         pthread_mutex_destroy(&metrics->lock);
         free(metrics);
 }

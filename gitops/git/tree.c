@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gitops/git/tree.h"
 
+#include "base/array.h"
 #include "base/terminal.h"
 
 #include <stdlib.h>
@@ -21,23 +22,13 @@ struct walk {
         struct repository *repository;
         const struct git_limits *limits;
         struct arena *arena, *scratch; /* of the result; of one folder */
-        struct pending *stack;         /* malloc */
-        size_t stack_count, stack_capacity;
-        struct tree_file *files; /* malloc */
-        size_t file_count, file_capacity;
+        struct pending *folders;       /* in the order in which they are read */
+        size_t folder_count, folders_read;
+        struct tree_file *files;
+        size_t file_count;
         size_t entries, bytes;
         enum git_failure *ret_failure;
 };
-
-static void *grow(void *items, size_t count, size_t *capacity, size_t size) {
-        if (count < *capacity)
-                return items;
-        *capacity = *capacity ? *capacity * 2 : 64;
-        items = reallocarray(items, *capacity, size);
-        if (!items)
-                abort();
-        return items;
-}
 
 /* For messages: whatever bytes the tree has. */
 static const char *shown(struct arena *arena, const char *folder, const char *name) {
@@ -102,15 +93,15 @@ static int check_twins(const struct walk *walk, const char *folder, const struct
         return 0;
 }
 
-static int push_folder(struct walk *walk, const char *id, const char *path, size_t depth, struct error *err) {
+static int add_folder(struct walk *walk, const char *id, const char *path, size_t depth, struct error *err) {
         enum git_failure *ret_failure = walk->ret_failure;
 
         if (depth > walk->limits->depth)
                 return FAIL(GIT_OVER_LIMIT, "%s lies deeper than %zu folders", shown(walk->scratch, "", path),
                             walk->limits->depth);
-        walk->stack = grow(walk->stack, walk->stack_count, &walk->stack_capacity, sizeof(*walk->stack));
-        walk->stack[walk->stack_count] = (struct pending){ .path = path, .depth = depth };
-        memcpy(walk->stack[walk->stack_count++].id, id, ID_SIZE);
+        walk->folders = array_grow(walk->arena, walk->folders, walk->folder_count, sizeof(*walk->folders));
+        walk->folders[walk->folder_count] = (struct pending){ .path = path, .depth = depth };
+        memcpy(walk->folders[walk->folder_count++].id, id, ID_SIZE);
         return 0;
 }
 
@@ -128,7 +119,7 @@ static int read_file(struct walk *walk, const struct tree_entry *entry, const ch
         if (file.length < 1024 && strncmp(file.bytes, LFS_POINTER, strlen(LFS_POINTER)) == 0)
                 return FAIL(GIT_NOT_FOUND, "%s is kept in Git LFS, and only its pointer is in the repository",
                             path);
-        walk->files = grow(walk->files, walk->file_count, &walk->file_capacity, sizeof(*walk->files));
+        walk->files = array_grow(walk->arena, walk->files, walk->file_count, sizeof(*walk->files));
         walk->files[walk->file_count++] = file;
         return 0;
 }
@@ -147,12 +138,12 @@ static int take_entry(struct walk *walk, const struct pending *folder, const str
                 return 0;
         path = arena_printf(walk->arena, "%s%s%s", folder->path, *folder->path ? "/" : "", entry->name);
         if (is_folder)
-                return push_folder(walk, entry->id, path, folder->depth + 1, err);
+                return add_folder(walk, entry->id, path, folder->depth + 1, err);
         return read_file(walk, entry, path, err);
 }
 
 static int read_folder(struct walk *walk, struct error *err) {
-        struct pending folder = walk->stack[--walk->stack_count];
+        const struct pending folder = walk->folders[walk->folders_read++];
         struct tree_entry *entries;
         size_t count;
 
@@ -217,19 +208,16 @@ int tree_read(struct repository *repository, const char *tree, const char *path,
         int result = find_folder(&walk, tree, path, id, err);
 
         if (result == 0)
-                result = push_folder(&walk, id, path ? path : "", 0, err);
-        while (result == 0 && walk.stack_count > 0)
+                result = add_folder(&walk, id, path ? path : "", 0, err);
+        while (result == 0 && walk.folders_read < walk.folder_count)
                 result = read_folder(&walk, err);
+        arena_free(walk.scratch);
         if (result == 0) {
-                *ret = arena_array(arena, walk.file_count, sizeof(**ret));
                 if (walk.file_count > 0)
-                        memcpy(*ret, walk.files, walk.file_count * sizeof(**ret));
-                qsort(*ret, walk.file_count, sizeof(**ret), compare_files);
+                        qsort(walk.files, walk.file_count, sizeof(*walk.files), compare_files);
+                *ret = walk.files;
                 *ret_count = walk.file_count;
         }
-        free(walk.files);
-        free(walk.stack);
-        arena_free(walk.scratch);
         return result;
 }
 
