@@ -2,13 +2,12 @@
 /* The worker: one request, step by step, in a process of its own. */
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/suggest.h"
+#include "gitops/git/choose.h"
 #include "gitops/git/folder.h"
 #include "gitops/git/known_hosts.h"
 #include "gitops/git/repository.h"
 #include "gitops/git/tree.h"
 #include "gitops/git/verify.h"
-#include "gitops/git/version.h"
 #include "gitops/git/wire.h"
 
 #include <errno.h>
@@ -30,7 +29,6 @@
 #define PACKS_MAX 50U
 #define MEMORY ((rlim_t)1024 * 1024 * 1024)
 #define FILES_OPEN 512
-#define SUGGESTIONS_MAX 1000U
 
 struct work {
         const struct git_request *request;
@@ -158,18 +156,6 @@ static int prepare_folders(struct work *work, struct error *err) {
         return setenv("HOME", work->tmp, 1) == 0 ? 0 : error_set(err, "cannot set HOME");
 }
 
-/* As git check-ref-format has it, as far as it could be misread. */
-static bool is_branch_name(const char *name) {
-        size_t length = strlen(name);
-
-        for (const char *at = name; *at; at++) {
-                if ((unsigned char)*at <= 0x20 || *at == 0x7F || strchr("~^:?*[\\", *at))
-                        return false;
-        }
-        return length > 0 && length < 256 && name[0] != '-' && name[0] != '/' && name[length - 1] != '/' &&
-               !strstr(name, "..") && !strstr(name, "@{") && !strstr(name, "//");
-}
-
 static int check_request(struct work *work, struct error *err) {
         const struct git_request *request = work->request;
         const char *path;
@@ -179,7 +165,7 @@ static int check_request(struct work *work, struct error *err) {
                 return -1;
         if (!request->branch == !request->tag)
                 return error_set(err, "a source follows a branch or tags: name one of the two");
-        if (request->branch && !is_branch_name(request->branch))
+        if (request->branch && !choose_is_branch_name(request->branch))
                 return error_set(err, "\"%s\" is no name of a branch", request->branch);
         if (request->tag && version_pattern_parse(request->tag, work->arena, &work->pattern, err) < 0)
                 return -1;
@@ -192,54 +178,6 @@ static int check_request(struct work *work, struct error *err) {
         return tree_path_normalise(request->path, work->arena, &path, err);
 }
 
-static int choose_branch(struct work *work, const struct remote_ref *refs, size_t count, struct error *err) {
-        const char *wanted = arena_printf(work->arena, "refs/heads/%s", work->request->branch), *near;
-        const char **names = arena_array(work->arena, count, sizeof(*names));
-        enum git_failure *ret_failure = work->ret_failure;
-        size_t branches = 0;
-
-        for (size_t i = 0; i < count; i++) {
-                if (strcmp(refs[i].name, wanted) == 0) {
-                        work->ref = refs[i];
-                        return 0;
-                }
-                if (strncmp(refs[i].name, "refs/heads/", 11) == 0 && branches < SUGGESTIONS_MAX)
-                        names[branches++] = refs[i].name + 11;
-        }
-        near = suggest_nearest(work->request->branch, names, branches);
-        return FAIL(GIT_NOT_FOUND, "there is no branch %s%s%s%s", work->request->branch,
-                    near         ? "; did you mean "
-                    : count == 0 ? "; the repository is empty"
-                                 : "",
-                    near ? near : "", near ? "?" : "");
-}
-
-static int choose_tag(struct work *work, const struct remote_ref *refs, size_t count, struct error *err) {
-        enum git_failure *ret_failure = work->ret_failure;
-        const struct remote_ref *best = NULL;
-        struct version highest = { 0 };
-        size_t tags = 0;
-
-        for (size_t i = 0; i < count; i++) {
-                struct version version;
-
-                if (strncmp(refs[i].name, "refs/tags/", 10) != 0)
-                        continue;
-                tags++;
-                if (!version_parse(refs[i].name + 10, &version) ||
-                    !version_pattern_matches(work->pattern, &version))
-                        continue;
-                if (!best || version_compare(&version, &highest) >= 0) {
-                        best = &refs[i];
-                        highest = version;
-                }
-        }
-        if (!best)
-                return FAIL(GIT_NOT_FOUND, "none of %zu tags matches \"%s\"", tags, work->request->tag);
-        work->ref = *best;
-        return 0;
-}
-
 static int open_repository(struct work *work, const char *folder, uint64_t bytes, struct error *err) {
         size_t limit = work->request->limits.pack_bytes;
 
@@ -250,6 +188,15 @@ static int open_repository(struct work *work, const char *folder, uint64_t bytes
         return repository_open(&work->args, &work->repository, work->ret_failure, err);
 }
 
+static int choose(struct work *work, const struct remote_ref *refs, size_t count, struct error *err) {
+        const struct git_request *request = work->request;
+
+        return request->branch ? choose_branch(request->branch, refs, count, work->arena, &work->ref,
+                                               work->ret_failure, err)
+                               : choose_tag(work->pattern, request->tag, refs, count, &work->ref,
+                                            work->ret_failure, err);
+}
+
 static int ask(struct work *work, struct error *err) {
         struct git_answer *answer = &work->found->answer;
         struct remote_ref *refs;
@@ -258,7 +205,7 @@ static int ask(struct work *work, struct error *err) {
         begin_phase(PHASE_ASKING);
         if (repository_list(work->repository, work->arena, &refs, &count, work->ret_failure, err) < 0)
                 return -1;
-        if ((work->request->branch ? choose_branch : choose_tag)(work, refs, count, err) < 0)
+        if (choose(work, refs, count, err) < 0)
                 return -1;
         answer->commit = work->ref.commit;
         answer->ref = work->ref.name;
@@ -325,15 +272,6 @@ static int bring(struct work *work, struct error *err) {
         return result;
 }
 
-/* A release need not descend from the one before: it may have been made on a branch of its own. */
-static bool is_higher_tag(const char *ref, const char *than) {
-        struct version version, before;
-
-        return strncmp(ref, "refs/tags/", 10) == 0 && than && strncmp(than, "refs/tags/", 10) == 0 &&
-               version_parse(ref + 10, &version) && version_parse(than + 10, &before) &&
-               version_compare(&version, &before) > 0;
-}
-
 #define OR_ACCEPT "let this commit in by berth controller approve, or set fastForwardOnly: false"
 
 static int check_history(struct work *work, struct error *err) {
@@ -353,7 +291,8 @@ static int check_history(struct work *work, struct error *err) {
                         "%s was moved from commit %s to %s: a tag that moves is not followed: put it back, "
                         "make a new one, " OR_ACCEPT,
                         answer->ref, request->have, answer->commit);
-        if (request->tag && is_higher_tag(answer->ref, request->have_ref))
+        /* A release need not descend from the one before: it may have been made on a branch of its own. */
+        if (request->tag && choose_is_higher_tag(answer->ref, request->have_ref))
                 return 0;
         descends = repository_descends(work->repository, answer->commit, request->have, ret_failure, err);
         if (descends != 0)
@@ -532,25 +471,12 @@ static void run(const struct git_request *request, struct arena *arena, struct s
                 found.file_count = 0;
         }
         repository_closep(&work.repository);
-        if (work.tmp && git_remove_folder(work.tmp, &ignored) == 0 &&
-            git_remove_folder(work.next, &ignored) < 0)
-                found.answer.fetched |= false; /* the next run tries again */
+        /* What stays the next run removes. */
+        if (work.tmp && git_remove_folder(work.tmp, &ignored) == 0)
+                (void)!git_remove_folder(work.next, &ignored);
         strbuf_wipe(&work.password);
         strbuf_release(&work.user);
         wire_write_answer(&found, output);
-}
-
-static int write_all(const struct strbuf *output) {
-        for (size_t done = 0; done < output->length;) {
-                ssize_t put = write(STDOUT_FILENO, output->data + done, output->length - done);
-
-                if (put < 0 && errno == EINTR)
-                        continue;
-                if (put < 0)
-                        return -1;
-                done += (size_t)put;
-        }
-        return 0;
 }
 
 static int answer_request(struct arena *arena, struct strbuf *output, struct error *err) {
@@ -585,5 +511,5 @@ int git_worker_main(void) {
 
                 wire_write_answer(&failed, &output);
         }
-        return write_all(&output) < 0;
+        return descriptor_write(STDOUT_FILENO, output.data, output.length) < 0;
 }
