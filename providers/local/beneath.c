@@ -10,10 +10,11 @@
 /* The kernel gives up with EAGAIN where somebody renames folders meanwhile. */
 #define TRIES 128
 
-static int open_by(int folder, const char *path, int flags, unsigned resolve) {
+static int open_by(int folder, const char *path, int flags, unsigned mode, unsigned resolve) {
         struct open_how how = {
                 .flags = (unsigned)(flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK | O_NOCTTY)),
-                .resolve = resolve | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+                .mode = mode,
+                .resolve = resolve | RESOLVE_NO_MAGICLINKS,
         };
         long descriptor = -1;
 
@@ -26,9 +27,17 @@ static int open_by(int folder, const char *path, int flags, unsigned resolve) {
 }
 
 int beneath_open(int folder, const char *path, int flags) {
-        return open_by(folder, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        return open_by(folder, path, flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+}
+
+int beneath_create(int folder, const char *path, int flags, unsigned mode) {
+        return open_by(folder, path, flags | O_CREAT, mode, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+int beneath_open_linked(int folder, const char *path, int flags) {
+        return open_by(folder, path, flags, 0, RESOLVE_BENEATH);
 }
 
 int beneath_follow(int folder, const char *path, int flags) {
-        return open_by(folder, path, flags, RESOLVE_IN_ROOT);
+        return open_by(folder, path, flags, 0, RESOLVE_IN_ROOT | RESOLVE_NO_XDEV);
 }

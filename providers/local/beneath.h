@@ -12,6 +12,12 @@
  */
 int beneath_open(int folder, const char *path, int flags);
 
+/* The same for a file that is to be made, or to be opened for writing; other file systems are entered. */
+int beneath_create(int folder, const char *path, int flags, unsigned mode);
+
+/* The same as the first, but links are followed as long as they stay beneath; other file systems are entered. */
+int beneath_open_linked(int folder, const char *path, int flags);
+
 /*
  * The same, but links are followed as if `folder` were the root of everything: absolute ones begin there, and ".." does not
  * leave it. Magic links, as /proc has them, are none.

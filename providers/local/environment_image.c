@@ -8,6 +8,7 @@
 #include "providers/local/images.h"
 #include "providers/local/provider_local.h"
 
+#include "base/array.h"
 #include "base/strbuf.h"
 
 #include <string.h>
@@ -77,12 +78,9 @@ static void note_missing(struct missing_list *list, const struct local_image_nam
 }
 
 static void warn(struct missing_list *list, struct observation *observation, const char *text) {
-        const char **warnings = arena_array(list->arena, observation->warning_count + 1, sizeof(*warnings));
-
-        if (observation->warning_count)
-                memcpy(warnings, observation->warnings, observation->warning_count * sizeof(*warnings));
-        warnings[observation->warning_count++] = text;
-        observation->warnings = warnings;
+        observation->warnings = array_grow(list->arena, observation->warnings, observation->warning_count,
+                                           sizeof(*observation->warnings));
+        observation->warnings[observation->warning_count++] = text;
 }
 
 /* "NAME, pinned to DIGEST," and the environments that wait for it. */

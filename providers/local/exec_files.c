@@ -5,30 +5,18 @@
 #include "base/files.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
+#include "providers/local/beneath.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PIECE 65536
-
-/* Beneath `folder`, through no link of any kind; never waits for a FIFO's other side. */
-static int open_beneath(int folder, const char *path, int flags, mode_t mode) {
-        struct open_how how = {
-                .flags = (unsigned)(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY),
-                .mode = mode,
-                .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-        };
-
-        return (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
-}
 
 /* At most `limit` bytes, whatever the file grows to meanwhile. */
 static int copy(int from, int to, uint64_t limit) {
@@ -79,7 +67,7 @@ static int make_parents(const struct sandbox_workspace *workspace, const char *n
                 *slash = '\0';
                 if (mkdirat(workspace->folder, path, 0755) < 0 && errno != EEXIST)
                         return -1;
-                folder = open_beneath(workspace->folder, path, O_RDONLY | O_DIRECTORY, 0);
+                folder = beneath_open(workspace->folder, path, O_RDONLY | O_DIRECTORY);
                 if (folder < 0 || fchown(folder, workspace->uid, workspace->gid) < 0)
                         return -1;
                 *slash = '/';
@@ -99,8 +87,8 @@ static int put(const struct sandbox_workspace *workspace, const struct exec_file
         if (!S_ISREG(status.st_mode))
                 return error_set(err, "%s is no regular file", file->path);
         if (make_parents(workspace, file->name) < 0 ||
-            (to = open_beneath(workspace->folder, file->name, O_WRONLY | O_CREAT | O_EXCL,
-                               status.st_mode & 0100 ? 0755 : 0644)) < 0 ||
+            (to = beneath_create(workspace->folder, file->name, O_WRONLY | O_EXCL,
+                                 status.st_mode & 0100 ? 0755 : 0644)) < 0 ||
             fchown(to, workspace->uid, workspace->gid) < 0)
                 return error_set(err, "cannot make \"%s\" in the workspace: %s", file->name, strerror(errno));
         if (copy(from, to, (uint64_t)status.st_size) < 0)
@@ -176,8 +164,7 @@ static const char *type_of(mode_t mode) {
 
 static int get_file(struct harvest *harvest, int from_folder, int to_folder, const char *name,
                     const char *path) {
-        int from DESCRIPTOR_CLEANUP = open_beneath(from_folder, name, O_RDONLY, 0),
-                 to DESCRIPTOR_CLEANUP = -1;
+        int from DESCRIPTOR_CLEANUP = beneath_open(from_folder, name, O_RDONLY), to DESCRIPTOR_CLEANUP = -1;
         struct stat status;
 
         if (from < 0 || fstat(from, &status) < 0 || !S_ISREG(status.st_mode)) {
@@ -192,9 +179,14 @@ static int get_file(struct harvest *harvest, int from_folder, int to_folder, con
         /* Whatever stands there, a link for instance, is replaced and not written through. */
         if (unlinkat(to_folder, name, 0) < 0 && errno != ENOENT)
                 return error_set(harvest->err, "cannot replace %s: %s", path, strerror(errno));
-        to = open_beneath(to_folder, name, O_WRONLY | O_CREAT | O_EXCL, status.st_mode & 0100 ? 0755 : 0644);
-        if (to < 0 || copy(from, to, (uint64_t)status.st_size) < 0)
-                return error_set(harvest->err, "cannot write %s: %s", path, strerror(errno));
+        to = beneath_create(to_folder, name, O_WRONLY | O_EXCL, status.st_mode & 0100 ? 0755 : 0644);
+        if (to < 0 || copy(from, to, (uint64_t)status.st_size) < 0) {
+                (void)error_set(harvest->err, "cannot write %s: %s", path, strerror(errno));
+                /* The beginning of a file could be taken for the file. */
+                if (to >= 0)
+                        unlinkat(to_folder, name, 0);
+                return -1;
+        }
         harvest->bytes_left -= (uint64_t)status.st_size;
         list(harvest, path, (uint64_t)status.st_size, NULL);
         return 0;
@@ -210,14 +202,15 @@ static int get_subfolder(struct harvest *harvest, int from, int to, const char *
                 list(harvest, path, 0, "too many folders within each other");
                 return 0;
         }
-        inner = open_beneath(from, name, O_RDONLY | O_DIRECTORY, 0);
+        inner = beneath_open(from, name, O_RDONLY | O_DIRECTORY);
         if (inner < 0) {
                 list(harvest, path, 0, "not readable");
                 return 0;
         }
         if (mkdirat(to, name, 0755) < 0 && errno != EEXIST)
                 return error_set(harvest->err, "cannot make %s: %s", path, strerror(errno));
-        made = open_beneath(to, name, O_RDONLY | O_DIRECTORY, 0);
+        /* It may be another file system, as the user likes. */
+        made = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (made < 0)
                 return error_set(harvest->err, "cannot write into %s: %s", path, strerror(errno));
         return get_folder(harvest, inner, made, path, depth + 1);

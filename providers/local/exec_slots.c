@@ -122,8 +122,8 @@ static int make_file(const char *folder, const char *name, const char *text, str
         ret->path = path_join(folder, name);
         ret->file = open(ret->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (ret->file < 0 || flock(ret->file, LOCK_EX | LOCK_NB) < 0 ||
-            write(ret->file, text, strlen(text)) != (ssize_t)strlen(text)) {
-                error_set(err, "cannot write %s: %s", ret->path, strerror(errno));
+            descriptor_write(ret->file, text, strlen(text)) < 0) {
+                (void)error_set(err, "cannot write %s: %s", ret->path, strerror(errno));
                 exec_slot_release(ret);
                 return -1;
         }
@@ -165,8 +165,8 @@ static void leave_line(struct place *place) {
 
 /*
  * 1: taken; 0: not now, *ret_why is the limit that was reached, NULL where others are before us, and with `wait` we are in
- * the line; -1: err. Who comes is served after all who
- * wait, also where it would fit and they do not: a large run is not kept waiting for ever by small ones.
+ * the line; -1: err. Who comes is served after all who wait, also where it would fit and they do not: a large run is not
+ * kept waiting for ever by small ones.
  */
 static int try_once(const char *folder, const struct exec_use *use, const struct exec_use *limits, bool wait,
                     struct place *place, struct exec_slot *ret, const char **ret_why, struct error *err) {

@@ -21,13 +21,6 @@ static struct workspace_span newly_expired(const struct value *desired, const st
         return span;
 }
 
-static void add(struct workspace_tally *total, const struct workspace_tally *tally) {
-        if (tally->files > 0 && (total->files == 0 || tally->oldest_ms < total->oldest_ms))
-                total->oldest_ms = tally->oldest_ms;
-        total->files += tally->files;
-        total->bytes += tally->bytes;
-}
-
 static int count_aged(const struct provider *provider, const struct change *change, struct arena *arena,
                       struct workspace_tally *ret, struct error *err) {
         const char *workspaces =
@@ -47,7 +40,7 @@ static int count_aged(const struct provider *provider, const struct change *chan
                         continue;
                 if (local_workspace_expire(workspaces, sessions[i].id, span, false, arena, &tally, err) < 0)
                         return -1;
-                add(ret, &tally);
+                local_tally_add(ret, &tally);
         }
         return 0;
 }

@@ -11,9 +11,9 @@
 #include "providers/local/image_store.h"
 #include "providers/local/image_unpack.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What Docker's drivers take. */
 #define LAYERS_MAX 127
@@ -75,16 +75,13 @@ static int stage(struct import *import, const json_t *descriptor, uint64_t size_
 static int read_config(struct import *import, struct error *err) {
         const json_t *descriptor = json_object_get(import->document, "config");
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        char *piece;
         int file DESCRIPTOR_CLEANUP = -1;
-        ssize_t count;
 
         if (stage(import, descriptor, IMAGE_SOURCE_JSON_MAX, err) < 0)
                 return error_context(err, "configuration");
         file = image_store_blob(&import->store, json_text(descriptor, "digest"));
-        piece = arena_alloc(import->arena, IMAGE_SOURCE_JSON_MAX);
-        while (file >= 0 && (count = read(file, piece, IMAGE_SOURCE_JSON_MAX)) > 0)
-                strbuf_append_bytes(&text, piece, (size_t)count);
+        if (file < 0 || descriptor_read(file, IMAGE_SOURCE_JSON_MAX, &text) != 0)
+                return error_set(err, "configuration: it cannot be read back: %s", strerror(errno));
         image_rules_judge_config(strbuf_text(&text), text.length, &import->verdict, import->arena);
         if (import->verdict.problem)
                 return 0;

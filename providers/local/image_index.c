@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "providers/image_rules.h"
 #include "providers/local/image_source.h"
+#include "providers/local/layout.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,12 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static const char *join(const char *folder, const char *name, struct arena *arena) {
-        char *path TEXT_CLEANUP = path_join(folder, name);
-
-        return arena_strdup(arena, path);
-}
 
 int image_index_blob(const char *folder, const char *digest, struct strbuf *ret, struct error *err) {
         char *blobs TEXT_CLEANUP = path_join(folder, LOCAL_IMAGES_BLOBS);
@@ -81,7 +76,7 @@ static int by_text(const void *a, const void *b) {
 
 int image_index_digests(const char *folder, struct arena *arena, const char ***ret, size_t *ret_count,
                         struct error *err) {
-        const char *path = join(folder, LOCAL_IMAGES_ROOTS, arena), **list = NULL;
+        const char *path = local_join(folder, LOCAL_IMAGES_ROOTS, arena), **list = NULL;
         DIR *roots = opendir(path);
         const struct dirent *entry;
         size_t count = 0;
@@ -168,7 +163,7 @@ const char *image_index_name_of(const struct local_images *images, const char *d
 
 int image_index_set(const char *folder, const char *name, const char *digest, struct arena *arena,
                     struct error *err) {
-        const char *path = join(folder, LOCAL_IMAGES_INDEX, arena);
+        const char *path = local_join(folder, LOCAL_IMAGES_INDEX, arena);
         struct local_images images;
         json_t *index JSON_CLEANUP = NULL;
         char *text TEXT_CLEANUP = NULL;

@@ -3,21 +3,12 @@
 
 #include "base/files.h"
 #include "base/strbuf.h"
+#include "providers/local/beneath.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-/* As if the folder were the root of everything, which it is in the sandbox. */
-static int open_in_root(int root, const char *path) {
-        struct open_how how = { .flags = O_PATH | O_CLOEXEC,
-                                .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
-
-        return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
-}
 
 static bool is_program(int root, const char *folder, size_t length, const char *name) {
         struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
@@ -28,7 +19,8 @@ static bool is_program(int root, const char *folder, size_t length, const char *
                 return false;
         strbuf_append_bytes(&path, folder, length);
         strbuf_printf(&path, "/%s", name);
-        found = open_in_root(root, strbuf_text(&path));
+        /* As the sandbox will see it: the image's root is the root of everything. */
+        found = beneath_follow(root, strbuf_text(&path), O_PATH);
         return found >= 0 && fstat(found, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0111);
 }
 

@@ -5,20 +5,19 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/image_rules.h"
+#include "providers/local/beneath.h"
 #include "providers/local/image_path.h"
 #include "providers/local/image_unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define ARCHIVE_ENTRIES_MAX 20000
 #define NAMES_SHOWN 8
-#define LAYERS_MAX 1000
+#define LISTED_LAYERS_MAX 1000
 
 #define NAME_ANNOTATION "org.opencontainers.image.ref.name"
 
@@ -26,11 +25,7 @@
 
 /* A regular file. Links are followed as long as they stay in the folder: docker save makes some. */
 static int open_within(const struct image_source *source, const char *path) {
-        struct open_how how = {
-                .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-                .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
-        };
-        int file = (int)syscall(SYS_openat2, source->folder, path, &how, sizeof(how));
+        int file = beneath_open_linked(source->folder, path, O_RDONLY);
         struct stat status;
 
         if (file >= 0 && (fstat(file, &status) < 0 || !S_ISREG(status.st_mode))) {
@@ -58,18 +53,15 @@ static int read_json(const struct image_source *source, const char *name, struct
                      struct error *err) {
         int file DESCRIPTOR_CLEANUP = open_within(source, name);
         struct strbuf quoted STRBUF_CLEANUP = STRBUF_INIT;
-        char piece[65536];
-        ssize_t count = 0;
+        int result;
 
         image_path_quote(&quoted, name);
         if (file < 0)
                 return error_set(err, "%s cannot be read: %s", strbuf_text(&quoted), reason(errno));
-        ret->limit = IMAGE_SOURCE_JSON_MAX;
-        while (!ret->overflow && (count = read(file, piece, sizeof(piece))) > 0)
-                strbuf_append_bytes(ret, piece, (size_t)count);
-        if (count < 0)
+        result = descriptor_read(file, IMAGE_SOURCE_JSON_MAX, ret);
+        if (result < 0)
                 return error_set(err, "%s cannot be read: %s", strbuf_text(&quoted), strerror(errno));
-        if (ret->overflow)
+        if (result > 0)
                 return error_set(err, "%s has more than %zu bytes", strbuf_text(&quoted),
                                  IMAGE_SOURCE_JSON_MAX);
         return 0;
@@ -385,7 +377,7 @@ static json_t *make_manifest(struct image_source *source, const json_t *image, s
         json_t *layers = json_array(), *config = NULL;
         size_t i;
 
-        if (!config_path || !json_is_array(paths) || json_array_size(paths) > LAYERS_MAX)
+        if (!config_path || !json_is_array(paths) || json_array_size(paths) > LISTED_LAYERS_MAX)
                 (void)error_set(err, "manifest.json names no configuration, or no layers that could be");
         else
                 config = describe(source, config_path, false, arena, err);
@@ -422,7 +414,7 @@ static int docker_manifest(struct image_source *source, const char *repository, 
             !(list = parse(&text, "manifest.json", err)) ||
             !(image = choose(list, repository, tag, arena, err)))
                 return -1;
-        source->files = arena_array(arena, LAYERS_MAX + 1, sizeof(*source->files));
+        source->files = arena_array(arena, LISTED_LAYERS_MAX + 1, sizeof(*source->files));
         if (!(manifest = make_manifest(source, image, arena, err)))
                 return -1;
         compact = json_compact(manifest);

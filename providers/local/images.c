@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/image_rules.h"
+#include "providers/local/layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,14 +15,8 @@
 
 #define INDEX_BYTES_MAX (16u << 20)
 
-static const char *join(const char *folder, const char *name, struct arena *arena) {
-        char *path TEXT_CLEANUP = path_join(folder, name);
-
-        return arena_strdup(arena, path);
-}
-
 int local_images_open(const char *folder, struct arena *arena, struct local_images *ret, struct error *err) {
-        const char *path = join(folder, LOCAL_IMAGES_INDEX, arena);
+        const char *path = local_join(folder, LOCAL_IMAGES_INDEX, arena);
         struct local_images images = { .folder = arena_strdup(arena, folder) };
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         json_t *json JSON_CLEANUP = NULL;
@@ -62,7 +57,7 @@ bool local_image_find(const struct local_images *images, const char *repository,
                 digest = value_get_text(images->tags, arena_printf(arena, "%s:%s", repository, tag));
         if (!digest || !image_rules_is_digest(digest))
                 return false;
-        root = join(join(images->folder, LOCAL_IMAGES_ROOTS, arena), digest + 7, arena);
+        root = local_join(local_join(images->folder, LOCAL_IMAGES_ROOTS, arena), digest + 7, arena);
         if (lstat(root, &status) < 0 || !S_ISDIR(status.st_mode))
                 return false;
         *ret = (struct local_image){ .digest = arena_strdup(arena, digest), .root = root };

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *join(const char *folder, const char *name, struct arena *arena) {
+const char *local_join(const char *folder, const char *name, struct arena *arena) {
         char *path TEXT_CLEANUP = path_join(folder, name);
 
         return arena_strdup(arena, path);
 }
 
 const char *local_root(const char *folder, const char *stack, struct arena *arena) {
-        return join(join(folder, "local", arena), stack, arena);
+        return local_join(local_join(folder, "local", arena), stack, arena);
 }
 
 const char *local_stack_of(const char *root) {
@@ -59,8 +59,9 @@ static const char *folder_of(const char *root, const struct value *stack, const 
         const char *given = value_get_text(stack, name);
 
         if (!given || !*given)
-                return join(root, name, arena);
-        return given[0] == '/' ? arena_strdup(arena, given) : join(state_folder(root, arena), given, arena);
+                return local_join(root, name, arena);
+        return given[0] == '/' ? arena_strdup(arena, given)
+                               : local_join(state_folder(root, arena), given, arena);
 }
 
 const char *local_images_folder(const char *root, const struct value *stack, struct arena *arena) {

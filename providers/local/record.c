@@ -23,9 +23,7 @@ const char *record_revision(const struct local_record *record, struct arena *are
 }
 
 const char *record_path(const struct record_place *place, struct arena *arena) {
-        char *path TEXT_CLEANUP = path_join(place->root, local_record_name(place->kind, place->name, arena));
-
-        return arena_strdup(arena, path);
+        return local_join(place->root, local_record_name(place->kind, place->name, arena), arena);
 }
 
 /* ---- from bytes ---- */

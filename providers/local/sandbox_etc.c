@@ -43,9 +43,8 @@ const char *sandbox_etc_text(const char *name) {
 
 static int write_file(int folder, const char *name, const char *text) {
         int file DESCRIPTOR_CLEANUP = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-        size_t length = strlen(text);
 
-        return file >= 0 && write(file, text, length) == (ssize_t)length ? 0 : -1;
+        return file < 0 ? -1 : descriptor_write(file, text, strlen(text));
 }
 
 static int copy_file(int source, const char *target, size_t length) {

@@ -43,16 +43,9 @@ static void words_of(struct strbuf *words, const char *const *list) {
 
 static int write_memory(const char *name, const void *bytes, size_t length, int *ret, struct error *err) {
         int descriptor DESCRIPTOR_CLEANUP = memfd_create(name, MFD_CLOEXEC);
-        size_t done = 0;
 
-        while (descriptor >= 0 && done < length) {
-                ssize_t count = write(descriptor, (const char *)bytes + done, length - done);
-
-                if (count < 0)
-                        break;
-                done += (size_t)count;
-        }
-        if (descriptor < 0 || done < length || lseek(descriptor, 0, SEEK_SET) < 0)
+        if (descriptor < 0 || descriptor_write(descriptor, bytes, length) < 0 ||
+            lseek(descriptor, 0, SEEK_SET) < 0)
                 return error_set(err, "no memory for %s: %s", name, strerror(errno));
         *ret = descriptor;
         descriptor = -1;

@@ -11,8 +11,7 @@
 int seccomp_filter_open(int *ret_descriptor, struct error *err) {
         int descriptor DESCRIPTOR_CLEANUP = memfd_create("berth-seccomp", MFD_CLOEXEC);
 
-        if (descriptor < 0 ||
-            write(descriptor, seccomp_program, seccomp_program_size) != (ssize_t)seccomp_program_size ||
+        if (descriptor < 0 || descriptor_write(descriptor, seccomp_program, seccomp_program_size) < 0 ||
             lseek(descriptor, 0, SEEK_SET) < 0)
                 return error_set(err, "cannot write the filter of system calls: %s", strerror(errno));
         *ret_descriptor = descriptor;

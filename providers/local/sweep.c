@@ -95,16 +95,6 @@ static int find_workspaces(const char *root, struct arena *arena, const char **r
 
 /* ---- sweeping ---- */
 
-static void add_up(struct workspace_tally *total, const struct workspace_tally *tally) {
-        if (tally->files > 0 && (total->files == 0 || tally->oldest_ms < total->oldest_ms))
-                total->oldest_ms = tally->oldest_ms;
-        total->files += tally->files;
-        total->bytes += tally->bytes;
-        total->problems += tally->problems;
-        if (!total->first_problem)
-                total->first_problem = tally->first_problem;
-}
-
 /* A session that cannot be swept is told of, and keeps nobody else's from being swept. */
 static void sweep_session(const char *workspaces, struct sweep_row *row, int64_t now_ms, bool remove,
                           struct arena *arena) {
@@ -149,7 +139,7 @@ int local_sweep(const char *root, int64_t now_ms, bool remove, struct arena *are
                 }
                 if (!row.session.problem && !row.tally.files && !row.tally.problems)
                         continue;
-                add_up(&report.total, &row.tally);
+                local_tally_add(&report.total, &row.tally);
                 report.rows[report.count++] = row;
         }
         *ret = report;

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/local/beneath.h"
+#include "providers/local/layout.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,17 +39,6 @@ static int open_sessions(const char *workspaces, bool *ret_missing, struct error
         return descriptor;
 }
 
-/* Up to the limit; false where it cannot be read or is more. */
-static bool read_text(int descriptor, struct strbuf *ret) {
-        char chunk[16384];
-        ssize_t got;
-
-        ret->limit = SESSION_BYTES_MAX;
-        while ((got = read(descriptor, chunk, sizeof(chunk))) > 0)
-                strbuf_append_bytes(ret, chunk, (size_t)got);
-        return got == 0 && !ret->overflow;
-}
-
 static const char *read_session(int sessions, const char *id, const char *stack, struct arena *arena,
                                 struct local_session *ret) {
         const char *path = arena_printf(arena, "%s/%s", id, SESSION_FILE), *text_of_stack;
@@ -60,7 +50,8 @@ static const char *read_session(int sessions, const char *id, const char *stack,
         if (descriptor < 0)
                 return errno == ENOENT ? "it has no session.json"
                                        : arena_printf(arena, "session.json: %s", strerror(errno));
-        if (fstat(descriptor, &status) < 0 || !S_ISREG(status.st_mode) || !read_text(descriptor, &text))
+        if (fstat(descriptor, &status) < 0 || !S_ISREG(status.st_mode) ||
+            descriptor_read(descriptor, SESSION_BYTES_MAX, &text) != 0)
                 return "its session.json cannot be read";
         json = json_loadb(strbuf_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL);
         text_of_stack = json_text(json, "stack");
@@ -93,6 +84,11 @@ int local_sessions_list(const char *workspaces, const char *stack, struct arena 
         if (sessions < 0 && !missing)
                 return -1;
         folder = missing ? NULL : fdopendir(sessions);
+        if (!folder && !missing) {
+                (void)error_set(err, "cannot read %s/%s: %s", workspaces, SESSIONS_FOLDER, strerror(errno));
+                close_descriptor(&sessions);
+                return -1;
+        }
         while (folder && (entry = readdir(folder))) {
                 struct local_session session = { .id = arena_strdup(arena, entry->d_name) };
 
@@ -112,6 +108,16 @@ int local_sessions_list(const char *workspaces, const char *stack, struct arena 
         *ret = list;
         *ret_count = count;
         return 0;
+}
+
+void local_tally_add(struct workspace_tally *total, const struct workspace_tally *tally) {
+        if (tally->files > 0 && (total->files == 0 || tally->oldest_ms < total->oldest_ms))
+                total->oldest_ms = tally->oldest_ms;
+        total->files += tally->files;
+        total->bytes += tally->bytes;
+        total->problems += tally->problems;
+        if (!total->first_problem)
+                total->first_problem = tally->first_problem;
 }
 
 /* ---- walking ---- */
@@ -146,11 +152,6 @@ static void note_problem(struct walk *walk, const char *folder, const char *name
         if (!walk->tally.first_problem)
                 walk->tally.first_problem =
                         arena_printf(walk->arena, "%s/%s: %s", folder, name, strerror(error));
-}
-
-static const char *join(struct arena *arena, const char *folder, const char *name) {
-        return strcmp(folder, ".") == 0 ? arena_strdup(arena, name)
-                                        : arena_printf(arena, "%s/%s", folder, name);
 }
 
 static void add_folder(struct walk *walk, const char *path, size_t parent, int64_t ctime) {
@@ -217,7 +218,8 @@ static void visit_entry(struct walk *walk, size_t at, int folder, const char *na
                 return;
         }
         if (S_ISDIR(status.st_mode))
-                add_folder(walk, join(walk->arena, walk->folders[at].path, name), at, ctime_ms(&status));
+                add_folder(walk, local_join(walk->folders[at].path, name, walk->arena), at,
+                           ctime_ms(&status));
         else
                 visit_file(walk, at, folder, name, &status);
 }

@@ -50,6 +50,9 @@ struct workspace_tally {
         const char *first_problem; /* in the arena */
 };
 
+/* Adds a tally to the total, which may be all zero. */
+void local_tally_add(struct workspace_tally *total, const struct workspace_tally *tally);
+
 /*
  * Counts the files of a session's workspace that lie in the span; with `remove`, removes them, and the folders that
  * are empty thereby or have been since before the span's end. Nothing outside of the workspace is touched, whatever

@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -112,6 +113,22 @@ def test_unreadable_is_named(box, out):
         pytest.skip("root reads everything")
     result = box.exec("import os; open('f', 'w').write('x'); os.chmod('f', 0); os.mkdir('d', 0)", "--out", out)
     assert {row["name"]: row["returned"] for row in result["files"]} == {"d": False, "f": False}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_disk_that_is_full_gets_no_part_of_a_file(box, out):
+    """A folder of what comes back may be a disk of its own; the beginning of a file could be taken for the file."""
+    (out / "sub").mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=64k,uid={box.uid}", "none", out / "sub"], check=True)
+    shutil.chown(out, box.uid, box.uid)
+    code = "import os; os.mkdir('sub'); open('sub/f', 'w').write('x' * {})"
+    try:
+        assert by_name(box.exec(code.format(1000), "--out", out))["sub/f"]["returned"]
+        done = box.berth(*box.words(code.format(200000), "--out", out))
+        assert done.returncode == 125 and b"cannot write sub/f: No space left on device" in done.stderr
+        assert not list((out / "sub").iterdir())
+    finally:
+        subprocess.run(["umount", out / "sub"], check=True)
 
 
 def test_links_that_wait_outside_are_not_written_through(box, out):
