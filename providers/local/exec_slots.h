@@ -19,8 +19,8 @@ struct exec_use {
 };
 
 struct exec_slot {
-        int file; /* locked; -1: none */
-        char *path;
+        int file;   /* locked; -1: none */
+        char *path; /* of the file, owned */
 };
 #define EXEC_SLOT_NONE \
         { -1, NULL }

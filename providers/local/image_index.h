@@ -37,7 +37,10 @@ const char *image_index_name_of(const struct local_images *images, const char *d
 int image_index_digests(const char *folder, struct arena *arena, const char ***ret, size_t *ret_count,
                         struct error *err) MUST_USE;
 
-/* Removes blobs that no image needs; `top` is the store's folder. Removes nothing where that cannot be told. */
+/*
+ * Removes blobs that no image needs; `top` is the store's folder, open. Removes nothing where that cannot be told: a blob that
+ * is too many costs space, one that is too few an image.
+ */
 void image_index_prune(const char *folder, int top, struct arena *arena);
 
 #endif

@@ -17,8 +17,8 @@ enum image_path_meaning {
 struct image_path {
         enum image_path_meaning meaning;
         char folder[UNPACK_PATH_MAX + 1]; /* relative, "." for the root itself; of plain names */
-        char name[UNPACK_NAME_MAX +
-                  1]; /* in it; "" where the entry is the root itself, and for PATH_OPAQUE */
+        /* In it; "" where the entry is the root itself, and for PATH_OPAQUE. */
+        char name[UNPACK_NAME_MAX + 1];
 };
 
 /*

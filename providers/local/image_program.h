@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* `root` is the image's root folder, `path` a list of absolute folders with colons between. */
+/* `root` is the image's root folder, `path` a list of absolute folders with colons between, `name` a program's file name. */
 bool image_program_exists(const char *root, const char *path, const char *name);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Layers onto a folder, one over the other, as the OCI image specification says, and no byte anywhere else: each parent is
- * opened by openat2 (links on the way lead as they do in the image, never out of the folder), each entry is made anew under
- * its name, nothing is written through what stands there. Owners, set-uid and set-gid bits, devices, FIFOs and extended attributes stay out.
+ * opened by beneath.h (links on the way lead as they do in the image, never out of the folder), each entry is made anew
+ * under its name, nothing is written through what stands there. Owners, set-uid and set-gid bits, devices, FIFOs and
+ * extended attributes stay out.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGE_UNPACK_H
 #define BERTH_PROVIDERS_LOCAL_IMAGE_UNPACK_H
@@ -37,8 +38,8 @@ struct unpack {
         int root; /* the folder; borrowed */
         struct unpack_limits limits;
         struct unpack_tally tally;
-        uint64_t
-                streamed; /* bytes of the layers until now, uncompressed, whether or not they are of any file */
+        /* Bytes of the layers until now, uncompressed, whether or not they are of any file. */
+        uint64_t streamed;
 };
 
 /*

@@ -14,11 +14,10 @@
 struct image_writing {
         const char *system; /* a tar of the whole system */
         const char *layout; /* the layout's folder: made, must not exist */
-        const char *
-                reference; /* the annotation by which skopeo and others tell images of a layout apart: "latest" */
-        const char *title; /* labels */
-        const char *description;
-        int64_t dated_s;                               /* no date is later */
+        /* The annotation by which skopeo and others tell images of a layout apart: "latest". */
+        const char *reference;
+        const char *title, *description;               /* labels */
+        int64_t dated_s;                               /* seconds since 1970; no date is later */
         const char *const *variables, *const *command; /* ended by NULL */
 };
 

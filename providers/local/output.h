@@ -12,8 +12,8 @@
 #include "providers/provider.h"
 
 struct output {
-        struct strbuf kept;
-        uint64_t total;
+        struct strbuf kept; /* at most STREAM_RETURNED_MAX bytes */
+        uint64_t total;     /* bytes that came */
         bool hashed;
         struct digest_stream *digest; /* from the first byte on */
 };

@@ -23,9 +23,9 @@ struct prebuilt {
         int64_t dated_s;
         const char *const *packages;
         const char *const *kept_out; /* paths that dpkg does not unpack: its path-exclude and path-include */
-        const char *const
-                *removed;   /* packages that others demand and nothing here uses: patterns for dpkg-query */
-        const char *finish; /* for sh, inside of the finished system; or NULL */
+        /* Packages that others demand and nothing here uses: patterns for dpkg-query. */
+        const char *const *removed;
+        const char *finish;           /* for sh, inside of the finished system; or NULL */
         const char *const *variables; /* NAME=TEXT */
         const char *const *command;   /* what runs where nobody says anything else */
 };

@@ -15,8 +15,8 @@ struct provider {
         const char *stack_name;
         const char *root; /* local_root() */
         pthread_mutex_t lock;
-        bool tidied
-                [KIND_COUNT]; /* under the lock: leftovers of dead writers are gone from the kind's folder */
+        /* Under the lock: leftovers of dead writers are gone from the kind's folder. */
+        bool tidied[KIND_COUNT];
         bool sessions_refused; /* ask() for the Stack's deletion told of the sessions: what came after allowed it */
 };
 

@@ -28,9 +28,9 @@
 
 /* Every limit is enforced by the kernel. */
 struct sandbox_limits {
-        uint64_t
-                memory_bytes; /* of all processes, and of what they keep in files of the workspace and /tmp */
-        unsigned cpu_millis;  /* thousandths of one CPU */
+        /* Of all processes, and of what they keep in files of the workspace and /tmp. */
+        uint64_t memory_bytes;
+        unsigned cpu_millis; /* thousandths of one CPU */
         unsigned processes;
         uint64_t workspace_bytes;
         uint64_t workspace_files;
