@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gitops/server.h"
 
-#include "base/clock.h"
 #include "base/library.h"
 #include "base/log.h"
 #include "gitops/hook.h"
 #include "gitops/listen.h"
+#include "gitops/seats.h"
 
 #include <microhttpd.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,26 +42,13 @@ static struct library microhttpd =
 #define HOOKS "/hooks/"
 #define CONTENT_TOO_LARGE 413 /* the library renamed its own more than once */
 
-/* A connection, and since when it owes us a whole request. */
-struct seat {
-        int socket; /* -1: free */
-        int64_t since_ms;
-};
-
 struct server {
         struct MHD_Daemon *daemon;
         struct server_ops ops;
         struct metrics *metrics;
         char *secret;
         unsigned port;
-        int64_t request_ms;
-        /* Who sends a byte now and then is never silent, so connections are timed by a thread of ours. */
-        pthread_t usher;
-        bool has_usher;
-        pthread_mutex_t lock; /* of all below */
-        pthread_cond_t changed;
-        struct seat seats[CONNECTIONS];
-        bool stopping;
+        struct seats *seats;
 };
 
 enum route { ROUTE_NONE, ROUTE_HEALTH, ROUTE_READY, ROUTE_METRICS, ROUTE_HOOK };
@@ -259,111 +245,44 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 
 /* --- connections --- */
 
-static int64_t now_ms(void) {
-        return clock_system.monotonic_ms(&clock_system);
-}
-
-static void on_connection(void *context, struct MHD_Connection *connection, void **seat_pointer,
+static void on_connection(void *context, struct MHD_Connection *connection, void **seat,
                           enum MHD_ConnectionNotificationCode what) {
-        struct server *server = context;
-        struct seat *seat = *seat_pointer;
+        const struct server *server = context;
 
-        pthread_mutex_lock(&server->lock);
-        if (what == MHD_CONNECTION_NOTIFY_CLOSED && seat) {
-                seat->socket =
-                        -1; /* before it is closed: the usher never touches one that is somebody else's by now */
-        } else if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-                for (seat = server->seats; seat < server->seats + CONNECTIONS && seat->socket >= 0;)
-                        seat++;
-                if (seat < server->seats + CONNECTIONS) {
-                        *seat = (struct seat){ sym_MHD_get_connection_info(connection,
-                                                                           MHD_CONNECTION_INFO_CONNECTION_FD)
-                                                       ->connect_fd,
-                                               now_ms() };
-                        *seat_pointer = seat;
-                        pthread_cond_signal(&server->changed);
-                }
-        }
-        pthread_mutex_unlock(&server->lock);
+        if (what == MHD_CONNECTION_NOTIFY_CLOSED)
+                seats_leave(server->seats, *seat);
+        else if (what == MHD_CONNECTION_NOTIFY_STARTED)
+                *seat = seats_take(server->seats,
+                                   sym_MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+                                           ->connect_fd);
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_pointer,
                          enum MHD_RequestTerminationCode how) {
-        struct server *server = context;
+        const struct server *server = context;
         struct request *request = *request_pointer;
         const union MHD_ConnectionInfo *info =
                 sym_MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-        struct seat *seat = info ? info->socket_context : NULL;
 
         (void)how;
         if (request)
                 hook_release(&request->hook);
         free(request);
         *request_pointer = NULL;
-        if (!seat)
-                return;
-        pthread_mutex_lock(&server->lock);
-        seat->since_ms = now_ms();
-        pthread_mutex_unlock(&server->lock);
-}
-
-/* With the lock held. Shows out who is over his time; when to look again, or 0: nobody is there. */
-static int64_t show_out(struct server *server) {
-        int64_t now = now_ms(), next = 0;
-
-        for (struct seat *seat = server->seats; seat < server->seats + CONNECTIONS; seat++) {
-                int64_t until = seat->since_ms + server->request_ms;
-
-                if (seat->socket < 0)
-                        continue;
-                if (until <= now) {
-                        /* The library notices, and closes it. */
-                        shutdown(seat->socket, SHUT_RDWR);
-                        until = now + server->request_ms;
-                        seat->since_ms = now;
-                }
-                if (next == 0 || until < next)
-                        next = until;
-        }
-        return next;
-}
-
-static void *ushers(void *context) {
-        struct server *server = context;
-
-        pthread_mutex_lock(&server->lock);
-        while (!server->stopping) {
-                int64_t next = show_out(server);
-                struct timespec until = { .tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000 };
-
-                if (next == 0)
-                        pthread_cond_wait(&server->changed, &server->lock);
-                else
-                        pthread_cond_timedwait(&server->changed, &server->lock, &until);
-        }
-        pthread_mutex_unlock(&server->lock);
-        return NULL;
+        seats_renew(server->seats, info ? info->socket_context : NULL);
 }
 
 /* --- life --- */
 
 static struct server *make(const struct server_config *config) {
         struct server *server = calloc(1, sizeof(*server));
-        pthread_condattr_t attributes;
 
-        if (!server || pthread_mutex_init(&server->lock, NULL) != 0 ||
-            pthread_condattr_init(&attributes) != 0 ||
-            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0 ||
-            pthread_cond_init(&server->changed, &attributes) != 0)
+        if (!server)
                 abort();
-        pthread_condattr_destroy(&attributes);
         server->ops = config->ops;
         server->metrics = config->metrics;
-        server->request_ms = config->request_ms ? config->request_ms : REQUEST_MS;
         if (config->webhook_secret && !(server->secret = strdup(config->webhook_secret)))
                 abort();
-        for (size_t i = 0; i < CONNECTIONS; i++)
-                server->seats[i].socket = -1;
         return server;
 }
 
@@ -395,15 +314,16 @@ int server_start(const struct server_config *config, struct server **ret, struct
                 return -1;
         server = make(config);
         server->port = port;
+        if (seats_open(CONNECTIONS, config->request_ms ? config->request_ms : REQUEST_MS, &server->seats,
+                       err) < 0) {
+                close(listener);
+                server_stop(server);
+                return error_context(err, "cannot serve HTTP");
+        }
         if (start_daemon(server, listener, err) < 0) {
                 server_stop(server);
                 return -1;
         }
-        if (pthread_create(&server->usher, NULL, ushers, server) != 0) {
-                server_stop(server);
-                return error_set(err, "cannot serve HTTP: no thread can be started");
-        }
-        server->has_usher = true;
         *ret = server;
         return 0;
 }
@@ -417,16 +337,9 @@ void server_stop(struct server *server) {
                 return;
         if (server->daemon)
                 sym_MHD_stop_daemon(server->daemon);
-        pthread_mutex_lock(&server->lock);
-        server->stopping = true;
-        pthread_cond_signal(&server->changed);
-        pthread_mutex_unlock(&server->lock);
-        if (server->has_usher)
-                pthread_join(server->usher, NULL);
+        seats_close(server->seats);
         if (server->secret)
                 explicit_bzero(server->secret, strlen(server->secret));
         free(server->secret);
-        pthread_cond_destroy(&server->changed);
-        pthread_mutex_destroy(&server->lock);
         free(server);
 }
