@@ -7,17 +7,18 @@
 
 #define ECR_NEVER INT64_MAX
 
+/* Texts live in the arena of ecr_list_images(). */
 struct ecr_image {
-        const char *digest;
+        const char *digest; /* "sha256:..." */
         const char **tags;
         size_t tag_count;
-        int64_t pushed_ms;
-        int64_t size; /* bytes, as they are stored */
-        const char *media_type;
-        int64_t expires_ms; /* by ecr_lifecycle_evaluate(); a time in the past: at once */
+        int64_t pushed_ms;      /* since 1970; 0: not known */
+        int64_t size;           /* bytes, as they are stored */
+        const char *media_type; /* of the manifest; NULL: not known */
+        int64_t expires_ms;     /* by ecr_lifecycle_evaluate(); a time in the past: at once */
 };
 
-/* DescribeImages, all pages. A repository that does not exist is ERROR_NOT_FOUND. */
+/* DescribeImages, all pages, in ECR's order; *ret is NULL where there are none. No such repository: ERROR_NOT_FOUND. */
 int ecr_list_images(struct provider *provider, const char *repository, struct arena *arena,
                     struct ecr_image **ret, size_t *ret_count, struct error *err) MUST_USE;
 

@@ -17,6 +17,7 @@ struct ecr_preview {
  */
 int ecr_preview(struct provider *provider, const char *repository, const char *policy, struct arena *arena,
                 struct ecr_preview *ret, struct error *err) MUST_USE;
+/* Whether the image is among those that it would delete. */
 bool ecr_preview_deletes(const struct ecr_preview *preview, const char *digest);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * AWS IAM (query protocol, 2010-05-08; one global host a partition): roles and their inline policies. One function a
- * call, and one for each answer that is read. Requests' texts live in the arena.
+ * call, and one for each answer that is read. Requests' texts and what answers say live in the arena.
  */
 #ifndef BERTH_PROVIDERS_AWS_IAM_H
 #define BERTH_PROVIDERS_AWS_IAM_H

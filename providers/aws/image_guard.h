@@ -11,7 +11,10 @@
 
 #include "providers/aws/provider_aws.h"
 
-/* The digests in use are noted anew at each observation. NULL digests and repositories are left out. */
+/*
+ * The digests in use are noted anew at each observation. NULL digests and repositories are left out; `stays` where a
+ * manifest declares the environment, which is then not on its way out.
+ */
 void image_uses_forget(struct provider *provider);
 void image_use(struct provider *provider, const char *environment, const char *repository, const char *digest,
                bool stays);

@@ -11,9 +11,9 @@
  * taking). A lock is stale, and may be taken over, when that time is over; when its holder was a process of this very
  * machine that is gone; when it is this process, for this stack: the answer to our taking was lost; or when it has been
  * seen unchanged, by our own clock, for as long as a lease lasts. The caller lets one change of a stack at a time in,
- * whatever the number of threads. Taking over
- * is conditional on the object being the one that was looked at, so that of two who try one succeeds. A holder that may
- * have outstayed its lease renews it, by lock_take_over() with its own ETag, before it relies on it again.
+ * whatever the number of threads. Taking over is conditional on the object being the one that was looked at, so that of
+ * two who try one succeeds. A holder that may have outstayed its lease renews it, by lock_take_over() with its own ETag,
+ * before it relies on it again.
  *
  * What is known of the lock travels in progress->data: lockEtag while it is held; lockSeen and lockSeenAtMs of another's.
  */

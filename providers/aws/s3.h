@@ -5,7 +5,7 @@
  * The first return a request for aws_call() or aws_step_call(); its texts live in the arena, or are borrowed for as
  * long as the request is used. All but CreateBucket say in x-amz-expected-bucket-owner whose bucket it must be: bucket
  * names are global, and one of ours that somebody else took first must not get our data (403 then).
- * The functions that read answers take the response's body.
+ * The functions that read answers take the response's body; what they give lives in the arena.
  */
 #ifndef BERTH_PROVIDERS_AWS_S3_H
 #define BERTH_PROVIDERS_AWS_S3_H

@@ -16,14 +16,12 @@
 struct aws_request tagging_get_resources(const char *type, const char *stack, const char *token,
                                          struct arena *arena);
 
-/*
- * All pages of the above: a map from ARN to a map of tags. ARNs hold no NUL and come once each.
- */
+/* One resource as the index has it. */
 struct tagged_resource {
         const char *arn;
-        const struct value *tags;
+        const struct value *tags; /* all it has, a map of texts */
 };
-/* Sorted by ARN; find with tagging_find(). */
+/* All pages of the above, by ARN, in the arena: for tagging_find(). *ret is NULL where there are none. */
 int tagging_list(struct aws_client *client, const char *type, const char *stack, struct arena *arena,
                  struct tagged_resource **ret, size_t *ret_count, struct error *err) MUST_USE;
 /* The tags of one of them; NULL where it is not listed. */
