@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/options.h"
 
+#include "base/array.h"
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
@@ -8,6 +9,7 @@
 #include "gitops/approval.h"
 
 #include <getopt.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,22 +112,61 @@ bool options_row_takes(const struct option_row *row, const struct verb *verb) {
         return !row->verbs || (at && at[-1] == ' ' && at[strlen(verb->name)] == ' ');
 }
 
-static void push(struct arena *arena, const char ***list, size_t *count, const char *text) {
-        const char **grown = arena_array(arena, *count + 1, sizeof(*grown));
+/* Options that only say something: a flag, or a text, and where it is kept. */
+static const struct {
+        int id;
+        size_t offset;
+} plain_options[] = {
+        { OPTION_FILE, offsetof(struct options, path) },
+        { OPTION_STATE, offsetof(struct options, state) },
+        { OPTION_PROVIDER, offsetof(struct options, provider) },
+        { OPTION_JSON, offsetof(struct options, json) },
+        { OPTION_VERBOSE, offsetof(struct options, verbose) },
+        { OPTION_QUIET, offsetof(struct options, quiet) },
+        { OPTION_HELP, offsetof(struct options, help) },
+        { OPTION_OUTPUT, offsetof(struct options, output) },
+        { OPTION_MIRROR, offsetof(struct options, mirror) },
+        { OPTION_DETAILED_EXITCODE, offsetof(struct options, detailed_exitcode) },
+        { OPTION_YES, offsetof(struct options, yes) },
+        { OPTION_SKIP_REFUSED, offsetof(struct options, skip_refused) },
+        { OPTION_FORCE, offsetof(struct options, force) },
+        { OPTION_ALL, offsetof(struct options, all) },
+        { OPTION_ENVIRONMENT, offsetof(struct options, environment) },
+        { OPTION_AGENT, offsetof(struct options, agent) },
+        { OPTION_CODE, offsetof(struct options, code) },
+        { OPTION_LANGUAGE, offsetof(struct options, language) },
+        { OPTION_OUT, offsetof(struct options, out) },
+        { OPTION_ACCEPT_DEGRADED, offsetof(struct options, accept_degraded) },
+        { OPTION_SELF_TEST, offsetof(struct options, self_test) },
+        { OPTION_ONCE, offsetof(struct options, once) },
+        { OPTION_WAIT, offsetof(struct options, wait) },
+};
 
-        if (*count)
-                memcpy(grown, *list, *count * sizeof(*grown));
-        grown[(*count)++] = text;
-        *list = grown;
+/* false where the option is not one of those. */
+static bool set_plain(struct options *options, int id, const char *argument) {
+        for (size_t i = 0; i < sizeof(plain_options) / sizeof(plain_options[0]); i++) {
+                void *place = (char *)options + plain_options[i].offset;
+
+                if (plain_options[i].id != id)
+                        continue;
+                if (row_of(id)->argument)
+                        *(const char **)place = argument;
+                else
+                        *(bool *)place = true;
+                return true;
+        }
+        return false;
+}
+
+static void push(struct arena *arena, const char ***list, size_t *count, const char *text) {
+        *list = array_grow(arena, *list, *count, sizeof(**list));
+        (*list)[(*count)++] = text;
 }
 
 static int push_allowance(struct arena *arena, struct options *options, const char *text, struct error *err) {
-        struct allowance *grown = arena_array(arena, options->allowance_count + 1, sizeof(*grown));
-
-        if (options->allowance_count)
-                memcpy(grown, options->allowances, options->allowance_count * sizeof(*grown));
-        options->allowances = grown;
-        return approval_parse(text, arena, &grown[options->allowance_count++], err);
+        options->allowances = array_grow(arena, options->allowances, options->allowance_count,
+                                         sizeof(*options->allowances));
+        return approval_parse(text, arena, &options->allowances[options->allowance_count++], err);
 }
 
 static int set_refresh(struct options *options, const char *text, struct error *err) {
@@ -156,43 +197,18 @@ static int set_timeout(struct options *options, const char *text, struct error *
         long number = strtol(text, &end, 10);
 
         if (!*text || *end || number < 1 || number > 86400)
-                return error_set(err, "--timeout takes whole seconds, not \"%s\"", text);
+                return error_set(err, "--timeout takes whole seconds from 1 to 86400, not \"%s\"", text);
         options->timeout_s = (unsigned)number;
         return 0;
 }
 
 static int set_option(struct arena *arena, struct options *options, int id, const char *argument,
                       struct error *err) {
+        if (set_plain(options, id, argument))
+                return 0;
         switch ((enum option_id)id) {
-        case OPTION_FILE:
-                options->path = argument;
-                break;
-        case OPTION_STATE:
-                options->state = argument;
-                break;
-        case OPTION_PROVIDER:
-                options->provider = argument;
-                break;
-        case OPTION_JSON:
-                options->json = true;
-                break;
         case OPTION_NO_COLOR:
                 terminal_disable_colour();
-                break;
-        case OPTION_OUTPUT:
-                options->output = argument;
-                break;
-        case OPTION_VERBOSE:
-                options->verbose = true;
-                break;
-        case OPTION_QUIET:
-                options->quiet = true;
-                break;
-        case OPTION_HELP:
-                options->help = true;
-                break;
-        case OPTION_YES:
-                options->yes = true;
                 break;
         case OPTION_FORMAT:
                 options->format = argument;
@@ -202,74 +218,38 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
                 return set_refresh(options, argument, err);
         case OPTION_PARALLEL:
                 return set_parallel(options, argument, err);
+        case OPTION_TIMEOUT:
+                return set_timeout(options, argument, err);
+        case OPTION_ALLOW:
+                return push_allowance(arena, options, argument, err);
         case OPTION_TARGET:
                 push(arena, &options->targets, &options->target_count, argument);
                 break;
         case OPTION_EXCLUDE:
                 push(arena, &options->excludes, &options->exclude_count, argument);
                 break;
-        case OPTION_DETAILED_EXITCODE:
-                options->detailed_exitcode = true;
-                break;
-        case OPTION_ALLOW:
-                return push_allowance(arena, options, argument, err);
-        case OPTION_SKIP_REFUSED:
-                options->skip_refused = true;
-                break;
-        case OPTION_FORCE:
-                options->force = true;
-                break;
-        case OPTION_ALL:
-                options->all = true;
-                break;
-        case OPTION_ENVIRONMENT:
-                options->environment = argument;
-                break;
-        case OPTION_AGENT:
-                options->agent = argument;
-                break;
-        case OPTION_CODE:
-                options->code = argument;
-                break;
-        case OPTION_LANGUAGE:
-                options->language = argument;
-                break;
         case OPTION_PUT:
                 push(arena, &options->files, &options->file_count, argument);
                 break;
-        case OPTION_OUT:
-                options->out = argument;
-                break;
-        case OPTION_TIMEOUT:
-                return set_timeout(options, argument, err);
-        case OPTION_ACCEPT_DEGRADED:
-                options->accept_degraded = true;
-                break;
-        case OPTION_MIRROR:
-                options->mirror = argument;
-                break;
-        case OPTION_SELF_TEST:
-                options->self_test = true;
-                break;
-        case OPTION_ONCE:
-                options->once = true;
-                break;
-        case OPTION_WAIT:
-                options->wait = true;
-                break;
-        case OPTION_VERSION:
         default:
                 break;
         }
         return 0;
 }
 
+/* What getopt_long() could not take: `typed` is the argument that it stands in, as far as that can be told. */
 static int unknown_option(const char *typed, struct error *err) {
         const char *names[ROW_COUNT], *near;
+        const struct option_row *row = row_of(optopt);
 
+        /* One letter of several ("-vx"): which argument holds it is not known. */
+        if (optopt > 0 && !row)
+                return error_set(err, "there is no option -%c; berth --help lists them", optopt);
+        if (row)
+                return error_set(err, "--%s takes no value", row->name);
         for (size_t i = 0; i < ROW_COUNT; i++)
                 names[i] = options_rows[i].name;
-        near = strncmp(typed, "--", 2) == 0 ? suggest_nearest(typed + 2, names, ROW_COUNT) : NULL;
+        near = suggest_nearest(typed + strspn(typed, "-"), names, ROW_COUNT);
         if (near)
                 return error_set(err, "there is no option %s; did you mean --%s?", typed, near);
         return error_set(err, "there is no option %s; berth --help lists them", typed);
@@ -304,7 +284,8 @@ static int check_use(const struct options *options, const struct verb *verb, con
         for (size_t i = 0; i < options->allowance_count; i++) {
                 if (strcmp(options->allowances[i].id, HISTORY_REWRITTEN) == 0 &&
                     strcmp(verb->name, "controller") != 0)
-                        return error_set(err, "--allow " HISTORY_REWRITTEN " goes with berth controller approve");
+                        return error_set(err,
+                                         "--allow " HISTORY_REWRITTEN " goes with berth controller approve");
         }
         if (options->operand_count < verb->operands_min)
                 return error_set(err, "berth %s needs more: berth %s %s", verb->name, verb->name,
@@ -376,9 +357,7 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
         fill_long_options(longs);
         opterr = 0;
         while ((id = getopt_long(argc, argv, SHORT_OPTIONS, longs, NULL)) != -1) {
-                const struct option_row *row;
-
-                row = row_of(id);
+                const struct option_row *row = row_of(id);
 
                 if (id == ':')
                         return error_set(err, "%s needs a value", argv[optind - 1]);
