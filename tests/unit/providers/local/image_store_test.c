@@ -209,12 +209,78 @@ static void test_variables(void **state) {
         }
 }
 
+static int let_go(struct place *place, const char *name, const char *digest, const char *users,
+                  const char **ret_other_name, struct error *err) {
+        struct image_store store IMAGE_STORE_CLEANUP = open_store(place);
+        struct image_removal removal = { name, digest, users };
+
+        return image_store_remove(&store, &removal, place->arena, ret_other_name, err);
+}
+
+static void test_removing(void **state) {
+        struct place *place = *state;
+        const char *digest = bring(place, "a/b:1", "layer", "{}"), *other;
+        struct error err = { 0 };
+
+        assert_string_equal(bring(place, "a/b:2", "layer", "{}"), digest);
+        bring(place, "a/b:3", "layer", "{\"x\": 1}");
+        assert_int_equal(let_go(place, "a/b:3", digest, NULL, &other, &err), -1);
+        assert_non_null(strstr(err.message, "leads to another image since"));
+        assert_int_equal(let_go(place, "a/b:1", digest, "Environment/x", &other, &err), 0);
+        assert_string_equal(other, "a/b:2");
+        assert_int_equal(count(place, "store/roots/sha256"), 2);
+        assert_int_equal(let_go(place, "a/b:2", digest, "Environment/x", &other, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        assert_non_null(strstr(err.message, "Environment/x"));
+        assert_int_equal(let_go(place, "a/b:2", digest, NULL, &other, &err), 0);
+        assert_null(other);
+        assert_int_equal(count(place, "store/roots/sha256"), 1);
+        assert_int_equal(count(place, "store/blobs/sha256"), 3); /* the layer is of the other one as well */
+        assert_int_equal(count(place, "store/work"), 0);
+}
+
+static void test_what_a_run_holds_stays(void **state) {
+        struct place *place = *state;
+        const char *digest = bring(place, "a/b:1", "layer", "{}"), *other;
+        const char *root = place_path(place, arena_printf(place->arena, "store/roots/sha256/%s", digest + 7));
+        struct error err = { 0 };
+        int held = local_image_hold(root, &err), too = local_image_hold(root, &err);
+
+        assert_true(held >= 0 && too >= 0);
+        close(too);
+        assert_int_equal(let_go(place, "a/b:1", digest, NULL, &other, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        close(held);
+        assert_int_equal(let_go(place, "a/b:1", digest, NULL, &other, &err), 0);
+        assert_int_equal(local_image_hold(root, &err), -1);
+}
+
+/* The import saw that the image is there, and unpacked nothing. */
+static void test_removed_while_it_is_imported(void **state) {
+        struct place *place = *state;
+        const char *digest = bring(place, "a/b:1", "layer", "{}"), *other;
+        struct image_store store IMAGE_STORE_CLEANUP = open_store(place);
+        struct error err = { 0 };
+
+        stage(&store, place, "layer");
+        assert_int_equal(let_go(place, "a/b:1", digest, NULL, &other, &err), 0);
+        assert_int_equal(image_store_commit(&store, "a/b:2", digest, false, place->arena, &err), -1);
+        assert_non_null(strstr(err.message, "import it again"));
+        assert_int_equal(count(place, "store/roots/sha256"), 0);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
         const struct CMUnitTest tests[] = {
-                TEST(test_blobs_are_what_they_say),        TEST(test_images_come_and_go),
-                TEST(test_nothing_is_let_go_of_in_doubt),  TEST(test_work_of_the_dead),
-                TEST(test_an_image_brought_twice_at_once), TEST(test_variables),
+                TEST(test_blobs_are_what_they_say),
+                TEST(test_images_come_and_go),
+                TEST(test_nothing_is_let_go_of_in_doubt),
+                TEST(test_work_of_the_dead),
+                TEST(test_an_image_brought_twice_at_once),
+                TEST(test_variables),
+                TEST(test_removing),
+                TEST(test_what_a_run_holds_stays),
+                TEST(test_removed_while_it_is_imported),
         };
 
         return cmocka_run_group_tests_name("image_store", tests, NULL, NULL);
