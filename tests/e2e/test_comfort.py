@@ -45,7 +45,6 @@ def test_help_fits_a_screen(offline):
         (["plan", "-vx"], "there is no option -x;"),
         (["plan", "--wibble"], "there is no option --wibble;"),
         (["apply", "--yes=1"], "--yes takes no value"),
-        (["exec", "--timeout", "86401", "-c", "1"], "from 1 to 86400"),
         (["plan", "--refresh", "all"], "--refresh takes sweep, full or none"),
         (["plan", "--refresh"], "--refresh needs a value"),
         (["apply", "--parallel", "0"], "--parallel takes a whole number"),
@@ -72,6 +71,7 @@ def test_mistakes_are_named(offline, arguments, message):
     [
         (["exec", "--env", "x", "--file", "agents", "-c", "1"], "--file takes NAME=PATH"),
         (["exec", "--env", "x", "--file", "a=b", "--file", "agents"], 'not "agents"; manifests are named by -f'),
+        (["exec", "--env", "x", "--timeout", "86401"], "--timeout takes whole seconds from 1 to 86400"),
         (["exec", "--env", "x", "--timeout", "0"], "--timeout takes whole seconds"),
         (["-f", "deep", "--state", "s", "exec", "--bogus"], "there is no option --bogus"),
         (["exec", "-c"], "-c needs a value"),
