@@ -3,20 +3,17 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "controller/apply.h"
-#include "controller/record.h"
 #include "controller/report.h"
 #include "controller/saved_plan.h"
 #include "gitops/approval.h"
 #include "gitops/attempt_text.h"
+#include "gitops/carry_out.h"
 #include "gitops/found.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define COMMAND "controller"
 
 void attempt_fail(struct attempt *attempt, const char *reason, const char *message) {
         attempt->result = RECONCILE_FAILED;
@@ -25,15 +22,14 @@ void attempt_fail(struct attempt *attempt, const char *reason, const char *messa
         snprintf(attempt->verdict.message, sizeof(attempt->verdict.message), "%.1023s", message);
 }
 
-static void settle(struct attempt *attempt, enum reconcile_result result, bool ready, const char *reason,
-                   const char *message) {
+void attempt_settle(struct attempt *attempt, enum reconcile_result result, bool ready, const char *reason,
+                    const char *message) {
         attempt_fail(attempt, reason, message);
         attempt->result = result;
         attempt->verdict.ready = ready;
 }
 
-/* Where the program is told to end, calls fail because of that: it says nothing about the commit. */
-static int give_up(struct work *work, const char *reason, const struct error *err) {
+int work_give_up(struct work *work, const char *reason, const struct error *err) {
         if (interrupt_count() > 0) {
                 work->attempt->interrupted = true;
                 return -1;
@@ -71,7 +67,7 @@ static int load(struct work *work) {
         if (manifests_load_files(folder, files, answer->file_count, &options, work->arena, &work->manifests,
                                  &work->diagnostics, &err) == 0)
                 return 0;
-        return err.kind == ERROR_DIAGNOSED ? condemn(work) : give_up(work, "InvalidManifests", &err);
+        return err.kind == ERROR_DIAGNOSED ? condemn(work) : work_give_up(work, "InvalidManifests", &err);
 }
 
 /*
@@ -84,7 +80,7 @@ static int check_stack_name(struct work *work) {
         struct error err = { 0 };
 
         if (state_load_meta(work->source->state, "stack", work->arena, &recorded, &err) < 0)
-                return give_up(work, "StateFailed", &err);
+                return work_give_up(work, "StateFailed", &err);
         if (!recorded || strcmp(recorded, stack->name) == 0)
                 return 0;
         diagnostics_add(
@@ -126,16 +122,16 @@ static int open_provider(struct work *work) {
         else if (work->ops->open(&config, &work->provider, &err) == 0)
                 return 0;
         work->ops = NULL;
-        return give_up(work, "ProviderFailed", &err);
+        return work_give_up(work, "ProviderFailed", &err);
 }
 
 static int take_lease(struct work *work) {
         struct error err = { 0 };
 
-        if (state_lease_acquire(work->source->state, COMMAND, &err) == 0)
+        if (state_lease_acquire(work->source->state, WORK_COMMAND, &err) == 0)
                 return 0;
         work->attempt->locked = err.kind == ERROR_LOCKED;
-        return give_up(work, work->attempt->locked ? "Locked" : "StateFailed", &err);
+        return work_give_up(work, work->attempt->locked ? "Locked" : "StateFailed", &err);
 }
 
 static struct plan_args planning_of(struct work *work, const struct manifests *manifests) {
@@ -168,7 +164,7 @@ static int make_plan(struct work *work, const struct manifests *manifests) {
         if (plan_make(&work->planning, work->arena, &work->plan, &err) == 0)
                 return 0;
         if (err.kind != ERROR_DIAGNOSED)
-                return give_up(work, "PlanFailed", &err);
+                return work_give_up(work, "PlanFailed", &err);
         for (size_t i = 0; i < work->manifests.missing_count; i++)
                 diagnostics_add(&work->diagnostics, work->manifests.missing[i].diagnostic);
         return condemn(work);
@@ -220,7 +216,7 @@ static int plan_approved(struct work *work) {
         if (make_plan(work, &work->saved.manifests) < 0)
                 return -1;
         if (saved_plan_compare(&work->saved, &work->plan, work->arena, &err) < 0)
-                return give_up(work, "PlanFailed", &err);
+                return work_give_up(work, "PlanFailed", &err);
         for (size_t i = 0; i < work->plan.refusal_count; i++) {
                 if (strcmp(work->plan.refusals[i].id, "plan-stale") == 0) {
                         forget_approval(work, work->plan.refusals[i].message);
@@ -235,97 +231,6 @@ static int make_any_plan(struct work *work) {
         if (work->apply_saved && plan_approved(work) < 0)
                 return -1;
         return work->approved ? 0 : make_plan(work, &work->manifests);
-}
-
-/* Carrying it out */
-
-/* On any thread of the executor: its context is made for the line and taken away again. */
-static void on_ended(void *context, const struct change *change, const struct change_result *result) {
-        struct work *work = context;
-
-        log_context_set("source", work->config->name);
-        log_context_set("commit", work->attempt->commit);
-        log_context_set("change", change->address);
-        if (result->outcome == JOB_FAILED)
-                log_error("%s %s failed: %s", action_name(change->action), change->address,
-                          result->error.message);
-        else if (result->outcome == JOB_DONE)
-                log_info("%s %s done", action_name(change->action), change->address);
-        log_context_set("change", NULL);
-}
-
-static void on_progress(void *context, const struct executor_stats *stats, int64_t elapsed_ms) {
-        struct work *work = context;
-
-        (void)stats;
-        (void)elapsed_ms;
-        source_hear(work->source);
-}
-
-static bool has_news_for_state(const struct plan *plan) {
-        for (size_t i = 0; i < plan->subject_count; i++) {
-                if (record_is_stale(&plan->subjects[i]))
-                        return true;
-        }
-        return false;
-}
-
-/* What was let through was let through for one apply. A plan that was applied waits no more. */
-static void consume_decisions(struct work *work) {
-        struct source_status *status = &work->source->status;
-
-        pthread_mutex_lock(&work->source->lock);
-        if (!work->attempt->fallback) {
-                json_decref(status->allowed);
-                status->allowed = NULL;
-        }
-        if (strcmp(status->accepted_rewrite, work->attempt->commit) == 0)
-                status->accepted_rewrite[0] = '\0';
-        status->approved[0] = '\0';
-        json_decref(status->plan);
-        status->plan = NULL;
-        pthread_mutex_unlock(&work->source->lock);
-        (void)unlink(work->source->plan_path);
-}
-
-/* Told to others: what was done, not a thousand lines of it. */
-static json_t *result_json(const struct work *work, const struct apply_result *result) {
-        json_t *document = report_result_json(&work->plan, result),
-               *changes = json_object_get(document, "changes");
-
-        while (json_array_size(changes) > APPROVAL_LIST_MAX)
-                json_array_remove(changes, json_array_size(changes) - 1);
-        return document;
-}
-
-static void note_applied(struct work *work, const struct apply_result *result) {
-        const char *text = attempt_text_applied(&work->plan, result, work->arena);
-
-        if (!result->interrupted || !result->skipped)
-                consume_decisions(work);
-        pthread_mutex_lock(&work->source->lock);
-        if (result->done)
-                work->source->status.applied_ms = work->following->clock->wall_ms(work->following->clock);
-        if (!result->failed && !result->skipped && work->config->correct_drift) {
-                json_decref(work->source->status.drift);
-                work->source->status.drift = NULL;
-        }
-        pthread_mutex_unlock(&work->source->lock);
-        if (result->done)
-                source_tell(work->source, NOTIFY_APPLIED, work->attempt->commit, "Applied", text,
-                            json_pack("{s:o}", "result", result_json(work, result)));
-        if (result->failed) {
-                work->attempt->transient = true;
-                attempt_fail(work->attempt, "ApplyFailed",
-                             attempt_text_failed(&work->plan, result, work->arena));
-                return;
-        }
-        if (result->interrupted && result->skipped) {
-                work->attempt->interrupted = true;
-                return;
-        }
-        settle(work->attempt, result->done ? RECONCILE_APPLIED : RECONCILE_UNCHANGED, true, "Applied",
-               result->done ? text : attempt_text_unchanged(&work->plan, work->arena));
 }
 
 /*
@@ -344,41 +249,6 @@ static void put_in_force(struct work *work) {
         pthread_mutex_unlock(&work->source->lock);
 }
 
-/* Whose decision lets this plan, or its commit, through; NULL: it needed none. */
-static const char *approver_of(struct work *work) {
-        const struct source_status *status = &work->source->status;
-        const char *approver = NULL;
-
-        pthread_mutex_lock(&work->source->lock);
-        if (!work->attempt->fallback && (work->approved || json_array_size(status->allowed) ||
-                                         strcmp(status->accepted_rewrite, work->attempt->commit) == 0))
-                approver = arena_strdup(work->arena, status->approver);
-        pthread_mutex_unlock(&work->source->lock);
-        return approver && *approver ? approver : NULL;
-}
-
-static void carry_out(struct work *work) {
-        struct apply_watcher watcher = { .context = work, .ended = on_ended, .progress = on_progress };
-        struct apply_args args = {
-                .planning = &work->planning,
-                .plan = &work->plan,
-                .command = COMMAND,
-                .commit = work->attempt->commit,
-                .approved_by = approver_of(work),
-                .parallel = work->following->args->parallel,
-                .watcher = &watcher,
-        };
-        struct apply_result result = { 0 };
-        struct error err = { 0 };
-        bool needed = plan_has_changes(&work->plan) || has_news_for_state(&work->plan);
-
-        put_in_force(work);
-        if (needed && apply_plan(&args, work->arena, &result, &err) < 0)
-                (void)give_up(work, "StateFailed", &err);
-        else
-                note_applied(work, &result);
-}
-
 /* Drift that shall stay is no failure, and nothing that goes by itself. */
 static void mention_left_drift(struct work *work) {
         struct attempt *attempt = work->attempt;
@@ -388,15 +258,15 @@ static void mention_left_drift(struct work *work) {
                 return;
         snprintf(message, sizeof(message), "%.800s; %zu drifted, left as found", attempt->verdict.message,
                  work->plan.drift_count);
-        settle(attempt, attempt->result == RECONCILE_UNCHANGED ? RECONCILE_REPORTED : attempt->result, true,
-               "Applied", message);
+        attempt_settle(attempt, attempt->result == RECONCILE_UNCHANGED ? RECONCILE_REPORTED : attempt->result,
+                       true, "Applied", message);
 }
 
 static void wait_for_allowance(struct work *work) {
         json_t *refusals JSON_CLEANUP = approval_refusals_json(&work->plan);
 
-        settle(work->attempt, RECONCILE_REFUSED, false, "Refused",
-               approval_refusals_text(refusals, work->arena));
+        attempt_settle(work->attempt, RECONCILE_REFUSED, false, "Refused",
+                       approval_refusals_text(refusals, work->arena));
         work->attempt->verdict.stalled = true;
 }
 
@@ -420,7 +290,7 @@ static void wait_for_approval(struct work *work) {
         if (!known) {
                 (void)unlink(work->source->plan_path);
                 if (saved_plan_write(work->source->plan_path, &work->planning, &work->plan, &err) < 0) {
-                        (void)give_up(work, "StateFailed", &err);
+                        (void)work_give_up(work, "StateFailed", &err);
                         return;
                 }
                 plan = approval_plan_json(&work->plan, work->attempt->commit, id);
@@ -428,7 +298,7 @@ static void wait_for_approval(struct work *work) {
                             json_pack("{s:O}", "plan", plan));
                 set_plan(work, plan);
         }
-        settle(work->attempt, RECONCILE_WAITING, false, "WaitingForApproval", text);
+        attempt_settle(work->attempt, RECONCILE_WAITING, false, "WaitingForApproval", text);
 }
 
 static void report(struct work *work) {
@@ -439,10 +309,11 @@ static void report(struct work *work) {
                                ? approval_plan_json(&work->plan, work->attempt->commit, id)
                                : NULL);
         put_in_force(work);
-        settle(work->attempt, plan_has_changes(&work->plan) ? RECONCILE_REPORTED : RECONCILE_UNCHANGED, true,
-               "Planned",
-               plan_has_changes(&work->plan) ? attempt_text_planned(&work->plan, work->arena)
-                                             : attempt_text_unchanged(&work->plan, work->arena));
+        attempt_settle(work->attempt,
+                       plan_has_changes(&work->plan) ? RECONCILE_REPORTED : RECONCILE_UNCHANGED, true,
+                       "Planned",
+                       plan_has_changes(&work->plan) ? attempt_text_planned(&work->plan, work->arena)
+                                                     : attempt_text_unchanged(&work->plan, work->arena));
 }
 
 static void decide(struct work *work) {
@@ -455,8 +326,10 @@ static void decide(struct work *work) {
                 wait_for_approval(work);
         else if (plan_has_refusals(&work->plan))
                 wait_for_allowance(work);
-        else
-                carry_out(work);
+        else {
+                put_in_force(work);
+                carry_out_plan(work);
+        }
         mention_left_drift(work);
 }
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An attempt from within: what attempt.c, carry_out.c and found.c share, and nobody else sees. */
+#ifndef BERTH_GITOPS_WORK_H
+#define BERTH_GITOPS_WORK_H
+
+#include "controller/saved_plan.h"
+#include "gitops/attempt.h"
+
+#define WORK_COMMAND "controller" /* what holds the lease, and stands in the history */
+
+/* Filled in from the top, step by step. */
+struct work {
+        struct attempt *attempt;
+        struct source *source;
+        struct following *following;
+        const struct source_config *config;
+        struct arena *arena;
+        struct manifests manifests;
+        struct diagnostics diagnostics;
+        const struct provider_ops *ops;
+        struct provider *provider;
+        struct saved_plan saved;
+        bool apply_saved; /* the plan that waits was approved */
+        bool approved;    /* and still fits: it is the plan now */
+        struct plan_args planning;
+        struct plan plan;
+};
+
+void attempt_settle(struct attempt *attempt, enum reconcile_result result, bool ready, const char *reason,
+                    const char *message);
+/*
+ * A failure that another try may mend. Where the program is told to end, calls fail because of that: it says nothing about the
+ * commit then. Returns -1.
+ */
+int work_give_up(struct work *work, const char *reason, const struct error *err);
+
+#endif
