@@ -310,6 +310,20 @@ static int check_rewrite(const struct source *source, const struct allowance *al
         return 0;
 }
 
+/* What a restart would not know of was not decided: who decided it is told so, and decides again. */
+static int keep_decision(struct source *source, struct error *err) {
+        struct source_status *status = &source->status;
+
+        if (source_save(source, err) == 0)
+                return 0;
+        pthread_mutex_lock(&source->lock);
+        json_decref(status->allowed);
+        status->allowed = NULL;
+        status->approved[0] = status->accepted_rewrite[0] = '\0';
+        pthread_mutex_unlock(&source->lock);
+        return -1;
+}
+
 /* That very commit, and no other that may have come since. */
 static int let_in(struct source *source, const struct allowance *allowance, const char *by,
                   struct error *err) {
@@ -325,7 +339,7 @@ static int let_in(struct source *source, const struct allowance *allowance, cons
                 snprintf(status->approver, sizeof(status->approver), "%.63s", by);
         }
         pthread_mutex_unlock(&source->lock);
-        if (result < 0 || source_save(source, err) < 0)
+        if (result < 0 || keep_decision(source, err) < 0)
                 return -1;
         log_context_set("source", source->config->name);
         log_info("let through once: " HISTORY_REWRITTEN ":%s, by %s", commit, by);
@@ -352,7 +366,7 @@ static int decide(struct source *source, const struct request *request, json_t *
                 }
         }
         pthread_mutex_unlock(&source->lock);
-        if (result < 0 || source_save(source, err) < 0)
+        if (result < 0 || keep_decision(source, err) < 0)
                 return -1;
         log_decision(source, plan, allow, by);
         return 0;

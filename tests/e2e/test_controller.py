@@ -19,6 +19,7 @@ import pytest
 
 import stacks
 from controllers import Controller, source, wait_until
+from disk import Disk
 from git_servers import Repository
 
 STACK = stacks.document("Stack", "lab", {"provider": "local"})
@@ -243,6 +244,46 @@ def test_exactly_the_approved_plan(make, repository):
     assert "plan-stale" in controller.lines()
     controller("approve", "lab", "--wait").expect(0)
     assert json.loads(record(controller, "environments/etl.json").read_text())["spec"]["memoryMB"] == 3000
+
+
+@pytest.mark.parametrize("what", ["plan", "refusal", "rewritten"])
+def test_a_decision_that_cannot_be_kept_is_none(offline, repository, tmp_path, what):
+    """The disk fails just then: the person is told, and nothing happens behind his back at the next poll."""
+    reason = {"plan": "WaitingForApproval", "refusal": "Refused", "rewritten": "HistoryRewritten"}[what]
+    args = {"plan": (), "refusal": ("--allow", "has-dependents"), "rewritten": ("--allow", "history-rewritten")}[what]
+    spec = source("lab", f"file://{repository.bare}", mode="approve" if what == "plan" else "apply")
+    disk = Disk(tmp_path, offline.folder / ".berth" / "sources" / "lab")
+    controller, kept = Controller(offline, spec), tmp_path / "kept"
+
+    def held(at):
+        """Started on the state that was kept, its n-th write fails; how many there were until it waits for a person."""
+        shutil.rmtree(controller.state, ignore_errors=True)
+        if kept.exists():
+            shutil.copytree(kept, controller.state)
+        controller.start(env=disk.env("fail-once" if at else "", at))
+        controller.wait_for(reason)
+        wait_until(lambda: not controller.status()["busy"])
+        return len(disk.writes())
+
+    repository.commit(manifests(*TWO))
+    if what != "plan":
+        controller.once()
+        shutil.copytree(controller.state, kept)
+    if what == "rewritten":
+        repository.git("commit", "-q", "--amend", "-m", "Another first")
+        repository.push()
+    elif what == "refusal":
+        repository.commit(manifests(TWO[1], *TWO[2:]), "Without etl")
+    try:
+        writes = held(0)
+        controller.kill()
+        held(writes + 1)
+        controller("approve", "lab", *args).expect(1)
+        controller.sync(code=3)
+        assert controller.condition()["reason"] == reason
+        controller("approve", "lab", *args, "--wait").expect(0)
+    finally:
+        controller.stop()
 
 
 def test_approval_of_a_refused_plan(make, repository):
