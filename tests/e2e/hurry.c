@@ -35,7 +35,9 @@ __attribute__((constructor)) static void start(void) {
         syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
         began = number_of(&now);
         pace = text && atol(text) > 0 ? atol(text) : 1;
-        real_timedwait = (timedwait *)dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+        /* ThreadSanitizer's has no version, and has to know that who waits has let go of the mutex. */
+        if (!dlsym(RTLD_DEFAULT, "__tsan_init"))
+                real_timedwait = (timedwait *)dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
         if (!real_timedwait)
                 real_timedwait = (timedwait *)dlsym(RTLD_NEXT, "pthread_cond_timedwait");
 }
