@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/association.h"
 
+#include "controller/internal.h"
 #include "controller/map.h"
 
 #include <string.h>
-
-static bool is_overridden(const struct override *overrides, size_t count, const char *dependent) {
-        for (size_t i = 0; i < count; i++) {
-                if (strcmp(overrides[i].dependent, dependent) == 0)
-                        return true;
-        }
-        return false;
-}
 
 static void add(struct association *association, const char *dependent, struct state_op op) {
         association->dependents[association->count] = dependent;
@@ -24,7 +17,7 @@ static void take_out(struct association *association, const struct map_environme
                 const char *dependent = environment->dependents[i].address;
                 struct override *override = arena_alloc(arena, sizeof(*override));
 
-                if (is_overridden(overrides, override_count, dependent))
+                if (override_find(overrides, override_count, dependent))
                         continue;
                 *override = (struct override){ .dependent = dependent, .environment = environment->name };
                 add(association, dependent,

@@ -46,3 +46,13 @@ const struct binding *bindings_of(const struct planning *planning, const char *e
         *ret_count = end - start;
         return planning->bindings + start;
 }
+
+static int compare_dependent(const void *dependent, const void *override) {
+        return strcmp(dependent, ((const struct override *) override)->dependent);
+}
+
+const struct override *override_find(const struct override *overrides, size_t count, const char *dependent) {
+        if (count == 0)
+                return NULL;
+        return bsearch(dependent, overrides, count, sizeof(*overrides), compare_dependent);
+}

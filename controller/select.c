@@ -7,25 +7,14 @@
 #include <fnmatch.h>
 #include <string.h>
 
-static bool matches_any(const char *address, const char *const *patterns, size_t count) {
-        for (size_t i = 0; i < count; i++) {
-                if (fnmatch(patterns[i], address, 0) == 0)
-                        return true;
-        }
-        return false;
-}
-
-static int check_pattern(struct planning *planning, const char *option, const char *pattern,
-                         struct error *err) {
-        struct plan *plan = planning->plan;
+static int no_such_resource(struct planning *planning, const char *option, const char *pattern,
+                            struct error *err) {
+        const struct plan *plan = planning->plan;
         const char **addresses = arena_array(planning->arena, plan->subject_count, sizeof(*addresses));
         const char *near;
 
-        for (size_t i = 0; i < plan->subject_count; i++) {
-                if (fnmatch(pattern, plan->subjects[i].address, 0) == 0)
-                        return 0;
+        for (size_t i = 0; i < plan->subject_count; i++)
                 addresses[i] = plan->subjects[i].address;
-        }
         near = suggest_nearest(pattern, addresses, plan->subject_count);
         if (near)
                 return error_set(err, "%s %s: no such resource; did you mean %s?", option, pattern, near);
@@ -33,6 +22,40 @@ static int check_pattern(struct planning *planning, const char *option, const ch
                          "%s %s: no such resource in the manifests or the state (an address is Kind/name, "
                          "and may have * in it)",
                          option, pattern);
+}
+
+/* Marks the subjects that the pattern means, and says whether there are any. An address is no pattern: it is looked up. */
+static bool mark(const struct plan *plan, const char *pattern, bool *marks) {
+        const struct subject *subject;
+        bool any = false;
+
+        if (!strpbrk(pattern, "*?[\\")) {
+                subject = plan_subject(plan, pattern);
+                if (!subject || strcmp(subject->address, pattern) != 0)
+                        return false;
+                marks[subject - plan->subjects] = true;
+                return true;
+        }
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                if (fnmatch(pattern, plan->subjects[i].address, 0) != 0)
+                        continue;
+                marks[i] = true;
+                any = true;
+        }
+        return any;
+}
+
+/* *ret: of each subject, whether one of the option's patterns means it. A pattern that means none is an error. */
+static int mark_all(struct planning *planning, const char *option, const char *const *patterns, size_t count,
+                    bool **ret, struct error *err) {
+        bool *marks = arena_array(planning->arena, planning->plan->subject_count + 1, sizeof(*marks));
+
+        for (size_t i = 0; i < count; i++) {
+                if (!mark(planning->plan, patterns[i], marks))
+                        return no_such_resource(planning, option, patterns[i], err);
+        }
+        *ret = marks;
+        return 0;
 }
 
 /* What a desired resource needs: its changes come along with it. */
@@ -68,37 +91,33 @@ static bool only_undoes(const struct subject *subject) {
                memcmp(subject->fingerprint, subject->record->fingerprint, SHA256_SIZE) == 0;
 }
 
-static bool is_left(const struct plan_args *args, const struct subject *subject) {
-        return matches_any(subject->address, args->excludes, args->exclude_count) ||
-               (args->leave_drift && only_undoes(subject));
+static bool is_left(const struct planning *planning, const struct subject *subject, const bool *excluded) {
+        return excluded[subject - planning->plan->subjects] ||
+               (planning->args->leave_drift && only_undoes(subject));
 }
 
-static bool needs_excluded(struct planning *planning, const struct subject *subject) {
-        const struct plan_args *args = planning->args;
+static bool needs_excluded(const struct planning *planning, const struct subject *subject,
+                           const bool *excluded) {
         const char *environment =
                 subject->desired ? bound_environment(subject->kind, subject->desired->spec) : NULL;
-        struct subject *bound =
+        const struct subject *bound =
                 environment ? plan_subject_of(planning->plan, KIND_ENVIRONMENT, environment) : NULL;
 
-        return bound && bound->change && bound->change->action == ACTION_CREATE && is_left(args, bound);
+        return bound && bound->change && bound->change->action == ACTION_CREATE &&
+               is_left(planning, bound, excluded);
 }
 
 int planning_select(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;
         struct plan *plan = planning->plan;
         bool *wanted = arena_array(planning->arena, plan->subject_count + 1, sizeof(*wanted));
+        bool *targeted, *excluded;
 
-        for (size_t i = 0; i < args->target_count; i++) {
-                if (check_pattern(planning, "--target", args->targets[i], err) < 0)
-                        return -1;
-        }
-        for (size_t i = 0; i < args->exclude_count; i++) {
-                if (check_pattern(planning, "--exclude", args->excludes[i], err) < 0)
-                        return -1;
-        }
+        if (mark_all(planning, "--target", args->targets, args->target_count, &targeted, err) < 0 ||
+            mark_all(planning, "--exclude", args->excludes, args->exclude_count, &excluded, err) < 0)
+                return -1;
         for (size_t i = 0; i < plan->subject_count; i++) {
-                if (args->target_count &&
-                    !matches_any(plan->subjects[i].address, args->targets, args->target_count))
+                if (args->target_count && !targeted[i])
                         continue;
                 wanted[i] = true;
                 if (args->target_count && !args->only_targets)
@@ -107,7 +126,8 @@ int planning_select(struct planning *planning, struct error *err) {
         for (size_t i = 0; i < plan->subject_count; i++) {
                 const struct subject *subject = &plan->subjects[i];
 
-                wanted[i] = wanted[i] && !is_left(args, subject) && !needs_excluded(planning, subject);
+                wanted[i] = wanted[i] && !is_left(planning, subject, excluded) &&
+                            !needs_excluded(planning, subject, excluded);
         }
         for (size_t i = 0; i < plan->subject_count; i++) {
                 if (wanted[i] || !plan->subjects[i].change)

@@ -79,12 +79,13 @@ static struct sighting *find_sighting(struct known *known, const char *address) 
         return next;
 }
 
+static int compare_entry(const void *address, const void *entry) {
+        return strcmp(address, ((const struct journal_entry *)entry)->address);
+}
+
 static bool in_journal(const struct known *known, const char *address) {
-        for (size_t i = 0; i < known->journal_count; i++) {
-                if (strcmp(known->journal[i].address, address) == 0)
-                        return true;
-        }
-        return false;
+        return known->journal_count > 0 &&
+               bsearch(address, known->journal, known->journal_count, sizeof(*known->journal), compare_entry);
 }
 
 static int load_known(struct planning *planning, struct known *ret, struct error *err) {
@@ -108,14 +109,6 @@ static int load_known(struct planning *planning, struct known *ret, struct error
         return state_serial(state, &planning->plan->serial, err);
 }
 
-static const struct override *find_override(const struct known *known, const char *address) {
-        for (size_t i = 0; i < known->override_count; i++) {
-                if (strcmp(known->overrides[i].dependent, address) == 0)
-                        return &known->overrides[i];
-        }
-        return NULL;
-}
-
 /* Out of service: bound to nothing, and an agent inactive, whatever its manifest says. */
 static const struct resource *overridden(struct planning *planning, const struct resource *declared) {
         struct resource *copy = arena_alloc(planning->arena, sizeof(*copy));
@@ -132,7 +125,7 @@ static const struct resource *overridden(struct planning *planning, const struct
 
 static void apply_override(struct planning *planning, const struct known *known, struct subject *subject) {
         subject->declared = subject->desired;
-        subject->override = find_override(known, subject->address);
+        subject->override = override_find(known->overrides, known->override_count, subject->address);
         if (!subject->override || !subject->desired)
                 return;
         subject->desired = overridden(planning, subject->desired);
