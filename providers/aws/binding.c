@@ -214,6 +214,9 @@ static int observe_swarms(struct provider *provider, const struct observe_args *
         return observe(provider, KIND_SWARM, args, ret, err);
 }
 
+/* How often a record may be there and not exist, a second apart, as while others write and delete it. */
+#define GONE_MAX 10
+
 enum binding_stage {
         STAGE_BEGIN,
         STAGE_WRITE,  /* over what was observed, or where nothing was */
@@ -300,7 +303,9 @@ static int compare_record(struct stage_turn *turn) {
         if (result != 0)
                 return result;
         if (*response.error_code)
-                return stage_enter(turn, STAGE_CREATE);
+                return stage_start_over(turn, STAGE_CREATE, "gone", GONE_MAX) == STEP_AGAIN
+                               ? STEP_AGAIN
+                               : fail_changed(turn);
         if (response.body.length != strlen(text) ||
             memcmp(strbuf_text(&response.body), text, response.body.length) != 0)
                 return fail_changed(turn);

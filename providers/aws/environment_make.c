@@ -58,17 +58,6 @@ int environment_run_log_group(struct stage_turn *turn) {
         return STAGE_OVER;
 }
 
-/* On with `stage` in a second, as often as `most` times, which `counter` counts; STAGE_OVER where that was it. */
-static int start_over(struct stage_turn *turn, int stage, const char *counter, int64_t most) {
-        int64_t times = value_get_integer(turn->progress->data, counter, 0);
-
-        if (times >= most)
-                return STAGE_OVER;
-        value_set_integer(turn->progress->arena, stage_data(turn), counter, times + 1);
-        stage_enter(turn, stage);
-        return stage_wait(turn, 1000);
-}
-
 int environment_run_retention(struct stage_turn *turn) {
         int64_t days = value_get_integer(turn->change->desired, "logRetentionDays", 0);
         const char *group = environment_log_group_of(turn);
@@ -81,7 +70,7 @@ int environment_run_retention(struct stage_turn *turn) {
                 return result;
         if (!*response.error_code || days <= 0)
                 return STAGE_OVER;
-        if (start_over(turn, ENVIRONMENT_STAGE_LOG_GROUP, "unknown", UNKNOWN_MAX) == STEP_AGAIN)
+        if (stage_start_over(turn, ENVIRONMENT_STAGE_LOG_GROUP, "unknown", UNKNOWN_MAX) == STEP_AGAIN)
                 return STEP_AGAIN;
         return error_set(turn->err,
                          "logs PutRetentionPolicy: for ten seconds AWS has not found the log group %s, which "
@@ -117,7 +106,8 @@ int environment_run_existing(struct stage_turn *turn) {
         if (result != 0)
                 return result;
         if (*response.error_code) {
-                if (start_over(turn, ENVIRONMENT_STAGE_CREATE, "conflicts", CONFLICTS_MAX) == STEP_AGAIN)
+                if (stage_start_over(turn, ENVIRONMENT_STAGE_CREATE, "conflicts", CONFLICTS_MAX) ==
+                    STEP_AGAIN)
                         return STEP_AGAIN;
                 return error_set(
                         turn->err,

@@ -72,6 +72,16 @@ int stage_wait(struct stage_turn *turn, int64_t ms) {
         return STEP_AGAIN;
 }
 
+int stage_start_over(struct stage_turn *turn, int stage, const char *counter, int64_t most) {
+        int64_t times = value_get_integer(turn->progress->data, counter, 0);
+
+        if (times >= most)
+                return STAGE_OVER;
+        value_set_integer(turn->progress->arena, stage_data(turn), counter, times + 1);
+        stage_enter(turn, stage);
+        return stage_wait(turn, 1000);
+}
+
 struct value *stage_data(const struct stage_turn *turn) {
         struct progress *progress = turn->progress;
 

@@ -38,6 +38,11 @@ int stages_next(const struct stage *stages, int count, const struct change *chan
 int stage_enter(struct stage_turn *turn, int stage);
 /* Stays in this stage and comes back after `ms`; returns STEP_AGAIN. */
 int stage_wait(struct stage_turn *turn, int64_t ms);
+/*
+ * Goes to a stage out of turn, a second later: STEP_AGAIN; STAGE_OVER where that was done `most` times already, which
+ * stage_data() counts as `counter`. For answers at odds with one another, as while something is being deleted.
+ */
+int stage_start_over(struct stage_turn *turn, int stage, const char *counter, int64_t most) MUST_USE;
 /* What later stages need (progress->data): made where there is none yet, never NULL. */
 struct value *stage_data(const struct stage_turn *turn);
 /* Milliseconds since the stage was entered. */

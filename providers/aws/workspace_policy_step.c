@@ -98,8 +98,7 @@ static int go_on(struct stage_turn *turn, int result) {
         case LOCK_STALE:
                 return stage_enter(turn, STAGE_TAKE_OVER);
         case LOCK_BUSY:
-                if (turn->progress->stage != STAGE_LOOK)
-                        return stage_enter(turn, STAGE_LOOK);
+                stage_enter(turn, STAGE_LOOK);
                 return look_again(turn);
         case LOCK_NO_BUCKET:
                 return without_bucket(turn);

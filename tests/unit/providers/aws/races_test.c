@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conditional writes against a server whose answers contradict each other: none of them goes round for ever. */
+#include "client_support.h"
+
+#define MISSING "404 Not Found\r\n"
+#define REFUSED "412 Precondition Failed\r\n"
+
+/* Every odd request is refused since the object exists, every even one finds that it does not. */
+static const struct scripted_answer *contradictions(size_t count) {
+        struct scripted_answer *answers = arena_array(arena, count, sizeof(*answers));
+
+        for (size_t i = 0; i < count; i++)
+                answers[i] =
+                        i % 2 ? (struct scripted_answer){ MISSING, "<Error><Code>NoSuchKey</Code></Error>" }
+                              : (struct scripted_answer){ REFUSED,
+                                                          "<Error><Code>PreconditionFailed</Code></Error>" };
+        return answers;
+}
+
+/* The steps of a change, each when it is due; gives up after an hour of the test's clock, or ten thousand steps. */
+static int walk(struct fixture *fixture, const struct kind_ops *ops, const struct change *change,
+                struct error *err) {
+        struct provider provider = team;
+        struct observation observed;
+        int result = STEP_AGAIN;
+
+        provider.client = fixture->client;
+        fixture->progress.arena = fixture->arena;
+        pthread_mutex_init(&provider.lifecycle_lock, NULL);
+        for (int i = 0; result == STEP_AGAIN && i < 10000 && atomic_load(&elapsed_ms) < 3600 * 1000; i++) {
+                int64_t now = monotonic_ms(&test_clock);
+
+                if (fixture->progress.not_before_ms > now)
+                        atomic_fetch_add(&elapsed_ms, fixture->progress.not_before_ms - now);
+                result = ops->step(&provider, change, &fixture->progress, &observed, err);
+        }
+        pthread_mutex_destroy(&provider.lifecycle_lock);
+        return result;
+}
+
+static const struct {
+        const char *name;
+        enum kind_id kind;
+        const struct kind_ops *ops;
+        const char *desired, *message;
+        int seconds; /* at the most */
+} cases[] = {
+        { "a record", KIND_AGENT, &aws_agent_ops, "{\"type\": \"general\", \"active\": false}",
+          "the record s3://lab-workspaces-" ACCOUNT "-eu-west-1/registry/team/agents/x.json was changed by",
+          10 },
+        { "the lifecycle's lock", KIND_WORKSPACE_POLICY, &aws_workspace_policy_ops,
+          "{\"appliesTo\": \"all\", \"expireAfterDays\": 3}", "has been held by others for 10 minutes", 602 },
+};
+
+static void contradictions_end_in_an_error(void **state) {
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                struct observation nothing = { .name = "x" };
+                struct change change = { .action = ACTION_CREATE,
+                                         .kind = &kinds[cases[i].kind],
+                                         .name = "x",
+                                         .desired = value_of(cases[i].desired),
+                                         .observed = &nothing };
+                struct fixture fixture;
+                struct error err = { 0 };
+
+                print_message("  %s\n", cases[i].name);
+                begin(state);
+                open_client(&fixture, contradictions(5000), 5000, 1000, NULL);
+                assert_int_equal(walk(&fixture, cases[i].ops, &change, &err), -1);
+                assert_non_null(strstr(err.message, cases[i].message));
+                assert_true(atomic_load(&elapsed_ms) <= cases[i].seconds * 1000);
+                stop(&fixture);
+                release(&fixture);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup(contradictions_end_in_an_error, begin),
+        };
+
+        return cmocka_run_group_tests(tests, make_arena, drop_arena);
+}
