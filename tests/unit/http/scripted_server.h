@@ -7,6 +7,7 @@
 #define BERTH_TESTS_SCRIPTED_SERVER_H
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,10 +124,12 @@ static void *scripted_accept(void *opaque) {
 
         for (;;) {
                 struct scripted_connection *connection;
-                int socket = accept(server->listener, NULL, NULL);
+                int socket = accept(server->listener, NULL, NULL), at_once = 1;
 
                 if (socket < 0)
                         return NULL;
+                /* A body does not wait for the acknowledgement of its head. */
+                setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
                 connection = malloc(sizeof(*connection));
                 if (!connection)
                         abort();
