@@ -6,24 +6,6 @@
 
 #define ERROR_OF(status, code) status "\r\nx-amzn-ErrorType: " code "\r\n"
 
-/* Takes steps, each at the time that the one before asked for, until the change is over; at most `most`. */
-static int walk(struct fixture *fixture, const struct change *change, int most, struct error *err) {
-        struct provider provider = team;
-        struct observation observed;
-        int result = STEP_AGAIN;
-
-        provider.client = fixture->client;
-        fixture->progress.arena = fixture->arena;
-        for (int i = 0; result == STEP_AGAIN && i < most; i++) {
-                int64_t now = monotonic_ms(&test_clock);
-
-                if (fixture->progress.not_before_ms > now)
-                        atomic_fetch_add(&elapsed_ms, fixture->progress.not_before_ms - now);
-                result = environment_step(&provider, change, &fixture->progress, &observed, err);
-        }
-        return result;
-}
-
 static struct change change_of(enum action action, const char *path, const char *spec,
                                struct observation *observed) {
         struct field_change *field = arena_alloc(arena, sizeof(*field));
@@ -44,6 +26,7 @@ static void a_log_group_that_is_and_is_not_there_ends_in_an_error(void **state) 
         struct observation observed = { .name = "x", .exists = true, .spec = value_of("{}") };
         struct change change =
                 change_of(ACTION_UPDATE, "logRetentionDays", "{\"logRetentionDays\": 7}", &observed);
+        struct provider provider = team;
         struct fixture fixture;
         struct error err = { 0 };
 
@@ -55,7 +38,7 @@ static void a_log_group_that_is_and_is_not_there_ends_in_an_error(void **state) 
                                                                    "ResourceAlreadyExistsException"),
                                                   "{}" };
         open_client(&fixture, answers, 400, 1000, NULL);
-        assert_int_equal(walk(&fixture, &change, 400, &err), -1);
+        assert_int_equal(walk(&fixture, &aws_environment_ops, &provider, &change, 400, &err), -1);
         assert_non_null(strstr(err.message, "has not found the log group /aws/lambda/lab-env-x"));
         assert_int_equal(atomic_load(&elapsed_ms) / 1000, 10);
         stop(&fixture);
@@ -72,18 +55,19 @@ static void only_lambda_says_that_a_function_is_gone(void **state) {
         };
         struct observation observed = { .name = "x", .exists = true, .spec = value_of("{}") };
         struct change change = change_of(ACTION_DELETE, "memoryMB", NULL, &observed);
+        struct provider provider = team;
         struct fixture fixture;
         struct error err = { 0 };
 
         (void)state;
         open_client(&fixture, &by_proxy, 1, 1000, NULL);
-        assert_int_equal(walk(&fixture, &change, 50, &err), -1);
+        assert_int_equal(walk(&fixture, &aws_environment_ops, &provider, &change, 50, &err), -1);
         assert_non_null(strstr(err.message, "404 NotFound: <html>no such page</html>"));
         stop(&fixture);
         release(&fixture);
 
         open_client(&fixture, &by_lambda, 1, 1000, NULL);
-        assert_int_equal(walk(&fixture, &change, 50, &err), STEP_DONE);
+        assert_int_equal(walk(&fixture, &aws_environment_ops, &provider, &change, 50, &err), STEP_DONE);
         stop(&fixture);
         release(&fixture);
 }

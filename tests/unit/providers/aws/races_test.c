@@ -17,27 +17,6 @@ static const struct scripted_answer *contradictions(size_t count) {
         return answers;
 }
 
-/* The steps of a change, each when it is due; gives up after an hour of the test's clock, or ten thousand steps. */
-static int walk(struct fixture *fixture, const struct kind_ops *ops, const struct change *change,
-                struct error *err) {
-        struct provider provider = team;
-        struct observation observed;
-        int result = STEP_AGAIN;
-
-        provider.client = fixture->client;
-        fixture->progress.arena = fixture->arena;
-        pthread_mutex_init(&provider.lifecycle_lock, NULL);
-        for (int i = 0; result == STEP_AGAIN && i < 10000 && atomic_load(&elapsed_ms) < 3600 * 1000; i++) {
-                int64_t now = monotonic_ms(&test_clock);
-
-                if (fixture->progress.not_before_ms > now)
-                        atomic_fetch_add(&elapsed_ms, fixture->progress.not_before_ms - now);
-                result = ops->step(&provider, change, &fixture->progress, &observed, err);
-        }
-        pthread_mutex_destroy(&provider.lifecycle_lock);
-        return result;
-}
-
 static const struct {
         const char *name;
         enum kind_id kind;
@@ -61,13 +40,16 @@ static void contradictions_end_in_an_error(void **state) {
                                          .name = "x",
                                          .desired = value_of(cases[i].desired),
                                          .observed = &nothing };
+                struct provider provider = team;
                 struct fixture fixture;
                 struct error err = { 0 };
 
                 print_message("  %s\n", cases[i].name);
                 begin(state);
                 open_client(&fixture, contradictions(5000), 5000, 1000, NULL);
-                assert_int_equal(walk(&fixture, cases[i].ops, &change, &err), -1);
+                pthread_mutex_init(&provider.lifecycle_lock, NULL);
+                assert_int_equal(walk(&fixture, cases[i].ops, &provider, &change, 5000, &err), -1);
+                pthread_mutex_destroy(&provider.lifecycle_lock);
                 assert_non_null(strstr(err.message, cases[i].message));
                 assert_true(atomic_load(&elapsed_ms) <= cases[i].seconds * 1000);
                 stop(&fixture);

@@ -51,15 +51,21 @@ static const struct {
           false },
 };
 
+static struct change deletion(void) {
+        struct observation *observed = arena_alloc(arena, sizeof(*observed));
+
+        *observed = (struct observation){
+                .exists = true, .spec = value_of("{\"bucket\": {\"name\": \"b\", \"tlsOnly\": true}}")
+        };
+        return (struct change){
+                .address = "Stack/team", .action = ACTION_DELETE, .name = "team", .observed = observed
+        };
+}
+
 static void what_is_not_ours_is_found(void **state) {
         (void)state;
         for (size_t i = 0; i < sizeof(buckets) / sizeof(*buckets); i++) {
-                struct observation observed = {
-                        .exists = true, .spec = value_of("{\"bucket\": {\"name\": \"b\", \"tlsOnly\": true}}")
-                };
-                struct change change = { .address = "Stack/team",
-                                         .action = ACTION_DELETE,
-                                         .observed = &observed };
+                struct change change = deletion();
                 struct scripted_answer answers[4];
                 struct provider provider = team;
                 struct fixture fixture;
@@ -99,29 +105,11 @@ static const char *page_of(const char *mark) {
         return arena_strdup(arena, strbuf_text(&text));
 }
 
-/* Takes the steps of a deletion, `most` at the most, each when it is due. */
-static int walk(struct fixture *fixture, struct provider *provider, int most, struct error *err) {
-        struct observation observed = {
-                .exists = true, .spec = value_of("{\"bucket\": {\"name\": \"b\", \"tlsOnly\": true}}")
-        };
-        struct change change = { .action = ACTION_DELETE, .name = "team", .observed = &observed };
-        struct observation after;
-        int result = STEP_AGAIN;
-
-        for (int i = 0; result == STEP_AGAIN && i < most; i++) {
-                int64_t now = monotonic_ms(&test_clock);
-
-                if (fixture->progress.not_before_ms > now)
-                        atomic_fetch_add(&elapsed_ms, fixture->progress.not_before_ms - now);
-                result = aws_stack_ops.step(provider, &change, &fixture->progress, &after, err);
-        }
-        return result;
-}
-
 /* However much there is to be removed: what is kept of it is a page. */
 static void emptying_a_bucket_takes_no_more_memory_than_a_page(void **state) {
         struct scripted_answer answers[2 * ROUNDS + 3];
         struct provider provider = team;
+        struct change change = deletion();
         struct fixture fixture;
         struct error err = { 0 };
         size_t early;
@@ -136,12 +124,11 @@ static void emptying_a_bucket_takes_no_more_memory_than_a_page(void **state) {
         answers[2 * ROUNDS] = (struct scripted_answer){ "200 OK\r\n", PAGE("") };
         answers[2 * ROUNDS + 1] = (struct scripted_answer){ "204 Gone\r\n", "" };
         open_client(&fixture, answers, 2 * ROUNDS + 2, 1000, NULL);
-        provider.client = fixture.client;
         provider.bucket_in_use = true;
         fixture.progress.arena = arena_new();
-        assert_int_equal(walk(&fixture, &provider, 6, &err), STEP_AGAIN);
+        assert_int_equal(walk(&fixture, &aws_stack_ops, &provider, &change, 6, &err), STEP_AGAIN);
         early = arena_size(fixture.progress.arena);
-        assert_int_equal(walk(&fixture, &provider, 100, &err), STEP_DONE);
+        assert_int_equal(walk(&fixture, &aws_stack_ops, &provider, &change, 100, &err), STEP_DONE);
         assert_true(arena_size(fixture.progress.arena) <= early + 65536);
         arena_free(fixture.progress.arena);
         aws_leftovers_release(provider.leftovers);
@@ -153,6 +140,7 @@ static void emptying_a_bucket_takes_no_more_memory_than_a_page(void **state) {
 static void what_cannot_be_deleted_is_an_error(void **state) {
         struct scripted_answer answers[200];
         struct provider provider = team;
+        struct change change = deletion();
         struct fixture fixture;
         struct error err = { 0 };
 
@@ -161,10 +149,8 @@ static void what_cannot_be_deleted_is_an_error(void **state) {
                 answers[i] = (struct scripted_answer){ "200 OK\r\n",
                                                        i % 2 ? "<DeleteResult/>" : PAGE(OBJECT("held")) };
         open_client(&fixture, answers, 200, 1000, NULL);
-        provider.client = fixture.client;
         provider.bucket_in_use = true;
-        fixture.progress.arena = fixture.arena;
-        assert_int_equal(walk(&fixture, &provider, 200, &err), -1);
+        assert_int_equal(walk(&fixture, &aws_stack_ops, &provider, &change, 200, &err), -1);
         assert_non_null(strstr(err.message, "has deleted held from the bucket lab-workspaces-"));
         aws_leftovers_release(provider.leftovers);
         stop(&fixture);
