@@ -28,6 +28,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from servers import die_with_parent
+
 ROOT = Path(__file__).resolve().parents[2]
 USER, PASSWORD = "berth", "correct-horse-battery"
 
@@ -269,7 +271,7 @@ class Server:
         with open(log, "ab") as stream:
             self.process = subprocess.Popen(
                 [str(part) for part in command], cwd=cwd, env={**ENVIRONMENT, **(env or {})}, stdin=subprocess.DEVNULL,
-                stdout=stream, stderr=stream, start_new_session=True,
+                stdout=stream, stderr=stream, start_new_session=True, preexec_fn=die_with_parent,
             )  # fmt: skip
         try:
             wait_for_port(self.port, self.process)

@@ -43,7 +43,7 @@ def _free_port():
             return port
 
 
-def _die_with_parent():
+def die_with_parent():
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -55,7 +55,7 @@ class Child:
         clean = {k: v for k, v in os.environ.items() if not k.upper().endswith("_PROXY") and not k.startswith("AWS_")}
         self.process = subprocess.Popen(
             command, env={**clean, "PYTHONUNBUFFERED": "1", **env}, cwd=HERE, stdin=subprocess.DEVNULL,
-            stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent,
+            stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=die_with_parent,
         )  # fmt: skip
 
     def output(self):
