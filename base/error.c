@@ -41,7 +41,7 @@ int(error_context)(struct error *err, const char *format, ...) {
         va_start(arguments, format);
         vsnprintf(context, sizeof(context), format, arguments);
         va_end(arguments);
-        snprintf(message, sizeof(message), "%s: %.*s", context, (int)(sizeof(message) - sizeof(context) - 3),
+        snprintf(message, sizeof(message), "%s: %.*s", context, (int)(sizeof(message) - strlen(context) - 3),
                  err->message);
         memcpy(err->message, message, sizeof(message));
         return -1;

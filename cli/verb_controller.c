@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "cli/controller_status.h"
 #include "cli/session.h"
+#include "cli/shell.h"
 #include "cli/verbs.h"
 #include "gitops/control.h"
 #include "gitops/follow.h"
@@ -129,30 +130,16 @@ static int keep_source(json_t *document, const char *name, struct error *err) {
         return name && json_array_size(sources) == 0 ? error_set(err, "there is no source \"%s\"", name) : 0;
 }
 
-static void append_word(struct strbuf *text, const char *word) {
-        static const char plain[] =
-                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+=,";
-
-        if (*word && word[strspn(word, plain)] == '\0') {
-                strbuf_append(text, word);
-                return;
-        }
-        strbuf_append_char(text, '\'');
-        for (; *word; word++)
-                strbuf_append(text, *word == '\'' ? "'\\''" : (char[]){ *word, '\0' });
-        strbuf_append_char(text, '\'');
-}
-
 /* What leads a command to the same controller as this one was led to. */
 static const char *place_of(const struct options *options, struct strbuf *text) {
         const char *environment = getenv("BERTH_STATE");
 
         if (options->state && (!environment || strcmp(options->state, environment) != 0)) {
                 strbuf_append(text, " --state ");
-                append_word(text, options->state);
+                shell_append_word(text, options->state);
         } else if (!options->state && strcmp(options->path, ".") != 0) {
                 strbuf_append(text, " -f ");
-                append_word(text, options->path);
+                shell_append_word(text, options->path);
         }
         return strbuf_text(text);
 }

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/terminal.h"
 #include "cli/registry.h"
+#include "cli/shell.h"
 #include "cli/verbs.h"
 #include "providers/local/layout.h"
 
@@ -99,25 +100,6 @@ static const char *registry_of(const struct session *session, const char **ret_r
                             *ret_region, strncmp(*ret_region, "cn-", 3) == 0 ? ".cn" : "");
 }
 
-/* One word for a shell. */
-static const char *quoted(const char *text, struct arena *arena) {
-        static const char plain[] =
-                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
-        struct strbuf word STRBUF_CLEANUP = STRBUF_INIT;
-
-        if (!text[strspn(text, plain)])
-                return text;
-        strbuf_append_char(&word, '\'');
-        for (; *text; text++) {
-                if (*text == '\'')
-                        strbuf_append(&word, "'\\''");
-                else
-                        strbuf_append_char(&word, *text);
-        }
-        strbuf_append_char(&word, '\'');
-        return arena_strdup(arena, strbuf_text(&word));
-}
-
 /* What brings the image to where environments on AWS look for it. */
 static void push_commands(struct session *session, const struct options *options, const struct image_row *row,
                           const char *ret[PUSH_COMMANDS]) {
@@ -126,6 +108,7 @@ static void push_commands(struct session *session, const struct options *options
         const char *store = local_images_folder(
                 local_root(session_state_folder(session, options), stack->name, session->arena),
                 value_get(stack->spec, "local"), session->arena);
+        struct strbuf word STRBUF_CLEANUP = STRBUF_INIT;
         const char *region, *registry = registry_of(session, &region);
         const char *from = options->output ? arena_printf(session->arena, "oci-archive:%s", options->output)
                                            : arena_printf(session->arena, "oci:%s:%s:%s", store,
@@ -139,8 +122,9 @@ static void push_commands(struct session *session, const struct options *options
                               "aws ecr get-login-password --region %s | skopeo login --username AWS "
                               "--password-stdin %s",
                               region, registry);
-        ret[2] = arena_printf(session->arena, "skopeo copy %s docker://%s/%s/%s:%s",
-                              quoted(from, session->arena), registry, prefix, row->repository, row->tags[0]);
+        shell_append_word(&word, from);
+        ret[2] = arena_printf(session->arena, "skopeo copy %s docker://%s/%s/%s:%s", strbuf_text(&word),
+                              registry, prefix, row->repository, row->tags[0]);
 }
 
 static void print_built(const struct image_row *row, const char *const commands[PUSH_COMMANDS]) {

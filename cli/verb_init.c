@@ -48,11 +48,10 @@ static const char starter[] =
 
 static int write_new(const char *path, const char *text, struct error *err) {
         int descriptor DESCRIPTOR_CLEANUP = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        size_t length = strlen(text);
 
         if (descriptor < 0 && errno == EEXIST)
                 return error_set(err, "%s is there already: berth init overwrites nothing", path);
-        if (descriptor < 0 || write(descriptor, text, length) != (ssize_t)length)
+        if (descriptor < 0 || descriptor_write(descriptor, text, strlen(text)) < 0)
                 return error_set(err, "cannot write %s: %s", path, strerror(errno));
         return 0;
 }

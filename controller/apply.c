@@ -149,6 +149,7 @@ static void job_ended(void *context, size_t job, enum job_outcome outcome) {
         applying->result->done += outcome == JOB_DONE;
         applying->result->failed += outcome == JOB_FAILED;
         applying->result->refused += result->refused;
+        applying->result->interrupted |= outcome == JOB_NOT_STARTED || outcome == JOB_LEFT;
         applying->result->skipped += outcome != JOB_DONE && outcome != JOB_FAILED && !result->refused;
         if (watcher && watcher->ended)
                 watcher->ended(watcher->context, work->change, result);
@@ -293,7 +294,6 @@ int apply_plan(const struct apply_args *args, struct arena *arena, struct apply_
                 return -1;
         if (carry_out(&applying, arena, err) < 0)
                 return -1;
-        result.interrupted = interrupt_count() > 0;
         result.duration_ms = monotonic_now(&applying) - applying.started_ms;
         if (history_end(args, &result, wall_now(&applying), err) < 0)
                 return -1;

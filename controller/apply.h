@@ -27,7 +27,7 @@ struct apply_result {
         size_t done, failed, skipped, refused;
         int64_t duration_ms;
         uint64_t run;
-        bool interrupted;
+        bool interrupted; /* and something was left undone for it */
 };
 
 struct apply_watcher {

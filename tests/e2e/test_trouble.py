@@ -184,6 +184,14 @@ def test_second_interrupt_leaves_it_to_the_next_run(cloud, four, first):
     four.assert_settled()
 
 
+def test_interrupt_that_leaves_nothing_undone(cloud, berth, prebuilt):
+    """It came while the last change was being made, which was finished: that is no failure."""
+    berth.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("e-0")))
+    result = interrupted(cloud, berth, [signal.SIGINT]).expect(0)
+    assert "Applied:" in result.out
+    berth.assert_settled()
+
+
 def test_nohup_goes_on(cloud, four):
     interrupted(cloud, four, [signal.SIGHUP], hangup=signal.SIG_IGN).expect(0)
     assert made(cloud) == set(NAMES)

@@ -133,6 +133,10 @@ static void errors_take_context(void **state) {
         error_context(&err, "%s", text);
         assert_true(strlen(err.message) < sizeof(err.message));
         assert_true(strlen(err.message) > 1500);
+        /* A short context costs a long message no more than its own length. */
+        error_set(&err, "%s", text);
+        error_context(&err, "x");
+        assert_int_equal(strlen(err.message), sizeof(err.message) - 1);
 }
 
 int main(void) {
