@@ -91,7 +91,8 @@ static int compare_text(const void *a, const void *b) {
 static size_t sort_unique(const char **texts, size_t count) {
         size_t unique = 0;
 
-        qsort(texts, count, sizeof(*texts), compare_text);
+        if (count > 1)
+                qsort(texts, count, sizeof(*texts), compare_text);
         for (size_t i = 0; i < count; i++) {
                 if (unique == 0 || strcmp(texts[unique - 1], texts[i]) != 0)
                         texts[unique++] = texts[i];
@@ -99,20 +100,30 @@ static size_t sort_unique(const char **texts, size_t count) {
         return unique;
 }
 
-/* Addresses of the environments that run the digest, or any of the repository where that is NULL. */
+/* Whether it is a use of the digest, or of any of the repository where that is NULL. */
+static bool is_use_of(const struct image_use *use, const char *repository, const char *digest) {
+        return texts_same(use->repository, repository) && (!digest || texts_same(use->digest, digest));
+}
+
+static bool is_used(const struct provider *provider, const char *repository, const char *digest) {
+        for (const struct image_use *use = provider->image_uses; use; use = use->next) {
+                if (is_use_of(use, repository, digest))
+                        return true;
+        }
+        return false;
+}
+
+/* Addresses of the environments that do so, each once. */
 static const char **users(const struct provider *provider, const char *repository, const char *digest,
                           bool staying_only, struct arena *arena, size_t *ret_count) {
-        const char **found;
+        const char **found = NULL;
         size_t count = 0;
 
-        for (const struct image_use *use = provider->image_uses; use; use = use->next)
-                count++;
-        found = arena_array(arena, count + 1, sizeof(*found));
-        count = 0;
         for (const struct image_use *use = provider->image_uses; use; use = use->next) {
-                if (texts_same(use->repository, repository) && (!digest || texts_same(use->digest, digest)) &&
-                    (use->stays || !staying_only))
-                        found[count++] = arena_printf(arena, "Environment/%s", use->environment);
+                if (!is_use_of(use, repository, digest) || (staying_only && !use->stays))
+                        continue;
+                found = array_grow(arena, found, count, sizeof(*found));
+                found[count++] = arena_printf(arena, "Environment/%s", use->environment);
         }
         *ret_count = sort_unique(found, count);
         return found;
@@ -223,10 +234,9 @@ static int judge_rules(struct provider *provider, struct change *change, const c
         ecr_lifecycle_evaluate(retain, images, count, arena);
         for (size_t i = 0; i < count; i++) {
                 bool previewed = ecr_preview_deletes(&preview, images[i].digest);
-                size_t user_count;
 
-                users(provider, repository, images[i].digest, false, arena, &user_count);
-                if (user_count == 0 || (!previewed && images[i].expires_ms == ECR_NEVER) ||
+                if (!is_used(provider, repository, images[i].digest) ||
+                    (!previewed && images[i].expires_ms == ECR_NEVER) ||
                     is_mended(&images[i], earlier[i].expires_ms))
                         continue;
                 condemn(provider, repository, &images[i], previewed, arena, &verdict);
@@ -272,15 +282,14 @@ static void guard_release(const struct provider *provider, struct change *change
 int image_guard_rules(struct provider *provider, struct change *change, struct arena *arena,
                       struct error *err) {
         const char *repository = value_get_text(change->desired, "repository");
-        size_t count;
 
         guard_release(provider, change, arena);
         if (change->action == ACTION_DELETE || !change->observed->exists || !repository ||
             !value_get(change->desired, "retain") ||
-            (!change_touches(change, "retain") && !change_touches(change, "repository")))
+            (!change_touches(change, "retain") && !change_touches(change, "repository")) ||
+            !is_used(provider, repository, NULL))
                 return 0;
-        users(provider, repository, NULL, false, arena, &count);
-        return count ? judge_rules(provider, change, repository, arena, err) : 0;
+        return judge_rules(provider, change, repository, arena, err);
 }
 
 int image_guard_digest(struct provider *provider, struct change *change, struct arena *arena,
