@@ -285,9 +285,36 @@ size_t verify_find_armor(const char *data, size_t size) {
         return found;
 }
 
-/* 1 with the signature of the tag itself. */
+bool verify_tag_is_called(const char *data, size_t size, const char *name) {
+        static const char header[] = "tag ";
+        const size_t start = sizeof(header) - 1;
+        const char *end;
+
+        for (; size > 0 && *data != '\n'; size -= (size_t)(end - data) + 1, data = end + 1) {
+                end = memchr(data, '\n', size);
+                if (!end)
+                        return false;
+                if ((size_t)(end - data) > start && memcmp(data, header, start) == 0)
+                        return (size_t)(end - data) - start == strlen(name) &&
+                               memcmp(data + start, name, strlen(name)) == 0;
+        }
+        return false;
+}
+
+/* Of "refs/tags/NAME", or where it was fetched to. */
+static const char *tag_name(const struct remote_ref *ref) {
+        const char *found = strstr(ref->name, "/tags/");
+
+        return found ? found + strlen("/tags/") : "";
+}
+
+/*
+ * 1 with the signature of the tag itself. One that was signed as v1.0 vouches for no v9.0: whoever may write refs, and
+ * has no key, could go back to it by that.
+ */
 static int tag_signature(struct repository *repository, const struct remote_ref *ref, struct arena *arena,
-                         struct signed_text *ret, enum git_failure *ret_failure, struct error *err) {
+                         struct signed_text *ret, const char **ret_why, enum git_failure *ret_failure,
+                         struct error *err) {
         const char *data;
         size_t size, at;
         int found = repository_tag(repository, ref->id, ref->commit, arena, &data, &size, ret_failure, err);
@@ -295,6 +322,10 @@ static int tag_signature(struct repository *repository, const struct remote_ref 
         if (found <= 0)
                 return found;
         at = verify_find_armor(data, size);
+        if (at < size && !verify_tag_is_called(data, at, tag_name(ref))) {
+                *ret_why = "it is signed under another name";
+                return 0;
+        }
         *ret = (struct signed_text){
                 .payload = data,
                 .payload_length = at,
@@ -325,7 +356,7 @@ int verify_commit(const struct verify_args *args, struct repository *repository,
                 found = judge(&judging, &signed_text, ret_signer, &why, err);
         if (found != 0)
                 return found < 0 ? -1 : 0;
-        found = tag_signature(repository, ref, arena, &signed_text, ret_failure, err);
+        found = tag_signature(repository, ref, arena, &signed_text, &tag_why, ret_failure, err);
         if (found > 0)
                 found = judge(&judging, &signed_text, ret_signer, &tag_why, err);
         if (found != 0)

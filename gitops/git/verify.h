@@ -29,6 +29,9 @@ int keyring_add(const char *data, size_t length, struct strbuf *keyring, struct 
 /* Where the armor begins that ends a tag: the last line that begins one, as git has it. `size` where there is none. */
 size_t verify_find_armor(const char *data, size_t size);
 
+/* Whether the tag says of itself, where the signature covers it, that this is its name. */
+bool verify_tag_is_called(const char *data, size_t size, const char *name);
+
 /* What gpgv's --status-fd says. 1 where exactly one good and valid signature is there, with the signer. Else 0 and why. */
 int verify_read_status(const char *text, struct arena *arena, const char **ret_signer, const char **ret_why);
 

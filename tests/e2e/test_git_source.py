@@ -726,6 +726,9 @@ def test_a_tags_own_signature(server, sources, repository, keys, ada):
     forged = repository.raw("tag", raw.replace(raw[7:47], other.encode()).replace(b"tag v1.0.2", b"tag v1.0.3"))
     repository.set_ref("refs/tags/v1.0.3", forged)
     source.refuse("VerificationFailed", "of its tag")
+    # A tag that was signed is signed under its name: it brings nobody back under a higher one.
+    repository.set_ref("refs/tags/v1.0.4", repository.git("rev-parse", "v1.0.1"))
+    source.refuse("VerificationFailed", "of its tag, it is signed under another name")
     # Nor for a branch that has the same commit.
     branch = sources(server, repository, gpgKeys=[str(keys.export(ada))])
     branch.refuse("VerificationFailed", "not signed")

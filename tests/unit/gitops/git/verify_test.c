@@ -195,11 +195,34 @@ static void troubles(void **state) {
         assert_true(trouble_is_known(&trouble));
 }
 
+static void names_of_tags(void **state) {
+        static const struct {
+                const char *data, *name;
+                bool same;
+        } cases[] = {
+                { "object a\ntype commit\ntag v1\ntagger A\n\nm\n", "v1", true },
+                { "object a\ntype commit\ntag v1\ntagger A\n\nm\n", "v1.0", false },
+                { "object a\ntype commit\ntag v1.0\ntagger A\n\nm\n", "v1", false },
+                { "object a\ntype commit\ntag v1\ntag v2\n\nm\n", "v2", false },
+                { "object a\ntype commit\n\ntag v1\n", "v1", false },
+                { "object a\ntype commit\ntag v1", "v1", false },
+                { "object a\ntype commit\ntag \n\n", "", false },
+                { "", "v1", false },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                if (verify_tag_is_called(cases[i].data, strlen(cases[i].data), cases[i].name) !=
+                    cases[i].same)
+                        fail_msg("%s: %s", cases[i].name, cases[i].data);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(what_gpgv_says), cmocka_unit_test(armor),
                 cmocka_unit_test(known_hosts),    cmocka_unit_test(where_a_tags_armor_begins),
-                cmocka_unit_test(troubles),
+                cmocka_unit_test(troubles),       cmocka_unit_test(names_of_tags),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
