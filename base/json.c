@@ -16,6 +16,16 @@ json_int_t json_integer_or(const json_t *object, const char *name, json_int_t ot
         return json_is_integer(member) ? json_integer_value(member) : otherwise;
 }
 
+void json_put(json_t *object, const char *name, json_t *value) {
+        if (json_object_set_new(object, name, value) != 0)
+                abort();
+}
+
+void json_add(json_t *array, json_t *value) {
+        if (json_array_append_new(array, value) != 0)
+                abort();
+}
+
 json_t *json_from_text(const char *text) {
         struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
         json_t *json = text ? json_string(text) : json_null();
@@ -30,8 +40,8 @@ json_t *json_from_text(const char *text) {
 }
 
 void json_set_text(json_t *object, const char *name, const char *text) {
-        if (text && json_object_set_new(object, name, json_from_text(text)) != 0)
-                abort();
+        if (text)
+                json_put(object, name, json_from_text(text));
 }
 
 char *json_compact(const json_t *json) {

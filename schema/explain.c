@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `berth explain`: one kind or field, in words or as data. */
+#include "base/json.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "schema/decode.h"
@@ -224,18 +225,13 @@ int explain(const char *target, FILE *stream, struct error *err) {
 
 static json_t *fields_json(const struct field *fields);
 
-static void set(json_t *object, const char *name, json_t *value) {
-        if (!value || json_object_set_new(object, name, value) != 0)
-                abort();
-}
-
 static json_t *choices_json(const struct field *field) {
         json_t *choices = json_array();
 
         for (size_t i = 0; field->choices_text && field->choices_text[i]; i++)
-                json_array_append_new(choices, json_string(field->choices_text[i]));
+                json_add(choices, json_string(field->choices_text[i]));
         for (size_t i = 0; field->choices_integer && field->choices_integer[i] >= 0; i++)
-                json_array_append_new(choices, json_integer(field->choices_integer[i]));
+                json_add(choices, json_integer(field->choices_integer[i]));
         return choices;
 }
 
@@ -243,31 +239,31 @@ static json_t *field_json(const struct field *field) {
         json_t *json = json_object();
         const struct field *children = field_children(field);
 
-        set(json, "name", json_string(field->name));
-        set(json, "type", json_string(field_type_name(field)));
-        set(json, "required", json_boolean(field->required));
-        set(json, "doc", json_string(field->doc));
+        json_put(json, "name", json_string(field->name));
+        json_put(json, "type", json_string(field_type_name(field)));
+        json_put(json, "required", json_boolean(field->required));
+        json_put(json, "doc", json_string(field->doc));
         if (field->minimum != 0 || field->maximum != 0) {
-                set(json, field->type == FIELD_INTEGER ? "minimum" : "minLength",
-                    json_integer(field->minimum));
-                set(json, field->type == FIELD_INTEGER ? "maximum" : "maxLength",
-                    json_integer(field->maximum));
+                json_put(json, field->type == FIELD_INTEGER ? "minimum" : "minLength",
+                         json_integer(field->minimum));
+                json_put(json, field->type == FIELD_INTEGER ? "maximum" : "maxLength",
+                         json_integer(field->maximum));
         }
         if (field->choices_text || field->choices_integer)
-                set(json, "choices", choices_json(field));
+                json_put(json, "choices", choices_json(field));
         if (field->default_text) {
                 struct value value = decode_default(field);
 
-                set(json, "default", value_to_json(&value, NULL));
+                json_put(json, "default", value_to_json(&value, NULL));
         }
         if (field->unit)
-                set(json, "unit", json_string(field->unit));
+                json_put(json, "unit", json_string(field->unit));
         if (field->pattern)
-                set(json, "pattern", json_string(field->pattern));
+                json_put(json, "pattern", json_string(field->pattern));
         if (field->reference)
-                set(json, "reference", json_string(field->reference));
+                json_put(json, "reference", json_string(field->reference));
         if (children)
-                set(json, "fields", fields_json(children));
+                json_put(json, "fields", fields_json(children));
         return json;
 }
 
@@ -275,7 +271,7 @@ static json_t *fields_json(const struct field *fields) {
         json_t *list = json_array();
 
         for (const struct field *field = fields; field->name; field++)
-                json_array_append_new(list, field_json(field));
+                json_add(list, field_json(field));
         return list;
 }
 
@@ -287,12 +283,12 @@ int explain_json(const char *target, json_t **ret, struct error *err) {
                 return -1;
         if (found.field) {
                 json = field_json(found.field);
-                set(json, "path", json_string(found.path));
+                json_put(json, "path", json_string(found.path));
         } else {
                 json = json_pack("{s:s, s:o}", "doc", found.kind->doc, "fields",
                                  fields_json(found.kind->fields));
         }
-        set(json, "kind", json_string(found.kind->name));
+        json_put(json, "kind", json_string(found.kind->name));
         *ret = json;
         return 0;
 }

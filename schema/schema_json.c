@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON Schema (2020-12) from the field tables. What one document alone can violate, its schema refuses. */
+#include "base/json.h"
 #include "schema/decode.h"
 #include "schema/reference.h"
 
@@ -44,16 +45,6 @@ static json_t *checked(json_t *json) {
         return json;
 }
 
-static void put(json_t *object, const char *name, json_t *value) {
-        if (json_object_set_new(object, name, checked(value)) != 0)
-                abort();
-}
-
-static void append(json_t *array, json_t *value) {
-        if (json_array_append_new(array, checked(value)) != 0)
-                abort();
-}
-
 static json_t *field_schema(const struct field *field);
 
 static bool matches(const char *pattern, const char *text) {
@@ -76,20 +67,20 @@ static bool matches(const char *pattern, const char *text) {
 static void put_text_types(json_t *schema, const struct field *field) {
         json_t *types = json_array();
 
-        append(types, json_string("string"));
+        json_add(types, json_string("string"));
         if (!field->pattern || matches(field->pattern, "123456789012") || matches(field->pattern, "1.5"))
-                append(types, json_string("number"));
+                json_add(types, json_string("number"));
         if (!field->pattern || matches(field->pattern, "true"))
-                append(types, json_string("boolean"));
-        put(schema, "type", types);
+                json_add(types, json_string("boolean"));
+        json_put(schema, "type", types);
 }
 
 static void put_limits(json_t *schema, const struct field *field, const char *least, const char *most) {
         if (field->minimum == 0 && field->maximum == 0)
                 return;
         if (field->minimum != 0 || field->type == FIELD_INTEGER)
-                put(schema, least, json_integer(field->minimum));
-        put(schema, most, json_integer(field->maximum));
+                json_put(schema, least, json_integer(field->minimum));
+        json_put(schema, most, json_integer(field->maximum));
 }
 
 static void put_pattern(json_t *schema, const struct field *field) {
@@ -98,48 +89,48 @@ static void put_pattern(json_t *schema, const struct field *field) {
         if (!field->pattern)
                 return;
         strbuf_printf(&whole, "^(%s)$", field->pattern);
-        put(schema, "pattern", json_string(strbuf_text(&whole)));
+        json_put(schema, "pattern", json_string(strbuf_text(&whole)));
 }
 
 static json_t *list_of(const char *const *texts) {
         json_t *list = checked(json_array());
 
         for (size_t i = 0; texts[i]; i++)
-                append(list, json_string(texts[i]));
+                json_add(list, json_string(texts[i]));
         return list;
 }
 
 static void put_text(json_t *schema, const struct field *field) {
         if (field->choices_text) {
-                put(schema, "enum", list_of(field->choices_text));
+                json_put(schema, "enum", list_of(field->choices_text));
                 return;
         }
         put_text_types(schema, field);
         put_limits(schema, field, "minLength", "maxLength");
         put_pattern(schema, field);
         if (field->refused)
-                put(schema, "not", json_pack("{s:o}", "enum", list_of(field->refused)));
+                json_put(schema, "not", json_pack("{s:o}", "enum", list_of(field->refused)));
 }
 
 static void put_integer(json_t *schema, const struct field *field) {
         json_t *choices;
 
         if (!field->choices_integer) {
-                put(schema, "type", json_string("integer"));
+                json_put(schema, "type", json_string("integer"));
                 put_limits(schema, field, "minimum", "maximum");
                 return;
         }
         choices = checked(json_array());
         for (const int64_t *choice = field->choices_integer; *choice >= 0; choice++)
-                append(choices, json_integer(*choice));
-        put(schema, "enum", choices);
+                json_add(choices, json_integer(*choice));
+        json_put(schema, "enum", choices);
 }
 
 static json_t *group_schema(const struct field_group *group) {
         json_t *alternatives = checked(json_array());
 
         for (const char *const *name = group->names; *name; name++)
-                append(alternatives, json_pack("{s:[s]}", "required", *name));
+                json_add(alternatives, json_pack("{s:[s]}", "required", *name));
         return json_pack("{s:o}", group->exactly_one ? "oneOf" : "anyOf", alternatives);
 }
 
@@ -148,16 +139,16 @@ static json_t *optional(json_t *schema) {
         json_t *type = json_object_get(schema, "type"), *choices = json_object_get(schema, "enum"), *types;
 
         if (choices) {
-                append(choices, json_null());
+                json_add(choices, json_null());
         } else if (json_is_array(type)) {
-                append(type, json_string("null"));
+                json_add(type, json_string("null"));
         } else if (json_is_string(type)) {
                 types = checked(json_array());
-                append(types, json_incref(type));
-                append(types, json_string("null"));
-                put(schema, "type", types);
+                json_add(types, json_incref(type));
+                json_add(types, json_string("null"));
+                json_put(schema, "type", types);
         } else if (json_is_array(json_object_get(schema, "anyOf"))) {
-                append(json_object_get(schema, "anyOf"), json_pack("{s:s}", "type", "null"));
+                json_add(json_object_get(schema, "anyOf"), json_pack("{s:s}", "type", "null"));
         }
         return schema;
 }
@@ -169,23 +160,23 @@ static void put_object(json_t *schema, const struct field *fields, const struct 
         for (const struct field *field = fields; field->name; field++) {
                 json_t *property = field_schema(field);
 
-                put(properties, field->name, field->required ? property : optional(property));
+                json_put(properties, field->name, field->required ? property : optional(property));
                 if (field->required)
-                        append(required, json_string(field->name));
+                        json_add(required, json_string(field->name));
                 if (field->needs)
-                        put(needs, field->name, json_pack("[s]", field->needs));
+                        json_put(needs, field->name, json_pack("[s]", field->needs));
         }
         for (const struct field_group *group = groups; group && group->names; group++)
-                append(all, group_schema(group));
-        put(schema, "type", json_string("object"));
-        put(schema, "properties", properties);
+                json_add(all, group_schema(group));
+        json_put(schema, "type", json_string("object"));
+        json_put(schema, "properties", properties);
         if (json_array_size(required) > 0)
-                put(schema, "required", json_incref(required));
+                json_put(schema, "required", json_incref(required));
         if (json_object_size(needs) > 0)
-                put(schema, "dependentRequired", json_incref(needs));
+                json_put(schema, "dependentRequired", json_incref(needs));
         if (json_array_size(all) > 0)
-                put(schema, "allOf", json_incref(all));
-        put(schema, "additionalProperties", json_false());
+                json_put(schema, "allOf", json_incref(all));
+        json_put(schema, "additionalProperties", json_false());
         json_decref(required);
         json_decref(needs);
         json_decref(all);
@@ -198,7 +189,7 @@ static json_t *key_schema(const struct field *keys) {
         put_limits(schema, keys, "minLength", "maxLength");
         put_pattern(schema, keys);
         if (keys->refused)
-                put(schema, "not", json_pack("{s:o}", "enum", list_of(keys->refused)));
+                json_put(schema, "not", json_pack("{s:o}", "enum", list_of(keys->refused)));
         return schema;
 }
 
@@ -206,7 +197,7 @@ static void put_one_of(json_t *schema, const struct field *field) {
         json_t *object = checked(json_object());
 
         put_object(object, field->fields, field->groups);
-        put(schema, "anyOf", json_pack("[o, o]", field_schema(field->item), object));
+        json_put(schema, "anyOf", json_pack("[o, o]", field_schema(field->item), object));
 }
 
 static void put_default(json_t *schema, const struct field *field) {
@@ -215,19 +206,20 @@ static void put_default(json_t *schema, const struct field *field) {
         if (!field->default_text)
                 return;
         value = decode_default(field);
-        put(schema, "default", value_to_json(&value, NULL));
+        json_put(schema, "default", value_to_json(&value, NULL));
 }
 
 static json_t *field_schema(const struct field *field) {
         json_t *schema = checked(json_object());
 
-        put(schema, "description", json_string(field->doc));
+        json_put(schema, "description", json_string(field->doc));
         switch (field->type) {
         case FIELD_BOOLEAN:
                 if (field->choices_text)
-                        put(schema, "enum", json_pack("[b]", strcmp(field->choices_text[0], "true") == 0));
+                        json_put(schema, "enum",
+                                 json_pack("[b]", strcmp(field->choices_text[0], "true") == 0));
                 else
-                        put(schema, "type", json_string("boolean"));
+                        json_put(schema, "type", json_string("boolean"));
                 break;
         case FIELD_INTEGER:
                 put_integer(schema, field);
@@ -236,14 +228,14 @@ static json_t *field_schema(const struct field *field) {
                 put_text(schema, field);
                 break;
         case FIELD_LIST:
-                put(schema, "type", json_string("array"));
-                put(schema, "items", field_schema(field->item));
+                json_put(schema, "type", json_string("array"));
+                json_put(schema, "items", field_schema(field->item));
                 put_limits(schema, field, "minItems", "maxItems");
                 break;
         case FIELD_MAP:
-                put(schema, "type", json_string("object"));
-                put(schema, "propertyNames", key_schema(field->keys));
-                put(schema, "additionalProperties", field_schema(field->item));
+                json_put(schema, "type", json_string("object"));
+                json_put(schema, "propertyNames", key_schema(field->keys));
+                json_put(schema, "additionalProperties", field_schema(field->item));
                 put_limits(schema, field, "minProperties", "maxProperties");
                 break;
         case FIELD_OBJECT:
@@ -266,9 +258,9 @@ static json_t *spec_schema(const struct kind *kind) {
 
                 if (!all) {
                         all = checked(json_array());
-                        put(schema, "allOf", all);
+                        json_put(schema, "allOf", all);
                 }
-                append(all, json_loads(kind_rules[kind->id], 0, NULL));
+                json_add(all, json_loads(kind_rules[kind->id], 0, NULL));
         }
         return schema;
 }
@@ -286,16 +278,17 @@ static json_t *document_schema(const struct kind *kind) {
                *spec = spec_schema(kind);
 
         put_object(metadata, metadata_fields, NULL);
-        put(schema, "title", json_string(kind->name));
-        put(schema, "description", json_string(kind->doc));
-        put(schema, "type", json_string("object"));
-        put(schema, "properties",
-            json_pack("{s:{s:s}, s:{s:s}, s:o, s:o}", "apiVersion", "const", API_VERSION, "kind", "const",
-                      kind->name, "metadata", metadata, "spec", needs_spec(kind) ? spec : optional(spec)));
-        put(schema, "required", json_pack("[s, s, s]", "apiVersion", "kind", "metadata"));
+        json_put(schema, "title", json_string(kind->name));
+        json_put(schema, "description", json_string(kind->doc));
+        json_put(schema, "type", json_string("object"));
+        json_put(schema, "properties",
+                 json_pack("{s:{s:s}, s:{s:s}, s:o, s:o}", "apiVersion", "const", API_VERSION, "kind",
+                           "const", kind->name, "metadata", metadata, "spec",
+                           needs_spec(kind) ? spec : optional(spec)));
+        json_put(schema, "required", json_pack("[s, s, s]", "apiVersion", "kind", "metadata"));
         if (needs_spec(kind))
-                append(json_object_get(schema, "required"), json_string("spec"));
-        put(schema, "additionalProperties", json_false());
+                json_add(json_object_get(schema, "required"), json_string("spec"));
+        json_put(schema, "additionalProperties", json_false());
         return schema;
 }
 
@@ -307,11 +300,11 @@ static json_t *all_kinds_schema(void) {
         for (size_t i = 0; i < KIND_COUNT; i++) {
                 strbuf_clear(&pointer);
                 strbuf_printf(&pointer, "#/$defs/%s", kinds[i].name);
-                put(definitions, kinds[i].name, document_schema(&kinds[i]));
-                append(names, json_string(kinds[i].name));
-                append(cases,
-                       json_pack("{s:{s:{s:{s:s}}, s:[s]}, s:{s:s}}", "if", "properties", "kind", "const",
-                                 kinds[i].name, "required", "kind", "then", "$ref", strbuf_text(&pointer)));
+                json_put(definitions, kinds[i].name, document_schema(&kinds[i]));
+                json_add(names, json_string(kinds[i].name));
+                json_add(cases,
+                         json_pack("{s:{s:{s:{s:s}}, s:[s]}, s:{s:s}}", "if", "properties", "kind", "const",
+                                   kinds[i].name, "required", "kind", "then", "$ref", strbuf_text(&pointer)));
         }
         return checked(json_pack("{s:s, s:s, s:s, s:[s, s, s], s:{s:{s:s}, s:{s:o}}, s:o, s:o}", "$schema",
                                  DIALECT, "title", "Berth manifest", "type", "object", "required",
@@ -325,6 +318,6 @@ json_t *schema_json(const struct kind *kind) {
         if (!kind)
                 return all_kinds_schema();
         schema = document_schema(kind);
-        put(schema, "$schema", json_string(DIALECT));
+        json_put(schema, "$schema", json_string(DIALECT));
         return schema;
 }
