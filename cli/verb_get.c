@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was applied, from the state alone. */
+#include "base/files.h"
+#include "base/json.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "cli/session.h"
@@ -71,22 +73,19 @@ static void print_row(const struct record *record, int width) {
 }
 
 static int print_one(const struct record *record) {
-        printf("%s%s%s\n  id        %s\n", terminal_style(stdout, STYLE_BOLD), record->address,
-               terminal_style(stdout, STYLE_PLAIN), record->id ? record->id : "-");
-        json_t *spec = value_to_json(record->spec, NULL);
-        char *text = json_dumps(spec, JSON_INDENT(2) | JSON_SORT_KEYS);
+        json_t *spec JSON_CLEANUP = value_to_json(record->spec, NULL);
+        char *text TEXT_CLEANUP = json_dumps(spec, JSON_INDENT(2) | JSON_SORT_KEYS);
 
         if (!text)
                 abort();
-        printf("  spec      ");
+        printf("%s%s%s\n  id        %s\n  spec      ", terminal_style(stdout, STYLE_BOLD), record->address,
+               terminal_style(stdout, STYLE_PLAIN), record->id ? record->id : "-");
         for (const char *at = text; *at; at++) {
                 putchar(*at);
                 if (*at == '\n')
                         printf("            ");
         }
         putchar('\n');
-        free(text);
-        json_decref(spec);
         return EXIT_DONE;
 }
 

@@ -60,10 +60,13 @@ int map_load(struct state *state, const char *environment, struct arena *arena, 
         bindings_sort(bindings, binding_count);
         map.environments = arena_array(arena, record_count + 1, sizeof(*map.environments));
         for (size_t i = 0; i < record_count; i++) {
-                const char *name = records[i].address + sizeof(prefix) - 1;
                 struct map_environment *entry = &map.environments[map.count];
+                const char *name;
 
-                if (!is_environment(&records[i]) || (environment && strcmp(name, environment) != 0))
+                if (!is_environment(&records[i]))
+                        continue;
+                name = records[i].address + sizeof(prefix) - 1;
+                if (environment && strcmp(name, environment) != 0)
                         continue;
                 if (record_decode(&records[i], arena, err) < 0)
                         return -1;
