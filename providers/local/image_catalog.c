@@ -5,12 +5,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/image_rules.h"
-#include "providers/local/image_build.h"
-#include "providers/local/image_import.h"
 #include "providers/local/image_index.h"
-#include "providers/local/image_instructions.h"
-#include "providers/local/image_remove.h"
-#include "providers/local/provider_local.h"
+#include "providers/local/image_reference.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,68 +15,13 @@
 /* An image that no name leads to any more. */
 #define NO_REPOSITORY "-"
 
-int local_reference_parse(const char *text, struct arena *arena, struct local_reference *ret,
-                          struct error *err) {
-        const char *mark = strpbrk(text, ":@");
-        struct local_reference reference = {
-                .repository =
-                        mark ? arena_strndup(arena, text, (size_t)(mark - text)) : arena_strdup(arena, text),
-                .tag = !mark          ? "latest"
-                       : *mark == ':' ? arena_strdup(arena, mark + 1)
-                                      : NULL,
-                .digest = mark && *mark == '@' ? arena_strdup(arena, mark + 1) : NULL,
-        };
-
-        if (!image_rules_is_repository(reference.repository) ||
-            (reference.tag && !image_rules_is_tag(reference.tag)) ||
-            (reference.digest && !image_rules_is_digest(reference.digest)))
-                return error_set(err, "\"%s\" is no image: " IMAGE_RULES_REFERENCE_WORDS, text);
-        *ret = reference;
-        return 0;
-}
-
-const char *local_catalog_remedy(const struct local_reference *reference, const char *problem,
-                                 struct arena *arena) {
-        const char *name =
-                arena_printf(arena, "%s:%s", reference->repository, reference->tag ? reference->tag : "TAG");
-        const char *prebuilt =
-                strncmp(reference->repository, "prebuilt/", 9) == 0 ? reference->repository + 9 : NULL;
-
-        if (strcmp(problem, "missing") == 0 || strcmp(problem, "unread") == 0)
-                return prebuilt ? arena_printf(arena, "berth image build %s, or berth image import %s PATH",
-                                               prebuilt, name)
-                                : arena_printf(
-                                          arena,
-                                          "berth image import %s PATH; berth image instructions tells how "
-                                          "to make one",
-                                          name);
-        if (strcmp(problem, "index") == 0)
-                return arena_printf(
-                        arena,
-                        "take the one for linux/amd64 out of it, and import that:\n"
-                        "  skopeo copy --override-os linux --override-arch amd64 oci-archive:PATH "
-                        "oci-archive:image.tar\n"
-                        "  berth image import %s image.tar\n"
-                        "or build a single one:\n"
-                        "  %s",
-                        name, local_build_command);
-        return arena_printf(arena, "%s:\n  %s\n  berth image import %s image.tar",
-                            strcmp(problem, "size") == 0 ? "make it smaller, build it and import it"
-                                                         : "build it and import it",
-                            local_build_command, name);
-}
-
 /* --- rows --- */
-
-static const char *store_of(const struct provider *provider, struct arena *arena) {
-        return local_images_folder(provider->root, value_get(provider->stack, "local"), arena);
-}
 
 static void set_problem(struct image_row *row, const char *problem, const char *message,
                         const struct local_reference *reference, struct arena *arena) {
         row->problem = problem;
         row->message = message;
-        row->remedy = local_catalog_remedy(reference, problem, arena);
+        row->remedy = local_reference_remedy(reference, problem, arena);
 }
 
 static int64_t blob_time_ms(const char *store, const char *digest) {
@@ -124,9 +65,8 @@ static void judge(const char *store, const struct local_reference *reference, st
                             arena);
 }
 
-static int check(struct provider *provider, const char *text, struct arena *arena, struct image_row *ret,
-                 struct error *err) {
-        const char *store = store_of(provider, arena);
+int local_catalog_check(const char *store, const char *text, struct arena *arena, struct image_row *ret,
+                        struct error *err) {
         struct local_reference reference;
         struct local_images images;
         struct local_image found;
@@ -238,14 +178,14 @@ void local_catalog_describe(const struct local_images *images, const char *name,
         *ret = *row;
 }
 
-static int list(struct provider *provider, const char *repository, struct arena *arena,
-                struct image_row **ret, size_t *ret_count, struct error *err) {
+int local_catalog_list(const char *store, const char *repository, struct arena *arena, struct image_row **ret,
+                       size_t *ret_count, struct error *err) {
         struct catalog catalog = { .arena = arena, .repository = repository };
 
         if (repository && !image_rules_is_repository(repository))
                 return error_set(err, "\"%s\" is no repository; berth image check tells of one image",
                                  repository);
-        if (local_images_open(store_of(provider, arena), arena, &catalog.images, err) < 0)
+        if (local_images_open(store, arena, &catalog.images, err) < 0)
                 return -1;
         add_named(&catalog);
         if (!repository && add_nameless(&catalog, err) < 0)
@@ -261,41 +201,3 @@ static int list(struct provider *provider, const char *repository, struct arena 
         *ret_count = catalog.count;
         return 0;
 }
-
-/* --- the table --- */
-
-static int instructions(struct provider *provider, const struct manifests *manifests, const char *repository,
-                        struct arena *arena, struct image_instructions *ret, struct error *err) {
-        return local_instructions(store_of(provider, arena), manifests, repository, arena, ret, err);
-}
-
-static int import(struct provider *provider, const char *name, const char *path, struct arena *arena,
-                  struct image_row *ret, struct error *err) {
-        return local_image_import(store_of(provider, arena), name, path, arena, ret, err);
-}
-
-static int build(struct provider *provider, const struct image_build_request *request, struct arena *arena,
-                 struct image_row *ret, struct error *err) {
-        return local_image_build(store_of(provider, arena), request, arena, ret, err);
-}
-
-static int remove_one(struct provider *provider, const char *reference, struct arena *arena,
-                      struct image_row *ret, struct error *err) {
-        return local_image_remove(provider->root, store_of(provider, arena), reference, arena, ret, err);
-}
-
-static int prune(struct provider *provider, bool remove, struct arena *arena, struct image_row **ret,
-                 size_t *ret_count, struct error *err) {
-        return local_image_prune(provider->root, store_of(provider, arena), remove, arena, ret, ret_count,
-                                 err);
-}
-
-const struct image_ops local_image_registry = {
-        .list = list,
-        .check = check,
-        .instructions = instructions,
-        .import = import,
-        .build = build,
-        .remove = remove_one,
-        .prune = prune,
-};

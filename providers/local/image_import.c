@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "providers/image_rules.h"
-#include "providers/local/image_catalog.h"
+#include "providers/local/image_reference.h"
 #include "providers/local/image_source.h"
 #include "providers/local/image_store.h"
 #include "providers/local/image_unpack.h"
@@ -212,7 +212,7 @@ static void fill_row(const struct import *import, struct image_row *ret) {
                 return;
         }
         ret->message = arena_printf(import->arena, "%s %s", import->source.path, verdict->seen);
-        ret->remedy = local_catalog_remedy(&import->name, verdict->problem, import->arena);
+        ret->remedy = local_reference_remedy(&import->name, verdict->problem, import->arena);
 }
 
 static int import_image(struct import *import, const char *store, const char *path, struct error *err) {

@@ -2,18 +2,14 @@
 #include "providers/local/image_instructions.h"
 
 #include "providers/image_rules.h"
-#include "providers/local/image_catalog.h"
 #include "providers/local/image_index.h"
+#include "providers/local/image_reference.h"
 #include "providers/local/images.h"
 
 #include <string.h>
 
 #define RECIPES_PER_TARGET 5
 #define COMMANDS_MAX 4
-
-const char local_build_command[] =
-        "docker buildx build --platform linux/amd64 --provenance=false --sbom=false "
-        "--output type=oci,dest=image.tar .";
 
 static struct image_recipe *new_recipe(struct image_instructions *instructions, struct arena *arena,
                                        const char *tool, const char *repository, const char *purpose) {

@@ -5,9 +5,6 @@
 
 #include "providers/provider.h"
 
-/* Builds an image of one manifest for linux/amd64 into image.tar. */
-extern const char local_build_command[];
-
 /* For `repository` (with a tag, or latest), or what the manifests' environments run. */
 int local_instructions(const char *store, const struct manifests *manifests, const char *repository,
                        struct arena *arena, struct image_instructions *ret, struct error *err) MUST_USE;

@@ -6,6 +6,7 @@
 #include "providers/image_rules.h"
 #include "providers/local/image_catalog.h"
 #include "providers/local/image_index.h"
+#include "providers/local/image_reference.h"
 #include "providers/local/image_store.h"
 #include "providers/local/images.h"
 #include "providers/local/record.h"

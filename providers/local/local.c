@@ -5,7 +5,6 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "providers/local/exec.h"
-#include "providers/local/image_catalog.h"
 #include "providers/local/provider_local.h"
 #include "providers/local/sandbox_examine.h"
 

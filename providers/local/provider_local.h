@@ -28,6 +28,9 @@ extern const struct kind_ops local_workspace_policy_ops;
 extern const struct kind_ops local_agent_ops;
 extern const struct kind_ops local_swarm_ops;
 
+/* image_registry.c */
+extern const struct image_ops local_image_registry;
+
 /* Adds a refusal to the change; the texts must live in the arena or be static. */
 void local_refuse(struct change *change, struct refusal refusal, struct arena *arena);
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "providers/local/image_catalog.h"
+#include "providers/local/image_reference.h"
 
 #include <string.h>
 
@@ -63,7 +63,7 @@ static void test_remedies(void **state) {
         (void)state;
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 struct local_reference reference = { rows[i].repository, rows[i].tag, NULL };
-                const char *remedy = local_catalog_remedy(&reference, rows[i].problem, arena);
+                const char *remedy = local_reference_remedy(&reference, rows[i].problem, arena);
 
                 if (!strstr(remedy, rows[i].says))
                         fail_msg("%s: %s", rows[i].problem, remedy);
@@ -74,5 +74,5 @@ int main(void) {
         const struct CMUnitTest tests[] = { cmocka_unit_test(test_references),
                                             cmocka_unit_test(test_remedies) };
 
-        return cmocka_run_group_tests_name("image_catalog", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("image_reference", tests, NULL, NULL);
 }
