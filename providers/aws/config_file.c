@@ -246,7 +246,7 @@ const char *config_file_get(const struct config_file *file, const struct config_
         return defaults ? find_option(defaults, name) : NULL;
 }
 
-bool config_nested(const char *block, const char *name, const char **ret, size_t *ret_length) {
+bool config_file_nested(const char *block, const char *name, const char **ret, size_t *ret_length) {
         if (!block || *block != '\n')
                 return false;
         while (*block) {

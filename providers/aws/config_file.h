@@ -46,6 +46,6 @@ const char *config_file_get(const struct config_file *file, const struct config_
  * From a nested block's value ("\na = 1\nb = 2") the value of `name`: true, and *ret and *ret_length, borrowed. False
  * where it is not there or `block` is no nested block.
  */
-bool config_nested(const char *block, const char *name, const char **ret, size_t *ret_length);
+bool config_file_nested(const char *block, const char *name, const char **ret, size_t *ret_length);
 
 #endif

@@ -37,7 +37,7 @@ static bool read_offset(const char *text, int *ret_minutes) {
         return true;
 }
 
-int64_t answer_time_ms(const char *text) {
+int64_t credentials_answer_time_ms(const char *text) {
         struct tm parts = { 0 };
         const char *end = text ? strptime(text, "%Y-%m-%d", &parts) : NULL;
         int offset = 0;
@@ -62,8 +62,8 @@ static void wipe(const char *text) {
                                strlen(text)); /* our arena's or jansson's, so writable */
 }
 
-int answer_read_sts(const struct strbuf *answer, const char *operation, const char *arn,
-                    struct credentials **ret, struct error *err) {
+int credentials_answer_read_sts(const struct strbuf *answer, const char *operation, const char *arn,
+                                struct credentials **ret, struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
@@ -80,7 +80,7 @@ int answer_read_sts(const struct strbuf *answer, const char *operation, const ch
         access_key = xml_text(keys, "AccessKeyId", arena);
         secret_key = xml_text(keys, "SecretAccessKey", arena);
         token = xml_text(keys, "SessionToken", arena);
-        expires_ms = answer_time_ms(xml_text(keys, "Expiration", arena));
+        expires_ms = credentials_answer_time_ms(xml_text(keys, "Expiration", arena));
         strbuf_printf(&origin, "the role %s", arn);
         if (access_key && secret_key && token && expires_ms > 0)
                 *ret = credentials_new(access_key, secret_key, token, expires_ms, strbuf_text(&origin));
@@ -92,7 +92,7 @@ int answer_read_sts(const struct strbuf *answer, const char *operation, const ch
         return result;
 }
 
-int answer_parse(const struct strbuf *text, const char *what, json_t **ret, struct error *err) {
+int credentials_answer_parse(const struct strbuf *text, const char *what, json_t **ret, struct error *err) {
         json_error_t problem;
         json_t *parsed = json_loadb(strbuf_text(text), text->length, 0, &problem);
 
@@ -101,7 +101,7 @@ int answer_parse(const struct strbuf *text, const char *what, json_t **ret, stru
                 return error_set(err, "%s is not JSON (line %d, column %d)", what, problem.line,
                                  problem.column);
         if (!json_is_object(parsed)) {
-                answer_forget(&parsed);
+                credentials_answer_forget(&parsed);
                 return error_set(err, "%s is no JSON object", what);
         }
         *ret = parsed;
@@ -121,12 +121,13 @@ static void wipe_texts(json_t *json) {
                 wipe_texts(item);
 }
 
-void answer_forget(json_t **json) {
+void credentials_answer_forget(json_t **json) {
         wipe_texts(*json);
         json_decref(*json);
 }
 
-int answer_check_expiry(const struct credentials *credentials, const struct clock *clock, struct error *err) {
+int credentials_answer_check_expiry(const struct credentials *credentials, const struct clock *clock,
+                                    struct error *err) {
         int64_t expires_ms = credentials_expire_ms(credentials);
         char when[32];
 
@@ -146,15 +147,15 @@ static const char *member(const json_t *object, const char *name, const char **m
         return text && *text ? text : NULL;
 }
 
-int answer_read_keys(const json_t *object, const struct answer_form *form, const struct clock *clock,
-                     struct credentials **ret, struct error *err) {
+int credentials_answer_read_keys(const json_t *object, const struct credentials_answer_form *form,
+                                 const struct clock *clock, struct credentials **ret, struct error *err) {
         const char *missing = NULL, *optional = NULL;
         const char *access_key = member(object, "AccessKeyId", &missing);
         const char *secret_key = member(object, "SecretAccessKey", &missing);
         const char *token = member(object, form->token, form->must_be_session ? &missing : &optional);
         const char *expiration = member(object, "Expiration", form->must_be_session ? &missing : &optional);
         const json_t *given = json_object_get(object, "Expiration");
-        int64_t expires_ms = expiration ? answer_time_ms(expiration) : 0;
+        int64_t expires_ms = expiration ? credentials_answer_time_ms(expiration) : 0;
         struct credentials *credentials;
 
         if (missing)
@@ -163,7 +164,7 @@ int answer_read_keys(const json_t *object, const struct answer_form *form, const
                 return error_set(err, "%s has an Expiration that is no time like 2026-01-31T12:00:00Z",
                                  form->what);
         credentials = credentials_new(access_key, secret_key, token, expires_ms, form->origin);
-        if (answer_check_expiry(credentials, clock, err) < 0) {
+        if (credentials_answer_check_expiry(credentials, clock, err) < 0) {
                 credentials_unref(credentials);
                 return -1;
         }

@@ -77,7 +77,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         result = self->caller->sts(self->caller, "AssumeRole", self->base_keys, NULL, strbuf_text(&form),
                                    &answer, ret_reason, ret_asked_ms, err);
         if (result == 0) {
-                result = answer_read_sts(&answer, "AssumeRole", self->arn, ret, err);
+                result = credentials_answer_read_sts(&answer, "AssumeRole", self->arn, ret, err);
         } else {
                 error_context(err, "cannot assume the role %s", self->arn);
                 drop_base(self, *ret_reason);

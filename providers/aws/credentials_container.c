@@ -29,7 +29,7 @@ struct container_source {
         char *url;
 };
 
-int container_check_url(const char *url, const char *what, struct error *err) {
+int credentials_container_check_url(const char *url, const char *what, struct error *err) {
         static const char *const hosts[] = { CONTAINER_HOST, "169.254.170.23", "[fd00:ec2::23]",
                                              "localhost" };
         struct http_url parts HTTP_URL_CLEANUP = { 0 };
@@ -84,7 +84,7 @@ static int ask(const struct container_source *self, const struct strbuf *token, 
                 .header_count = token->length ? 2 : 1,
                 .answer_limit = ANSWER_LIMIT,
                 .timeout_ms = TIMEOUT_MS,
-                .allow_plain = true, /* container_check_url() has looked */
+                .allow_plain = true, /* credentials_container_check_url() has looked */
                 .direct = true,
         };
         enum http_failure failure;
@@ -102,7 +102,7 @@ static int ask(const struct container_source *self, const struct strbuf *token, 
 
 static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
                  int64_t *ret_asked_ms, struct error *err) {
-        static const struct answer_form form = {
+        static const struct credentials_answer_form form = {
                 .what = "the answer",
                 .origin = "the container",
                 .token = "Token",
@@ -111,7 +111,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         const struct container_source *self = (const struct container_source *)source;
         struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
         struct strbuf token = STRBUF_INIT;
-        json_t *object ANSWER_CLEANUP = NULL;
+        json_t *object CREDENTIALS_ANSWER_CLEANUP = NULL;
         int result = read_token(&token, err);
 
         (void)ret_asked_ms;
@@ -119,9 +119,9 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
                 result = ask(self, &token, &answer, ret_reason, err);
         strbuf_wipe(&token);
         if (result == 0)
-                result = answer_parse(&answer.body, form.what, &object, err);
+                result = credentials_answer_parse(&answer.body, form.what, &object, err);
         if (result == 0)
-                result = answer_read_keys(object, &form, self->clock, ret, err);
+                result = credentials_answer_read_keys(object, &form, self->clock, ret, err);
         strbuf_wipe(&answer.body);
         return result < 0 ? error_context(err, "credentials of the container") : 0;
 }
@@ -149,7 +149,7 @@ int credentials_container(const struct credentials_settings *settings, struct cr
         /* "/" must come first: "@host" or ".host" behind the address would lead elsewhere. */
         if (relative && *relative != '/')
                 return error_set(err, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI must begin with a slash");
-        if (!relative && container_check_url(full, "AWS_CONTAINER_CREDENTIALS_FULL_URI", err) < 0)
+        if (!relative && credentials_container_check_url(full, "AWS_CONTAINER_CREDENTIALS_FULL_URI", err) < 0)
                 return -1;
         if (!(self = calloc(1, sizeof(*self))))
                 abort();

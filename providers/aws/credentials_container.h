@@ -6,6 +6,6 @@
 #include "base/error.h"
 
 /* https to any host; http to loopback and to the addresses where AWS puts such servers. `what` names the setting. */
-int container_check_url(const char *url, const char *what, struct error *err) MUST_USE;
+int credentials_container_check_url(const char *url, const char *what, struct error *err) MUST_USE;
 
 #endif

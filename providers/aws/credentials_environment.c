@@ -18,7 +18,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
                    *secret_key = setting_variable("AWS_SECRET_ACCESS_KEY"),
                    *token = setting_variable("AWS_SECURITY_TOKEN"),
                    *expiration = setting_variable("AWS_CREDENTIAL_EXPIRATION");
-        int64_t expires_ms = expiration ? answer_time_ms(expiration) : 0;
+        int64_t expires_ms = expiration ? credentials_answer_time_ms(expiration) : 0;
         struct credentials *credentials;
 
         (void)ret_reason, (void)ret_asked_ms;
@@ -30,7 +30,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
                 token = setting_variable(
                         "AWS_SESSION_TOKEN"); /* the old name has precedence, as in botocore */
         credentials = credentials_new(access_key, secret_key, token, expires_ms, "AWS_ACCESS_KEY_ID");
-        if (answer_check_expiry(credentials, self->clock, err) < 0) {
+        if (credentials_answer_check_expiry(credentials, self->clock, err) < 0) {
                 credentials_unref(credentials);
                 return -1;
         }

@@ -150,24 +150,24 @@ static int check_role(struct strbuf *role, struct error *err) {
  */
 static int read_keys(const struct instance_source *self, const struct strbuf *answer,
                      struct credentials **ret, struct error *err) {
-        static const struct answer_form form = {
+        static const struct credentials_answer_form form = {
                 .what = "the answer of the instance's metadata service",
                 .origin = "the instance's role",
                 .token = "Token",
                 .must_be_session = true,
         };
-        json_t *object ANSWER_CLEANUP = NULL;
+        json_t *object CREDENTIALS_ANSWER_CLEANUP = NULL;
         int64_t expires_ms, use_until_ms = self->clock->wall_ms(self->clock) + STALE_USE_MS;
         char text[32];
 
-        if (answer_parse(answer, form.what, &object, err) < 0)
+        if (credentials_answer_parse(answer, form.what, &object, err) < 0)
                 return -1;
-        expires_ms = answer_time_ms(json_string_value(json_object_get(object, "Expiration")));
+        expires_ms = credentials_answer_time_ms(json_string_value(json_object_get(object, "Expiration")));
         if (expires_ms >= 0 && expires_ms < use_until_ms) {
                 clock_format(use_until_ms, text, sizeof(text));
                 json_object_set_new(object, "Expiration", json_string(text));
         }
-        return answer_read_keys(object, &form, self->clock, ret, err);
+        return credentials_answer_read_keys(object, &form, self->clock, ret, err);
 }
 
 static int ask_all(const struct instance_source *self, struct credentials **ret,

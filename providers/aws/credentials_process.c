@@ -24,18 +24,18 @@ struct process_source {
 static int read_output(const struct process_source *self, const struct strbuf *output,
                        struct credentials **ret, struct error *err) {
         struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
-        struct answer_form form = { .what = "its output", .token = "SessionToken" };
-        json_t *object ANSWER_CLEANUP = NULL;
+        struct credentials_answer_form form = { .what = "its output", .token = "SessionToken" };
+        json_t *object CREDENTIALS_ANSWER_CLEANUP = NULL;
         const json_t *version;
 
-        if (answer_parse(output, form.what, &object, err) < 0)
+        if (credentials_answer_parse(output, form.what, &object, err) < 0)
                 return -1;
         version = json_object_get(object, "Version");
         if (!json_is_integer(version) || json_integer_value(version) != 1)
                 return error_set(err, "its output has no \"Version\": 1");
         strbuf_printf(&origin, "the profile %s", self->profile);
         form.origin = strbuf_text(&origin);
-        return answer_read_keys(object, &form, self->clock, ret, err);
+        return credentials_answer_read_keys(object, &form, self->clock, ret, err);
 }
 
 static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,

@@ -36,13 +36,13 @@ struct sso_source {
 
 static int read_answer(const struct sso_source *self, const struct strbuf *text, struct credentials **ret,
                        struct error *err) {
-        json_t *object ANSWER_CLEANUP = NULL;
+        json_t *object CREDENTIALS_ANSWER_CLEANUP = NULL;
         struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
         const char *access_key, *secret_key, *token;
         const json_t *keys;
         json_int_t expires_ms;
 
-        if (answer_parse(text, "the answer to sso GetRoleCredentials", &object, err) < 0)
+        if (credentials_answer_parse(text, "the answer to sso GetRoleCredentials", &object, err) < 0)
                 return -1;
         keys = json_object_get(object, "roleCredentials");
         access_key = json_text(keys, "accessKeyId");

@@ -59,7 +59,8 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         if (result < 0)
                 error_context(err, "cannot assume the role %s by web identity", self->arn);
         else
-                result = answer_read_sts(&answer, "AssumeRoleWithWebIdentity", self->arn, ret, err);
+                result = credentials_answer_read_sts(&answer, "AssumeRoleWithWebIdentity", self->arn, ret,
+                                                     err);
         strbuf_wipe(&form);
         strbuf_wipe(&answer);
         return result;

@@ -161,7 +161,7 @@ static bool take_nested(const char *block, const char *inner, struct strbuf *ret
         size_t length;
 
         strbuf_clear(ret);
-        if (!config_nested(block, inner, &value, &length))
+        if (!config_file_nested(block, inner, &value, &length))
                 return false;
         strbuf_append_bytes(ret, value, length);
         return true;

@@ -37,18 +37,18 @@ static int load(const char *path, const char *key, json_t **ret, struct error *e
         else if (result < 0)
                 *err = problem;
         else
-                result = answer_parse(&text, path, ret, err);
+                result = credentials_answer_parse(&text, path, ret, err);
         strbuf_wipe(&text);
         return result;
 }
 
 /* The request's body, to be wiped and released; NULL where the token cannot be renewed. */
 static char *make_request(const json_t *token, int64_t now_ms) {
-        json_t *body ANSWER_CLEANUP = NULL;
+        json_t *body CREDENTIALS_ANSWER_CLEANUP = NULL;
 
         if (!json_text(token, "refreshToken") || !json_text(token, "clientId") ||
             !json_text(token, "clientSecret") ||
-            answer_time_ms(json_text(token, "registrationExpiresAt")) <= now_ms)
+            credentials_answer_time_ms(json_text(token, "registrationExpiresAt")) <= now_ms)
                 return NULL;
         body = json_object();
         json_set_text(body, "grantType", "refresh_token");
@@ -84,7 +84,8 @@ static int ask(const struct sso_token_source *source, const char *body, json_t *
         if (answer.status != 200)
                 result = error_set(err, "sso-oidc CreateToken: %d", answer.status);
         else
-                result = answer_parse(&answer.body, "the answer to sso-oidc CreateToken", ret, err);
+                result = credentials_answer_parse(&answer.body, "the answer to sso-oidc CreateToken", ret,
+                                                  err);
         strbuf_wipe(&answer.body);
         return result;
 }
@@ -103,7 +104,7 @@ static void save(const char *path, const json_t *token) {
 /* Puts new texts into `token` where a new token is to be had. */
 static int renew(const struct sso_token_source *source, const char *path, json_t *token, struct error *err) {
         int64_t now_ms = source->clock->wall_ms(source->clock);
-        json_t *answer ANSWER_CLEANUP = NULL;
+        json_t *answer CREDENTIALS_ANSWER_CLEANUP = NULL;
         char *body = make_request(token, now_ms), when[32];
         json_int_t seconds;
         int result;
@@ -129,18 +130,18 @@ static int renew(const struct sso_token_source *source, const char *path, json_t
 int sso_token_get(const struct sso_token_source *source, struct strbuf *ret, struct error *err) {
         char *path TEXT_CLEANUP = sso_token_path(source->key);
         int64_t now_ms = source->clock->wall_ms(source->clock), expires_ms;
-        json_t *token ANSWER_CLEANUP = NULL;
+        json_t *token CREDENTIALS_ANSWER_CLEANUP = NULL;
         struct error problem = { 0 };
         const char *text;
 
         if (load(path, source->key, &token, err) < 0)
                 return -1;
-        expires_ms = answer_time_ms(json_text(token, "expiresAt"));
+        expires_ms = credentials_answer_time_ms(json_text(token, "expiresAt"));
         if (!json_text(token, "accessToken") || expires_ms < 0)
                 return error_set(err, "%s holds no token", path);
         if (source->renewable && expires_ms - now_ms < RENEW_MS) {
                 if (renew(source, path, token, &problem) == 0)
-                        expires_ms = answer_time_ms(json_text(token, "expiresAt"));
+                        expires_ms = credentials_answer_time_ms(json_text(token, "expiresAt"));
                 else
                         log_debug("aws: the SSO token of %s is not renewed: %s", source->key,
                                   problem.message);

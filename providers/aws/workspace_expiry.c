@@ -47,7 +47,7 @@ bool workspace_expiry_is_over(const struct workspace_expiry *expiry, int64_t sin
         return expiry->days >= 0 && since_ms + expiry->days * DAY_MS <= now_ms;
 }
 
-void aged_add(struct aged *aged, int64_t size, int64_t since_ms) {
+void workspace_expiry_add(struct aged *aged, int64_t size, int64_t since_ms) {
         if (aged->count == 0 || since_ms < aged->oldest_ms)
                 aged->oldest_ms = since_ms;
         aged->count++;
@@ -69,8 +69,8 @@ static const char *readable(uint64_t bytes, struct arena *arena) {
         return arena_printf(arena, " (%.1f %s)", amount, units[unit]);
 }
 
-const char *aged_describe(const struct aged *aged, const struct workspace_expiry *expiry, bool noncurrent,
-                          struct arena *arena) {
+const char *workspace_expiry_describe(const struct aged *aged, const struct workspace_expiry *expiry,
+                                      bool noncurrent, struct arena *arena) {
         const char *one = noncurrent ? "noncurrent version" : "object";
         bool single = aged->count == 1;
         char oldest[32];

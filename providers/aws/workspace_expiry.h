@@ -35,13 +35,14 @@ struct aged {
         int64_t oldest_ms; /* where count > 0 */
         bool more;         /* not everything was looked at */
 };
-void aged_add(struct aged *aged, int64_t size, int64_t since_ms);
+/* One more of them: its bytes, and since when it is as it is (milliseconds since 1970). */
+void workspace_expiry_add(struct aged *aged, int64_t size, int64_t since_ms);
 
 /*
  * "3 objects, 5 bytes, oldest 2026-01-31, are older than expireAfterDays: 30 already". NULL where there are none, and
  * surely none.
  */
-const char *aged_describe(const struct aged *aged, const struct workspace_expiry *expiry, bool noncurrent,
-                          struct arena *arena);
+const char *workspace_expiry_describe(const struct aged *aged, const struct workspace_expiry *expiry,
+                                      bool noncurrent, struct arena *arena);
 
 #endif

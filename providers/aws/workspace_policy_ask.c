@@ -72,7 +72,7 @@ static int judge(struct search *search, const struct workspace_expiry *expiry, c
                         return there;
         }
         if (workspace_expiry_reaches(expiry, environment))
-                aged_add(aged, object->size, since_ms);
+                workspace_expiry_add(aged, object->size, since_ms);
         return 0;
 }
 
@@ -161,8 +161,10 @@ static int look(struct search *search, struct error *err) {
 }
 
 static void refuse(const struct search *search, struct change *change, struct arena *arena) {
-        const char *current = aged_describe(&search->current_aged, &search->current, false, arena);
-        const char *noncurrent = aged_describe(&search->noncurrent_aged, &search->noncurrent, true, arena);
+        const char *current =
+                workspace_expiry_describe(&search->current_aged, &search->current, false, arena);
+        const char *noncurrent =
+                workspace_expiry_describe(&search->noncurrent_aged, &search->noncurrent, true, arena);
 
         if (!current && !noncurrent)
                 return;

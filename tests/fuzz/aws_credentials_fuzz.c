@@ -80,7 +80,7 @@ static void parse_alone(const char *text, size_t length) {
 
                         if (!found || strcmp(found, section->options[k].value) != 0)
                                 abort();
-                        if (config_nested(found, "region", &inner, &inner_length) &&
+                        if (config_file_nested(found, "region", &inner, &inner_length) &&
                             (inner < found || inner + inner_length > found + strlen(found)))
                                 abort();
                 }

@@ -201,7 +201,7 @@ static void words(const struct input *input) {
         struct ecr_uri uri;
         struct error err;
 
-        (void)answer_time_ms(input->text);
+        (void)credentials_answer_time_ms(input->text);
         (void)http_date_ms(input->text);
         if (ecr_uri_parse(&provider, input->text, input->arena, &uri))
                 require(uri.repository != NULL);

@@ -105,16 +105,16 @@ static void nested_blocks(void **state) {
         size_t length;
 
         (void)state;
-        assert_true(config_nested(block, "addressing_style", &value, &length));
+        assert_true(config_file_nested(block, "addressing_style", &value, &length));
         assert_int_equal(length, 4);
         assert_memory_equal(value, "path", 4);
-        assert_true(config_nested(block, "endpoint_url", &value, &length));
+        assert_true(config_file_nested(block, "endpoint_url", &value, &length));
         assert_memory_equal(value, "http://[::1]:9000/a=b", length);
-        assert_true(config_nested(block, "empty", &value, &length));
+        assert_true(config_file_nested(block, "empty", &value, &length));
         assert_int_equal(length, 0);
-        assert_false(config_nested(block, "addressing", &value, &length));
-        assert_false(config_nested("addressing_style = path", "addressing_style", &value, &length));
-        assert_false(config_nested(NULL, "addressing_style", &value, &length));
+        assert_false(config_file_nested(block, "addressing", &value, &length));
+        assert_false(config_file_nested("addressing_style = path", "addressing_style", &value, &length));
+        assert_false(config_file_nested(NULL, "addressing_style", &value, &length));
 }
 
 static void missing_files_are_told_apart(void **state) {

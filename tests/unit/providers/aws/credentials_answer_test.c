@@ -52,20 +52,22 @@ static void times_are_read(void **state) {
 
         (void)state;
         for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-                if (answer_time_ms(times[i].text) != times[i].ms)
+                if (credentials_answer_time_ms(times[i].text) != times[i].ms)
                         fail_msg("%s is read as %lld", times[i].text,
-                                 (long long)answer_time_ms(times[i].text));
+                                 (long long)credentials_answer_time_ms(times[i].text));
         }
 }
 
-static const struct answer_form process = { .what = "it", .origin = "me", .token = "SessionToken" };
-static const struct answer_form container = {
+static const struct credentials_answer_form process = { .what = "it",
+                                                        .origin = "me",
+                                                        .token = "SessionToken" };
+static const struct credentials_answer_form container = {
         .what = "it", .origin = "me", .token = "Token", .must_be_session = true
 };
 #define PAIR "\"AccessKeyId\": \"A\", \"SecretAccessKey\": \"SECRET\""
 
 static const struct {
-        const struct answer_form *form;
+        const struct credentials_answer_form *form;
         const char *text;
         const char *problem; /* NULL: keys */
         const char *token;
@@ -96,15 +98,15 @@ static const struct {
         { &process, "", "it is not JSON", NULL, 0 },
 };
 
-static int read_one(const char *text, const struct answer_form *form, struct credentials **ret,
+static int read_one(const char *text, const struct credentials_answer_form *form, struct credentials **ret,
                     struct error *err) {
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
-        json_t *object ANSWER_CLEANUP = NULL;
+        json_t *object CREDENTIALS_ANSWER_CLEANUP = NULL;
 
         strbuf_append(&bytes, text);
-        if (answer_parse(&bytes, form->what, &object, err) < 0)
+        if (credentials_answer_parse(&bytes, form->what, &object, err) < 0)
                 return -1;
-        return answer_read_keys(object, form, &clock_at_noon, ret, err);
+        return credentials_answer_read_keys(object, form, &clock_at_noon, ret, err);
 }
 
 static void answers_hold_keys_or_say_why_not(void **state) {
@@ -165,7 +167,7 @@ static void containers_are_asked_where_aws_puts_them(void **state) {
         (void)state;
         for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
                 struct error err = { 0 };
-                bool allowed = container_check_url(urls[i].url, "THE_SETTING", &err) == 0;
+                bool allowed = credentials_container_check_url(urls[i].url, "THE_SETTING", &err) == 0;
 
                 if (allowed != urls[i].allowed)
                         fail_msg("%s: %s", urls[i].url, allowed ? "taken" : err.message);

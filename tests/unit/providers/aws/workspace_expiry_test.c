@@ -116,7 +116,8 @@ static void words(void **state) {
 
         (void)state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-                const char *text = aged_describe(&cases[i].aged, &expiry, cases[i].noncurrent, arena);
+                const char *text =
+                        workspace_expiry_describe(&cases[i].aged, &expiry, cases[i].noncurrent, arena);
 
                 if (cases[i].text)
                         assert_string_equal(text, cases[i].text);
@@ -129,9 +130,9 @@ static void sums(void **state) {
         struct aged aged = { 0 };
 
         (void)state;
-        aged_add(&aged, 10, 7);
-        aged_add(&aged, 0, 5);
-        aged_add(&aged, 3, 6);
+        workspace_expiry_add(&aged, 10, 7);
+        workspace_expiry_add(&aged, 0, 5);
+        workspace_expiry_add(&aged, 3, 6);
         assert_int_equal(aged.count, 3);
         assert_int_equal(aged.bytes, 13);
         assert_int_equal(aged.oldest_ms, 5);
