@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "state/form.h"
 #include "state/pages.h"
+#include "state/store_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,8 +34,6 @@
 #define FIRST_MAP_SIZE ((size_t)16 << 20)
 #define LARGEST_MAP_SIZE ((size_t)1 << 40)
 #define READERS_MAX 254
-/* Takes the table of readers, and is allocated before LMDB maps it: a sparse file on a full disk kills by SIGBUS. */
-#define LOCK_FILE_SIZE 32768
 #define NO_SPACE_LEFT 65536
 #define FILE_MODE 0600
 #define ENTRIES_MAPPED 4096 /* read by a cursor before it lets go of the map's pages */
@@ -53,9 +51,7 @@ struct store {
         bool lost_map; /* it could not be mapped again: nothing works any more */
         bool read_only;
         bool unlocked; /* opened without a lock file: nothing keeps a writer from what we read */
-        dev_t device;
-        ino_t inode;
-        struct store *next_open;
+        struct store_file file;
 };
 
 struct store_txn {
@@ -72,9 +68,6 @@ struct store_cursor {
         uintptr_t low, high;
         size_t entries;
 };
-
-static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct store *open_stores;
 
 static const char *const database_names[STORE_DATABASE_COUNT] = {
         [STORE_META] = "meta",         [STORE_RECORDED] = "recorded", [STORE_OBSERVED] = "observed",
@@ -470,31 +463,6 @@ int store_check(struct store *store, struct error *err) {
 
 /* Opening */
 
-static int check_head(struct store *store, size_t *ret_size, struct error *err) {
-        int descriptor DESCRIPTOR_CLEANUP = open(store->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-        if (descriptor < 0)
-                return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
-                                      "cannot open the state file %s: %s", store->path, strerror(errno));
-        return pages_check_head(descriptor, store->path, ret_size, err);
-}
-
-/* Keeps the lock file's pages from being made while LMDB writes to its map of them. */
-static int allocate_lock_file(const char *path, struct error *err) {
-        int descriptor DESCRIPTOR_CLEANUP =
-                open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, FILE_MODE);
-        int code = descriptor < 0 ? errno : 0;
-
-        /* Not posix_fallocate(): where the file system cannot, that one writes, and others may be using the file. */
-        while (code == 0 && fallocate(descriptor, 0, 0, LOCK_FILE_SIZE) < 0) {
-                if (errno != EINTR)
-                        code = errno;
-        }
-        if (code == 0 || code == EOPNOTSUPP)
-                return 0;
-        return fail(path, code, "make the lock of", err);
-}
-
 static int make_env(struct store *store, size_t size, struct error *err) {
         pthread_rwlockattr_t attributes;
         int code;
@@ -522,14 +490,11 @@ static int make_env(struct store *store, size_t size, struct error *err) {
 static int open_env(struct store *store, const char *folder, enum store_mode mode, struct error *err) {
         char *lock TEXT_CLEANUP = path_join(folder, STORE_LOCK_FILE);
         unsigned flags = MDB_NOTLS | (mode == STORE_MODE_READ ? MDB_RDONLY : 0);
-        struct error failure;
-        int code, descriptor;
+        int code = store_file_make_lock(lock), descriptor;
 
-        if (allocate_lock_file(lock, &failure) < 0) {
-                if (mode != STORE_MODE_READ) {
-                        *err = failure;
-                        return -1;
-                }
+        if (code != 0) {
+                if (mode != STORE_MODE_READ)
+                        return fail(lock, code, "make the lock of", err);
                 flags |= MDB_NOLOCK;
                 store->unlocked = true;
         }
@@ -608,45 +573,12 @@ static int make_databases(struct store_txn *txn, void *context, struct error *er
         return open_databases(txn, true, err);
 }
 
-/* Whether this is the only store of this process on that file; the file is known by now. */
-static int enter(struct store *store, struct error *err) {
-        struct stat status;
-        struct store *other;
-
-        if (stat(store->path, &status) < 0)
-                return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
-                                      "cannot open the state file %s: %s", store->path, strerror(errno));
-        pthread_mutex_lock(&open_lock);
-        for (other = open_stores; other; other = other->next_open) {
-                if (other->device == status.st_dev && other->inode == status.st_ino)
-                        break;
-        }
-        if (!other) {
-                store->device = status.st_dev;
-                store->inode = status.st_ino;
-                store->next_open = open_stores;
-                open_stores = store;
-        }
-        pthread_mutex_unlock(&open_lock);
-        return other ? error_set(err, "the state file %s is open in this process already", store->path) : 0;
-}
-
-static void leave(struct store *store) {
-        pthread_mutex_lock(&open_lock);
-        for (struct store **link = &open_stores; *link; link = &(*link)->next_open) {
-                if (*link == store) {
-                        *link = store->next_open;
-                        break;
-                }
-        }
-        pthread_mutex_unlock(&open_lock);
-}
-
 static int open_store(struct store *store, const char *folder, enum store_mode mode, struct error *err) {
         size_t size = 0;
 
-        /* Closing a file that the process has open elsewhere would drop that one's locks: enter() comes first. */
-        if (mode != STORE_MODE_NEW && (enter(store, err) < 0 || check_head(store, &size, err) < 0))
+        /* Closing a file that the process has open elsewhere would drop that one's locks: this comes first. */
+        if (mode != STORE_MODE_NEW && (store_file_enter(&store->file, store->path, err) < 0 ||
+                                       store_file_check_head(store->path, &size, err) < 0))
                 return -1;
         if (make_env(store, size, err) < 0 || open_env(store, folder, mode, err) < 0)
                 return -1;
@@ -677,7 +609,7 @@ void store_close(struct store *store) {
                 mdb_env_close(store->env);
                 pthread_rwlock_destroy(&store->map_lock);
         }
-        leave(store);
+        store_file_leave(&store->file);
         free(store->path);
         free(store);
 }
