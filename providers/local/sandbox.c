@@ -268,7 +268,8 @@ int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sin
         judge(&ending, &result);
         if (!ending.started && result.reason == EXEC_EXITED)
                 return not_started(kept.errors.output, err);
-        if (ending.output_error)
+        /* A terminal that went away takes its output with it, and says so by a hang-up. */
+        if (ending.output_error && !ending.interrupted)
                 return error_set(err, "what the program printed cannot be written: %s",
                                  strerror(ending.output_error));
         if (spec->collect && spec->collect(spec->context, &run.workspace, err) < 0)

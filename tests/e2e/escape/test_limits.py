@@ -3,12 +3,14 @@
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -254,6 +256,30 @@ def test_output_that_cannot_be_written_is_an_error(box):
         assert done.returncode == 125, redirections
         assert f"what the program printed cannot be written: {reason}" in done.stderr
     assert run_with(box, "| true", "import sys; sys.stdout.write('x' * 10**6)").returncode == 0
+
+
+def test_a_terminal_that_goes_away(box):
+    """It takes no more output, and says so by a hang-up: that is what is told."""
+    degraded = ["--accept-degraded"] if box.user == "ordinary" else []
+    ours, theirs = os.openpty()
+
+    def own_terminal():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    code = "import time\nwhile True: print('on', flush=True); time.sleep(0.01)"
+    command = box.command("exec", "--env", "box", *degraded, "-c", code)
+    process = subprocess.Popen(
+        command, cwd=box.stack, env=box.env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, preexec_fn=own_terminal
+    )
+    os.close(theirs)
+    try:
+        assert b"on" in os.read(ours, 4096)
+        os.close(ours)
+        assert process.wait(timeout=30) == 128 + signal.SIGHUP
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_closed_descriptors(box):
