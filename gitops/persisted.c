@@ -21,6 +21,10 @@ static int load_one(const char *folder, json_t **ret, struct error *err) {
         if (result == 0)
                 *ret = text ? json_loads(text, 0, NULL) : NULL;
         state_close(state);
+        if (result == 0 && !json_is_object(*ret)) {
+                json_decref(*ret);
+                *ret = NULL;
+        }
         if (result == 0 && *ret)
                 json_object_del(*ret, "internal");
         return result;
@@ -37,7 +41,11 @@ static int load_all(const char *folder, struct dirent **entries, int count, json
 
                 if (load_one(path, &status, err) < 0)
                         return -1;
-                if (status && json_array_append_new(list, status) < 0)
+                if (!status)
+                        continue;
+                /* The folder's name is the source's: a person may have renamed both since. */
+                json_set_text(status, "name", entries[i]->d_name);
+                if (json_array_append_new(list, status) < 0)
                         abort();
         }
         return 0;

@@ -839,6 +839,20 @@ def test_a_source_that_is_named_no_more(make, repository):
     assert record(controller, "environments/etl.json").exists()
 
 
+def test_a_source_under_another_name(offline, repository):
+    """As docs/controller.md has it: its folder is renamed with it, and goes on where it was."""
+    commit = repository.commit(manifests(*TWO))
+    controller = Controller(offline, source("lab", f"file://{repository.bare}"))
+    controller.once()
+    controller.source_state("lab").rename(controller.source_state("new"))
+    assert [s["name"] for s in controller("status", "--json").expect(1).json()["sources"]] == ["new"]
+    assert "new" in controller("status", "new").expect(1).out
+    controller.configure(source("new", f"file://{repository.bare}"))
+    runs = len(controller.history("new"))
+    controller.once()
+    assert controller.status("new")["appliedCommit"]["id"] == commit and len(controller.history("new")) == runs
+
+
 def test_several_sources(offline, tmp_path):
     """One's trouble is no other's."""
     repositories = [Repository(tmp_path / "repositories", f"r{i}") for i in range(4)]
