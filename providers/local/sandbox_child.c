@@ -170,26 +170,13 @@ static void shed_mounts(void) {
         (void)umount2("/sys", MNT_DETACH);
 }
 
-/*
- * A small file system over the stage folder, and on it the mounts that bubblewrap binds: the workspace, /tmp with
- * /dev/shm, the image's root (which the sandbox's user could not reach through folders that are root's alone).
- */
-static int make_mounts(const struct sandbox_child *child) {
+/* The workspace, and one more for /tmp and /dev/shm, each with its quota: in the working directory, which is the stage. */
+static void mount_places(const struct sandbox_child *child) {
         const struct sandbox_limits *limits = &child->spec->limits;
         uint64_t scratch =
                 limits->memory_bytes / 2 < SCRATCH_BYTES_MAX ? limits->memory_bytes / 2 : SCRATCH_BYTES_MAX;
-        const char *image = child->spec->image_root;
-        char options[128], image_path[64];
-        int image_folder = -1, workspace;
+        char options[128];
 
-        if (image && (image_folder = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
-                give_up(child, "cannot open %s: %s", image, strerror(errno));
-        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-                give_up(child, "cannot make the mounts private: %s", strerror(errno));
-        shed_mounts();
-        mount_memory(child, child->stage, "size=2m,nr_inodes=64,mode=0755");
-        if (chdir(child->stage) < 0)
-                give_up(child, "cannot enter %s: %s", child->stage, strerror(errno));
         make_folder(child, "workspace", 0700, false);
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0700,uid=%u,gid=%u",
                  (unsigned long long)limits->workspace_bytes, (unsigned long long)limits->workspace_files + 1,
@@ -201,13 +188,39 @@ static int make_mounts(const struct sandbox_child *child) {
         mount_memory(child, "scratch", options);
         make_folder(child, "scratch/tmp", 01777, true);
         make_folder(child, "scratch/shm", 01777, true);
-        if (image) {
-                make_folder(child, "image", 0755, false);
-                snprintf(image_path, sizeof(image_path), "/proc/self/fd/%d", image_folder);
-                if (mount(image_path, "image", NULL, MS_BIND | MS_REC, NULL) < 0)
-                        give_up(child, "cannot bind %s: %s", image, strerror(errno));
-        }
-        if (!image && sandbox_etc_make() < 0)
+}
+
+/* By its descriptor: the stage may hide the path by now. */
+static void bind_image(const struct sandbox_child *child, int folder) {
+        char path[64];
+
+        make_folder(child, "image", 0755, false);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", folder);
+        if (mount(path, "image", NULL, MS_BIND | MS_REC, NULL) < 0)
+                give_up(child, "cannot bind %s: %s", child->spec->image_root, strerror(errno));
+}
+
+/*
+ * A small file system over the stage folder, and on it what bubblewrap binds: the workspace, /tmp with /dev/shm, and the
+ * image's root (which the sandbox's user could not reach through folders that are root's alone) or an /etc. The workspace's
+ * folder, open.
+ */
+static int make_mounts(const struct sandbox_child *child) {
+        const char *image = child->spec->image_root;
+        int image_folder = -1, workspace;
+
+        if (image && (image_folder = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+                give_up(child, "cannot open %s: %s", image, strerror(errno));
+        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+                give_up(child, "cannot make the mounts private: %s", strerror(errno));
+        shed_mounts();
+        mount_memory(child, child->stage, "size=2m,nr_inodes=64,mode=0755");
+        if (chdir(child->stage) < 0)
+                give_up(child, "cannot enter %s: %s", child->stage, strerror(errno));
+        mount_places(child);
+        if (image)
+                bind_image(child, image_folder);
+        else if (sandbox_etc_make() < 0)
                 give_up(child, "cannot put /etc together: %s", strerror(errno));
         workspace = open("workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (workspace < 0 || chdir("/") < 0)
