@@ -384,7 +384,7 @@ static json_t *answer_approve(const struct request *request) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         json_t *allow = json_object_get(request->json, "allow"), *empty JSON_CLEANUP = json_array();
         struct source *source = request->source;
-        struct allowance rewrite;
+        struct allowance rewrite = { 0 };
         struct error err = { 0 };
 
         if (!request->source)
