@@ -18,8 +18,8 @@ const char *attempt_text_applied(const struct plan *plan, const struct apply_res
 const char *attempt_text_failed(const struct plan *plan, const struct apply_result *result,
                                 struct arena *arena);
 const char *attempt_text_unchanged(const struct plan *plan,
-                                   struct arena *arena); /* "14 resources as they shall be" */
-/* "somebody else changed Environment/x (memoryMB), deleted Agent/y: put back" */
+                                   struct arena *arena); /* "14 resources are as they shall be" */
+/* "changed by somebody else: Environment/x (memoryMB); Agent/y (deleted)"; not corrected: "...; left as found" */
 const char *attempt_text_drift(const struct plan *plan, bool corrected, struct arena *arena);
 
 #endif

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A source's folder: FOLDER/repository.git, FOLDER/next.git while that is made anew, FOLDER/tmp for one run, FOLDER/lock. */
+/*
+ * A source's folder: FOLDER/repository.git, FOLDER/next.git while that is made anew, FOLDER/previous.git as it was before that,
+ * FOLDER/tmp for one run, FOLDER/lock.
+ */
 #ifndef BERTH_GITOPS_GIT_FOLDER_H
 #define BERTH_GITOPS_GIT_FOLDER_H
 
 #include "gitops/git/internal.h"
 
-/* Removes what an interrupted fetch left in a repository, and counts what there is. */
+/*
+ * Removes what an interrupted fetch left in a repository, and counts its packs and their bytes, indexes included: 0 where there
+ * is none, or it cannot be read.
+ */
 void folder_tidy_packs(const char *repository, size_t *ret_packs, uint64_t *ret_bytes);
 
 #endif

@@ -78,10 +78,10 @@ static bool names_host(struct part hosts, const char *target) {
 
         while (at < end) {
                 const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma ? comma : end;
-                bool not = *at == '!';
+                bool negated = *at == '!';
 
-                if (matches(at + not, (size_t)(stop - at) - not, target)) {
-                        if (not )
+                if (matches(at + negated, (size_t)(stop - at) - negated, target)) {
+                        if (negated)
                                 return false;
                         found = true;
                 }

@@ -9,7 +9,7 @@
 
 #include "base/strbuf.h"
 
-/* `port`: NULL or "22" for ssh's own. Returns how many lines may speak of the host. */
+/* Appends lines. `port`: NULL or "22" for ssh's own. Returns how many of them may speak of the host. */
 size_t known_hosts_select(const char *text, const char *host, const char *port, struct strbuf *ret);
 
 #endif
