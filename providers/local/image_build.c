@@ -139,6 +139,21 @@ static int check_machine(struct error *err) {
         return 0;
 }
 
+/* What would else be known after minutes only. */
+static int check_out(const char *out, struct arena *arena, struct error *err) {
+        const char *slash = out ? strrchr(out, '/') : NULL;
+        const char *folder = slash ? arena_strndup(arena, out, (size_t)(slash - out) + 1) : ".";
+        struct stat status;
+
+        if (!out)
+                return 0;
+        if (stat(out, &status) == 0 && S_ISDIR(status.st_mode))
+                return error_set(err, "cannot write %s: it is a folder", out);
+        if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) < 0)
+                return error_set(err, "cannot write %s: %s", out, strerror(errno));
+        return 0;
+}
+
 /* SOURCE_DATE_EPOCH as reproducible-builds.org defines it. */
 static int choose_date(struct build *build, struct error *err) {
         const char *text = getenv("SOURCE_DATE_EPOCH");
@@ -215,7 +230,7 @@ int local_image_build(const char *store, const struct image_build_request *reque
         };
 
         if (prebuilt_find(request->name, &build.prebuilt, err) < 0 || check_machine(err) < 0 ||
-            choose_date(&build, err) < 0)
+            check_out(request->out, arena, err) < 0 || choose_date(&build, err) < 0)
                 return -1;
         return run(&build, store, ret, err);
 }

@@ -197,6 +197,8 @@ def test_what_is_asked_for_must_be_there(lab):
         ("build", "python", "more"): "nothing more",
         ("build", "pyton"): "did you mean python?",
         ("build", "node"): "there are: python (Debian 12",
+        ("build", "python", "-o", "nowhere/x.tar"): "cannot write nowhere/x.tar: No such file",
+        ("build", "python", "-o", "."): "it is a folder",
         ("check", "x", "-o", "y"): "only berth image build takes --output",
         ("instructions", "--mirror", "http://x"): "only berth image build takes --mirror",
     }.items():
