@@ -7,8 +7,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
-static int no_such_resource(struct planning *planning, const char *option, const char *pattern,
-                            struct error *err) {
+static void no_such_resource(struct planning *planning, const char *option, const char *pattern,
+                             struct error *err) {
         const struct plan *plan = planning->plan;
         const char **addresses = arena_array(planning->arena, plan->subject_count, sizeof(*addresses));
         const char *near;
@@ -17,11 +17,12 @@ static int no_such_resource(struct planning *planning, const char *option, const
                 addresses[i] = plan->subjects[i].address;
         near = suggest_nearest(pattern, addresses, plan->subject_count);
         if (near)
-                return error_set(err, "%s %s: no such resource; did you mean %s?", option, pattern, near);
-        return error_set(err,
-                         "%s %s: no such resource in the manifests or the state (an address is Kind/name, "
-                         "and may have * in it)",
-                         option, pattern);
+                error_set(err, "%s %s: no such resource; did you mean %s?", option, pattern, near);
+        else
+                error_set(err,
+                          "%s %s: no such resource in the manifests or the state (an address is Kind/name, "
+                          "and may have * in it)",
+                          option, pattern);
 }
 
 /* Marks the subjects that the pattern means, and says whether there are any. An address is no pattern: it is looked up. */
@@ -45,17 +46,18 @@ static bool mark(const struct plan *plan, const char *pattern, bool *marks) {
         return any;
 }
 
-/* *ret: of each subject, whether one of the option's patterns means it. A pattern that means none is an error. */
-static int mark_all(struct planning *planning, const char *option, const char *const *patterns, size_t count,
-                    bool **ret, struct error *err) {
+/* Of each subject, whether one of the option's patterns means it; NULL with err where a pattern means none. */
+static bool *mark_all(struct planning *planning, const char *option, const char *const *patterns,
+                      size_t count, struct error *err) {
         bool *marks = arena_array(planning->arena, planning->plan->subject_count + 1, sizeof(*marks));
 
         for (size_t i = 0; i < count; i++) {
-                if (!mark(planning->plan, patterns[i], marks))
-                        return no_such_resource(planning, option, patterns[i], err);
+                if (!mark(planning->plan, patterns[i], marks)) {
+                        no_such_resource(planning, option, patterns[i], err);
+                        return NULL;
+                }
         }
-        *ret = marks;
-        return 0;
+        return marks;
 }
 
 /* What a desired resource needs: its changes come along with it. */
@@ -111,10 +113,11 @@ int planning_select(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;
         struct plan *plan = planning->plan;
         bool *wanted = arena_array(planning->arena, plan->subject_count + 1, sizeof(*wanted));
-        bool *targeted, *excluded;
+        const bool *targeted = mark_all(planning, "--target", args->targets, args->target_count, err);
+        const bool *excluded =
+                targeted ? mark_all(planning, "--exclude", args->excludes, args->exclude_count, err) : NULL;
 
-        if (mark_all(planning, "--target", args->targets, args->target_count, &targeted, err) < 0 ||
-            mark_all(planning, "--exclude", args->excludes, args->exclude_count, &excluded, err) < 0)
+        if (!targeted || !excluded)
                 return -1;
         for (size_t i = 0; i < plan->subject_count; i++) {
                 if (args->target_count && !targeted[i])
