@@ -111,10 +111,21 @@ struct value *aws_tags_from_xml(const struct xml_node *list, const char *name, s
         return map;
 }
 
-int aws_answer_xml(const struct aws_response *response, const char *what, struct xml_document **ret,
-                   struct error *err) {
+int aws_answer_xml(const struct aws_response *response, const char *what, const char *root,
+                   struct xml_document **ret, struct error *err) {
+        struct xml_document *document XML_CLEANUP = NULL;
         char name[96];
 
         snprintf(name, sizeof(name), "the answer to %s", what);
-        return xml_parse(strbuf_text(&response->body), response->body.length, name, ret, err);
+        if (xml_parse(strbuf_text(&response->body), response->body.length, name, &document, err) < 0)
+                return -1;
+        if (strcmp(xml_name(xml_root(document)), root) != 0)
+                return error_set(
+                        err,
+                        "%s is <%.60s> where <%s> was expected; look at what is on the way there, and "
+                        "try again",
+                        name, xml_name(xml_root(document)), root);
+        *ret = document;
+        document = NULL;
+        return 0;
 }

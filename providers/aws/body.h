@@ -48,8 +48,11 @@ struct value *aws_tags_from_json(const json_t *tags, struct arena *arena);
 /* From the elements `name` of `list` (NULL is empty), each with Key and Value: a map of texts. */
 struct value *aws_tags_from_xml(const struct xml_node *list, const char *name, struct arena *arena);
 
-/* The answer's body parsed; `what` is the call, for the error: "s3 ListObjectsV2". */
-int aws_answer_xml(const struct aws_response *response, const char *what, struct xml_document **ret,
-                   struct error *err) MUST_USE;
+/*
+ * The answer's body parsed; `what` is the call, for the error: "s3 ListObjectsV2". Fails where its root is not `root`:
+ * whatever that is, it does not say that there are no objects, no rules, no tags.
+ */
+int aws_answer_xml(const struct aws_response *response, const char *what, const char *root,
+                   struct xml_document **ret, struct error *err) MUST_USE;
 
 #endif

@@ -327,7 +327,8 @@ static int ask_account(struct aws_client *client, struct error *err) {
 
         if (aws_call(client, &request, &response, err) < 0)
                 return -1;
-        if (aws_answer_xml(&response, "sts GetCallerIdentity", &document, err) < 0)
+        if (aws_answer_xml(&response, "sts GetCallerIdentity", "GetCallerIdentityResponse", &document, err) <
+            0)
                 return -1;
         result = xml_child(xml_root(document), "GetCallerIdentityResult");
         account = xml_text(result, "Account", arena);

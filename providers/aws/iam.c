@@ -72,7 +72,7 @@ int iam_read_role(const struct aws_response *response, struct arena *arena, stru
         const struct xml_node *role;
         struct iam_role result;
 
-        if (aws_answer_xml(response, "iam GetRole", &document, err) < 0)
+        if (aws_answer_xml(response, "iam GetRole", "GetRoleResponse", &document, err) < 0)
                 return -1;
         role = xml_child(xml_child(xml_root(document), "GetRoleResult"), "Role");
         result.arn = xml_text(role, "Arn", arena);
@@ -124,7 +124,7 @@ int iam_read_role_policy(const struct aws_response *response, struct arena *aren
         struct xml_document *document XML_CLEANUP = NULL;
         const char *text;
 
-        if (aws_answer_xml(response, "iam GetRolePolicy", &document, err) < 0)
+        if (aws_answer_xml(response, "iam GetRolePolicy", "GetRolePolicyResponse", &document, err) < 0)
                 return -1;
         text = xml_text(xml_root(document), "GetRolePolicyResult/PolicyDocument", arena);
         if (!text)

@@ -85,7 +85,7 @@ int s3_read_tagging(const struct aws_response *response, struct arena *arena, st
                     struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
 
-        if (aws_answer_xml(response, "s3 GetBucketTagging", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 GetBucketTagging", "Tagging", &document, err) < 0)
                 return -1;
         *ret = aws_tags_from_xml(xml_child(xml_root(document), "TagSet"), "Tag", arena);
         return 0;
@@ -115,7 +115,8 @@ int s3_read_encryption(const struct aws_response *response, struct arena *arena,
                        struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
 
-        if (aws_answer_xml(response, "s3 GetBucketEncryption", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 GetBucketEncryption", "ServerSideEncryptionConfiguration", &document,
+                           err) < 0)
                 return -1;
         *ret = xml_text(xml_root(document), "Rule/ApplyServerSideEncryptionByDefault/SSEAlgorithm", arena);
         return 0;
@@ -145,7 +146,8 @@ int s3_read_public_access_block(const struct aws_response *response, struct aren
         struct xml_document *document XML_CLEANUP = NULL;
         bool all = true;
 
-        if (aws_answer_xml(response, "s3 GetPublicAccessBlock", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 GetPublicAccessBlock", "PublicAccessBlockConfiguration", &document,
+                           err) < 0)
                 return -1;
         for (size_t i = 0; i < ACCESS_BLOCKS; i++) {
                 const char *text = xml_text(xml_root(document), access_blocks[i], arena);
@@ -179,6 +181,11 @@ struct aws_request s3_put_bucket_policy(const struct s3_bucket *bucket, const ch
 
 struct aws_request s3_get_lifecycle(const struct s3_bucket *bucket) {
         return setting(bucket, "GetBucketLifecycleConfiguration", "GET", "lifecycle");
+}
+
+int s3_read_lifecycle(const struct aws_response *response, struct xml_document **ret, struct error *err) {
+        return aws_answer_xml(response, "s3 GetBucketLifecycleConfiguration", "LifecycleConfiguration", ret,
+                              err);
 }
 
 struct aws_request s3_put_lifecycle(const struct s3_bucket *bucket, const char *text, size_t length,
@@ -288,7 +295,7 @@ int s3_read_objects(const struct aws_response *response, struct arena *arena, st
         struct xml_document *document XML_CLEANUP = NULL;
         struct s3_page page = { 0 };
 
-        if (aws_answer_xml(response, "s3 ListObjectsV2", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 ListObjectsV2", "ListBucketResult", &document, err) < 0)
                 return -1;
         read_page(xml_root(document), is_encoded(xml_root(document), arena), arena, &page);
         if (is_truncated(xml_root(document), arena)) {
@@ -325,7 +332,7 @@ int s3_read_versions(const struct aws_response *response, struct arena *arena, s
         struct xml_node *root;
         bool encoded;
 
-        if (aws_answer_xml(response, "s3 ListObjectVersions", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 ListObjectVersions", "ListVersionsResult", &document, err) < 0)
                 return -1;
         root = xml_root(document);
         encoded = is_encoded(root, arena);
@@ -366,7 +373,7 @@ int s3_read_deleted(const struct aws_response *response, struct arena *arena, st
 
         if (response->body.length == 0)
                 return 0;
-        if (aws_answer_xml(response, "s3 DeleteObjects", &document, err) < 0)
+        if (aws_answer_xml(response, "s3 DeleteObjects", "DeleteResult", &document, err) < 0)
                 return -1;
         failure = xml_child(xml_root(document), "Error");
         if (!failure)

@@ -12,6 +12,7 @@
 
 #include "base/arena.h"
 #include "providers/aws/client.h"
+#include "providers/aws/xml.h"
 #include "schema/value.h"
 
 #define S3_NAMESPACE "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -63,6 +64,9 @@ struct aws_request s3_put_bucket_policy(const struct s3_bucket *bucket, const ch
 
 /* GET ?lifecycle -> <LifecycleConfiguration><Rule>... 404 NoSuchLifecycleConfiguration. */
 struct aws_request s3_get_lifecycle(const struct s3_bucket *bucket);
+/* The document, with its rules as they came: the caller's. */
+int s3_read_lifecycle(const struct aws_response *response, struct xml_document **ret,
+                      struct error *err) MUST_USE;
 /*
  * PUT ?lifecycle: replaces all rules; takes no If-Match. `minimum_size` is that of the answer to the GET (a setting of
  * the whole document, which would fall back to S3's default if it were left out), or "". Texts are borrowed.

@@ -85,8 +85,7 @@ static int observe(struct provider *provider, const struct observe_args *args, s
         if (aws_failed_with(&response, "NoSuchBucket"))
                 return 0;
         if (!*response.error_code) {
-                if (xml_parse(strbuf_text(&response.body), response.body.length, "the bucket's lifecycle",
-                              &document, err) < 0)
+                if (s3_read_lifecycle(&response, &document, err) < 0)
                         return -1;
                 rules = workspace_rules_index(xml_root(document), args->arena);
         }

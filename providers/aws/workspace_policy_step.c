@@ -174,8 +174,7 @@ static int prepare(struct stage_turn *turn, struct aws_response *response) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         if (!*response->error_code) {
-                if (xml_parse(strbuf_text(&response->body), response->body.length, "the bucket's lifecycle",
-                              &before, turn->err) < 0)
+                if (s3_read_lifecycle(response, &before, turn->err) < 0)
                         return -1;
                 there = workspace_rules_index(xml_root(before), turn->progress->arena);
         }

@@ -184,6 +184,26 @@ static void what_is_no_xml_is_an_error(void **state) {
         assert_non_null(strstr(err.message, "GetBucketTagging"));
 }
 
+/* Read as an empty lifecycle, it would be written over everybody's rules. */
+static void what_is_something_else_is_an_error(void **state) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = answer("<Portal><Login/></Portal>");
+        struct xml_document *document = NULL;
+        struct s3_page page;
+        struct value *tags;
+        struct error err;
+
+        (void)state;
+        assert_int_equal(s3_read_objects(&response, arena, &page, &err), -1);
+        assert_int_equal(s3_read_versions(&response, arena, &page, &err), -1);
+        assert_int_equal(s3_read_tagging(&response, arena, &tags, &err), -1);
+        assert_int_equal(s3_read_lifecycle(&response, &document, &err), -1);
+        assert_null(document);
+        assert_string_equal(
+                err.message,
+                "the answer to s3 GetBucketLifecycleConfiguration is <Portal> where "
+                "<LifecycleConfiguration> was expected; look at what is on the way there, and try again");
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(buckets_are_made_in_their_region),
@@ -196,6 +216,7 @@ int main(void) {
                 cmocka_unit_test(pages_of_versions),
                 cmocka_unit_test(deletions_are_read_one_by_one),
                 cmocka_unit_test(what_is_no_xml_is_an_error),
+                cmocka_unit_test(what_is_something_else_is_an_error),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);
