@@ -32,15 +32,6 @@ const char *decode_path(const struct decoder *decoder, const struct frame *frame
         return arena_strdup(decoder->loading->arena, strbuf_text(&path));
 }
 
-struct value decode_positioned(const struct decoder *decoder, const struct node *node, uint8_t type) {
-        return (struct value){
-                .type = type,
-                .file = decoder->file,
-                .line = node->line,
-                .column = node->column,
-        };
-}
-
 static void wrong_type(const struct decoder *decoder, const struct field *field, const struct node *node,
                        const struct frame *frame) {
         problem_error(decoder->loading, decode_place(decoder, node),
@@ -194,15 +185,6 @@ static bool check_count(const struct decoder *decoder, const struct field *field
         problem_error(decoder->loading, decode_place(decoder, node), NULL, "%s must have %s, found %u",
                       decode_path(decoder, frame), field_length_phrase(decoder->loading->arena, field),
                       count);
-        return false;
-}
-
-bool decode_readable(const struct decoder *decoder, const struct field *field, const struct node *node,
-                     const struct frame *frame, struct value *ret) {
-        if (decode_value(decoder, field, node, frame, ret))
-                return true;
-        if (ret->type != VALUE_LIST && ret->type != VALUE_MAP)
-                *ret = decode_positioned(decoder, node, VALUE_NULL);
         return false;
 }
 

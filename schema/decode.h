@@ -28,9 +28,6 @@ struct frame {
  */
 bool decode_value(const struct decoder *decoder, const struct field *field, const struct node *node,
                   const struct frame *frame, struct value *ret);
-/* The same, but of a value with errors nothing but a list or a map stays; null else, so that nobody calls it missing. */
-bool decode_readable(const struct decoder *decoder, const struct field *field, const struct node *node,
-                     const struct frame *frame, struct value *ret);
 bool decode_object(const struct decoder *decoder, const struct field *fields,
                    const struct field_group *groups, const struct node *node, const struct frame *frame,
                    struct value *ret);
@@ -43,9 +40,28 @@ void decode_hide_secrets(const struct decoder *decoder, const struct node *node)
 void decode_hide_all_but_sensitive(const struct decoder *decoder, const struct node *map);
 /* The text of a key, or NULL where it cannot be one, which is reported. */
 const char *decode_key_text(const struct decoder *decoder, const struct node *key);
+
 /* A value of that type that stands where the node does. */
-struct value decode_positioned(const struct decoder *decoder, const struct node *node, uint8_t type);
+static inline struct value decode_positioned(const struct decoder *decoder, const struct node *node,
+                                             uint8_t type) {
+        return (struct value){
+                .type = type,
+                .file = decoder->file,
+                .line = node->line,
+                .column = node->column,
+        };
+}
 struct value decode_default(const struct field *field);
+
+/* decode_value(), but of a value with errors nothing but a list or a map stays; null else, so that nobody calls it missing. */
+static inline bool decode_readable(const struct decoder *decoder, const struct field *field,
+                                   const struct node *node, const struct frame *frame, struct value *ret) {
+        if (decode_value(decoder, field, node, frame, ret))
+                return true;
+        if (ret->type != VALUE_LIST && ret->type != VALUE_MAP)
+                *ret = decode_positioned(decoder, node, VALUE_NULL);
+        return false;
+}
 
 struct place decode_place(const struct decoder *decoder, const struct node *node);
 /* "limits.cpus", "transitions[0].afterDays": in the arena. */
