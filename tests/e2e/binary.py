@@ -36,6 +36,11 @@ def checked_binary():
     return Path(os.environ.get("BERTH_MEMCHECKED", ROOT / "build/dev/berth"))
 
 
+def is_watched(binary):
+    """By Valgrind or a sanitizer, whose memory cannot be told from Berth's."""
+    return checked_binary() is not None or any(name in Path(binary).read_bytes() for name in (b"libasan.so", b"libtsan.so"))
+
+
 @functools.cache
 def tool(name):
     """A program of tests/unit: of the same build as berth, else the newest. It runs under Valgrind where berth does."""
