@@ -4,7 +4,7 @@
 #include "base/array.h"
 #include "base/digest.h"
 #include "base/json.h"
-#include "providers/aws/texts.h"
+#include "providers/aws/client/texts.h"
 #include "providers/image_rules.h"
 
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 #include "providers/aws/binding_record.h"
 
 #include "base/json.h"
-#include "providers/aws/body.h"
-#include "providers/aws/texts.h"
+#include "providers/aws/client/body.h"
+#include "providers/aws/client/texts.h"
 
 #include <stdlib.h>
 

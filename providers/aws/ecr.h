@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_ECR_H
 #define BERTH_PROVIDERS_AWS_ECR_H
 
-#include "providers/aws/body.h"
+#include "providers/aws/client/body.h"
 #include "providers/aws/provider_aws.h"
 
 /* "{account}.dkr.ecr.{region}.amazonaws.com": the stack's own registry. */

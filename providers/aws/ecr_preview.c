@@ -3,8 +3,8 @@
 
 #include "base/array.h"
 #include "base/json.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/ecr.h"
-#include "providers/aws/texts.h"
 
 #include <string.h>
 

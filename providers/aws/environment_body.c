@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A spec, turned into what Lambda is asked for. Pure. */
 #include "base/json.h"
-#include "providers/aws/body.h"
+#include "providers/aws/client/body.h"
 #include "providers/aws/ecr.h"
 #include "providers/aws/environment.h"
 #include "providers/aws/stages.h"

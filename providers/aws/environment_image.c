@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which image an environment shall run, by digest, and whether Lambda would take it. */
 #include "providers/aws/admission.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/environment.h"
 #include "providers/aws/image_guard.h"
 #include "providers/aws/image_watch.h"
 #include "providers/aws/stages.h"
-#include "providers/aws/texts.h"
 
 /* The manifest's image with repository and tag spelled out. */
 static struct value *spell_out(const struct provider *provider, const struct value *image,

@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_READ_H
 #define BERTH_PROVIDERS_AWS_ENVIRONMENT_READ_H
 
-#include "providers/aws/client.h"
+#include "providers/aws/client/client.h"
 
 struct function_read {
         struct aws_request request; /* in: lambda_get_function() */

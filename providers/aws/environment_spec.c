@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A function as Lambda describes it, read into the shape that desire() gives. */
 #include "base/json.h"
-#include "providers/aws/body.h"
+#include "providers/aws/client/body.h"
 #include "providers/aws/ecr.h"
 #include "providers/aws/environment.h"
 

@@ -5,7 +5,7 @@
 #ifndef BERTH_PROVIDERS_AWS_EXPECT_H
 #define BERTH_PROVIDERS_AWS_EXPECT_H
 
-#include "providers/aws/client.h"
+#include "providers/aws/client/client.h"
 #include "providers/aws/stages.h"
 
 /*

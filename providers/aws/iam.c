@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/iam.h"
 
-#include "providers/aws/body.h"
-#include "providers/aws/encode.h"
-#include "providers/aws/xml.h"
+#include "providers/aws/client/body.h"
+#include "providers/aws/client/encode.h"
+#include "providers/aws/client/xml.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #define BERTH_PROVIDERS_AWS_IAM_H
 
 #include "base/arena.h"
-#include "providers/aws/client.h"
+#include "providers/aws/client/client.h"
 #include "schema/value.h"
 
 /* GetRole RoleName -> GetRoleResult/Role {Arn, AssumeRolePolicyDocument, Tags}. 404 NoSuchEntity. */

@@ -2,12 +2,12 @@
 #include "providers/aws/image_guard.h"
 
 #include "base/array.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/ecr.h"
 #include "providers/aws/ecr_lifecycle.h"
 #include "providers/aws/ecr_preview.h"
 #include "providers/aws/image.h"
 #include "providers/aws/stages.h"
-#include "providers/aws/texts.h"
 
 #include <stdlib.h>
 #include <string.h>

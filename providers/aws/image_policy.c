@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `retain` and ECR's lifecycle policies, which are compared by what they mean. Pure. */
 #include "base/json.h"
-#include "providers/aws/body.h"
+#include "providers/aws/client/body.h"
 #include "providers/aws/image.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/expect.h"
-#include "providers/aws/texts.h"
 
 #include <errno.h>
 #include <signal.h>

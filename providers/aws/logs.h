@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_AWS_LOGS_H
 #define BERTH_PROVIDERS_AWS_LOGS_H
 
-#include "providers/aws/body.h"
+#include "providers/aws/client/body.h"
 
 /*
  * DescribeLogGroups {logGroupNamePrefix, limit 50[, nextToken]} -> {"logGroups": [{logGroupName, retentionInDays?}],

@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_AWS_PROVIDER_AWS_H
 #define BERTH_PROVIDERS_AWS_PROVIDER_AWS_H
 
-#include "providers/aws/client.h"
+#include "providers/aws/client/client.h"
 #include "providers/provider.h"
 
 #include <pthread.h>

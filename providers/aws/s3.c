@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/s3.h"
 
-#include "providers/aws/body.h"
-#include "providers/aws/encode.h"
-#include "providers/aws/xml.h"
+#include "providers/aws/client/body.h"
+#include "providers/aws/client/encode.h"
+#include "providers/aws/client/xml.h"
 
 #include <stdlib.h>
 #include <string.h>

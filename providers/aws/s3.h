@@ -11,8 +11,8 @@
 #define BERTH_PROVIDERS_AWS_S3_H
 
 #include "base/arena.h"
-#include "providers/aws/client.h"
-#include "providers/aws/xml.h"
+#include "providers/aws/client/client.h"
+#include "providers/aws/client/xml.h"
 #include "schema/value.h"
 
 #define S3_NAMESPACE "http://s3.amazonaws.com/doc/2006-03-01/"

@@ -8,10 +8,10 @@
  */
 #include "providers/aws/stack.h"
 
+#include "providers/aws/client/texts.h"
 #include "providers/aws/expect.h"
 #include "providers/aws/iam.h"
 #include "providers/aws/stages.h"
-#include "providers/aws/texts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

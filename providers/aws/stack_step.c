@@ -3,7 +3,7 @@
 #include "providers/aws/stack.h"
 
 #include "base/json.h"
-#include "providers/aws/body.h"
+#include "providers/aws/client/body.h"
 #include "providers/aws/expect.h"
 #include "providers/aws/iam.h"
 #include "providers/aws/policy_document.h"

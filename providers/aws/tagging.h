@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_AWS_TAGGING_H
 #define BERTH_PROVIDERS_AWS_TAGGING_H
 
-#include "providers/aws/body.h"
+#include "providers/aws/client/body.h"
 
 /*
  * GetResources {ResourceTypeFilters: [type], ResourcesPerPage: 100, TagFilters: [{Key: "berth:stack", Values: [stack]}]

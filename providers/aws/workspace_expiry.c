@@ -2,7 +2,7 @@
 #include "providers/aws/workspace_expiry.h"
 
 #include "base/clock.h"
-#include "providers/aws/texts.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/workspace_rules.h"
 
 #include <inttypes.h>

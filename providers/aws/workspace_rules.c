@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/workspace_rules.h"
 
-#include "providers/aws/texts.h"
+#include "providers/aws/client/texts.h"
 
 #include <stdlib.h>
 #include <string.h>

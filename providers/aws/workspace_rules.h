@@ -14,7 +14,7 @@
 #ifndef BERTH_PROVIDERS_AWS_WORKSPACE_RULES_H
 #define BERTH_PROVIDERS_AWS_WORKSPACE_RULES_H
 
-#include "providers/aws/xml.h"
+#include "providers/aws/client/xml.h"
 #include "schema/value.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Berth's signer against botocore's, on thousands of random requests.
 
-`sign_cli` (tests/unit/providers/aws/sign_cli.c says its input and output) signs with the code that Berth signs with.
+`sign_cli` (tests/unit/providers/aws/client/sign_cli.c says its input and output) signs with the code that Berth signs with.
 """
 
 import hashlib

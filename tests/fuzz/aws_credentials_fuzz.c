@@ -7,10 +7,10 @@
  */
 #include "base/files.h"
 #include "cloud.h"
-#include "providers/aws/client.h"
-#include "providers/aws/config_file.h"
-#include "providers/aws/credentials_answer.h"
-#include "providers/aws/sso_token.h"
+#include "providers/aws/client/client.h"
+#include "providers/aws/client/config_file.h"
+#include "providers/aws/client/credentials_answer.h"
+#include "providers/aws/client/sso_token.h"
 
 #include <stdio.h>
 #include <stdlib.h>

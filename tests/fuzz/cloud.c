@@ -2,7 +2,7 @@
 #include "cloud.h"
 
 #include "http/http.h"
-#include "providers/aws/command.h"
+#include "providers/aws/client/command.h"
 
 #include <ctype.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/admission.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 #define OCI "application/vnd.oci.image.manifest.v1+json"
 #define DOCKER "application/vnd.docker.distribution.manifest.v2+json"

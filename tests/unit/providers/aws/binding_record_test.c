@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/binding_record.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 static const struct binding_place agent = { KIND_AGENT, "team", "lab", "ann" };
 static const struct binding_place swarm = { KIND_SWARM, "team", "lab", "bees" };

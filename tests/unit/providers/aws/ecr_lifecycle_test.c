@@ -2,7 +2,7 @@
 #include "providers/aws/ecr_lifecycle.h"
 #include "providers/aws/image_watch.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 #define DAY INT64_C(86400000)
 #define NEVER ECR_NEVER

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/ecr.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 static const struct {
         const char *uri, *repository, *tag, *digest; /* repository NULL: not an image's URI */

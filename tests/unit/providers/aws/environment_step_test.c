@@ -2,7 +2,7 @@
 /* Stages of an environment against a scripted server: what it says at odds with itself must not keep a change for ever. */
 #include "providers/aws/environment.h"
 
-#include "client_support.h"
+#include "providers/aws/step_support.h"
 
 #define ERROR_OF(status, code) status "\r\nx-amzn-ErrorType: " code "\r\n"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/iam.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 static void documents_are_decoded(void **state) {
         static const struct {

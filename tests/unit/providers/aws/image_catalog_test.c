@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/image_catalog.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 static const struct {
         const char *text, *repository, *tag, *digest; /* repository NULL: an error */

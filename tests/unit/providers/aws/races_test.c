@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conditional writes against a server whose answers contradict each other: none of them goes round for ever. */
-#include "client_support.h"
+#include "providers/aws/step_support.h"
 
 #define MISSING "404 Not Found\r\n"
 #define REFUSED "412 Precondition Failed\r\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/s3.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 static const struct s3_bucket bucket = { "b", "123456789012" };
 

@@ -2,7 +2,7 @@
 /* What a bucket is found to hold that is not Berth's, and its emptying, by the answers of a scripted server. */
 #include "providers/aws/stack.h"
 
-#include "client_support.h"
+#include "providers/aws/step_support.h"
 
 #define PAGE(rest) "<ListVersionsResult>" rest "</ListVersionsResult>"
 #define MORE(key) "<IsTruncated>true</IsTruncated><NextKeyMarker>" key "</NextKeyMarker>"

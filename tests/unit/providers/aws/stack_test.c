@@ -2,7 +2,7 @@
 /* The Stack's pure half: what its bucket and role shall be, and what making them so costs. */
 #include "providers/aws/stack.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 static struct provider provider_of(const char *spec) {
         struct provider provider = team;

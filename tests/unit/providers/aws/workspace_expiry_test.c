@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/workspace_expiry.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 #define DAY INT64_C(86400000)
 

@@ -2,7 +2,7 @@
 /* What a policy desires and what its changes cost; its rules have a test of their own. */
 #include "providers/aws/workspace_rules.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 static struct value *desire(const char *text) {
         json_t *json JSON_CLEANUP = json_loads(text, 0, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/workspace_rules.h"
 
-#include "support.h"
+#include "providers/aws/support.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/client/answer.h"
+
+#include "base/json.h"
+#include "providers/aws/client/xml.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* "com.amazonaws.ecr#Name", "Name:http://internal..." -> "Name". */
+static void take_code(struct aws_response *ret, const char *text) {
+        const char *hash;
+        size_t length = strcspn(text, ":");
+
+        hash = memchr(text, '#', length);
+        if (hash) {
+                length -= (size_t)(hash + 1 - text);
+                text = hash + 1;
+        }
+        snprintf(ret->error_code, sizeof(ret->error_code), "%.*s", (int)length, text);
+}
+
+/* One line: runs of space and control characters become one space. */
+static void take_message(struct aws_response *ret, const char *text, size_t length) {
+        size_t used = 0;
+
+        for (size_t i = 0; i < length && used + 1 < sizeof(ret->error_message); i++) {
+                unsigned char byte = (unsigned char)text[i];
+                bool space = byte <= ' ' || byte == 0x7f;
+
+                if (space && (used == 0 || ret->error_message[used - 1] == ' '))
+                        continue;
+                ret->error_message[used++] = space ? ' ' : (char)byte;
+        }
+        while (used > 0 && ret->error_message[used - 1] == ' ')
+                used--;
+        ret->error_message[used] = '\0';
+}
+
+static void take_request_id(const struct http_response *answer, struct aws_response *ret) {
+        static const char *const names[] = { "x-amzn-requestid", "x-amz-request-id", "x-amzn-request-id" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                if (http_header(answer, names[i], ret->request_id, sizeof(ret->request_id)))
+                        return;
+        }
+}
+
+static json_t *parse_json(const struct http_response *answer, json_error_t *problem) {
+        return json_loadb(strbuf_text(&answer->body), answer->body.length, JSON_ALLOW_NUL | JSON_DECODE_ANY,
+                          problem);
+}
+
+static void read_json_error(const struct http_response *answer, struct aws_response *ret) {
+        json_error_t problem;
+        json_t *body JSON_CLEANUP = answer->body.length ? parse_json(answer, &problem) : NULL;
+        const char *code = json_text(body, "code"), *message = json_text(body, "message");
+        char header[256];
+
+        if (!code)
+                code = json_text(body, "__type");
+        if (!code)
+                code = json_text(body, "Code");
+        if (!message)
+                message = json_text(body, "Message");
+        if (!message)
+                message = json_text(body, "errorMessage");
+        if (http_header(answer, "x-amzn-errortype", header, sizeof(header)))
+                code = header;
+        if (code)
+                take_code(ret, code);
+        if (message)
+                take_message(ret, message, strlen(message));
+}
+
+static void read_xml_error(const struct http_response *answer, struct aws_response *ret) {
+        struct xml_document *document XML_CLEANUP = NULL;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct error ignored;
+        struct xml_node *root, *error;
+        const char *text;
+
+        if (xml_parse(strbuf_text(&answer->body), answer->body.length, "the answer", &document, &ignored) < 0)
+                return;
+        root = xml_root(document);
+        error = strcmp(xml_name(root), "Error") == 0 ? root : xml_child(root, "Error");
+        if ((text = xml_text(error, "Code", arena)))
+                take_code(ret, text);
+        if ((text = xml_text(error, "Message", arena)))
+                take_message(ret, text, strlen(text));
+        if (!ret->request_id[0] &&
+            ((text = xml_text(root, "RequestId", arena)) || (text = xml_text(root, "RequestID", arena))))
+                snprintf(ret->request_id, sizeof(ret->request_id), "%s", text);
+}
+
+/* For answers without a body of the protocol's form. */
+static void name_by_status(const struct http_response *answer, struct aws_response *ret) {
+        static const struct {
+                int status;
+                const char *code;
+        } names[] = {
+                { 301, "PermanentRedirect" }, { 302, "Redirect" },           { 304, "NotModified" },
+                { 307, "TemporaryRedirect" }, { 308, "PermanentRedirect" },  { 400, "BadRequest" },
+                { 401, "Unauthorized" },      { 403, "Forbidden" },          { 404, "NotFound" },
+                { 405, "MethodNotAllowed" },  { 409, "Conflict" },           { 412, "PreconditionFailed" },
+                { 413, "RequestTooLarge" },   { 429, "TooManyRequests" },    { 500, "InternalError" },
+                { 502, "BadGateway" },        { 503, "ServiceUnavailable" }, { 504, "GatewayTimeout" },
+        };
+
+        snprintf(ret->error_code, sizeof(ret->error_code), "UnknownError");
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                if (names[i].status == answer->status)
+                        snprintf(ret->error_code, sizeof(ret->error_code), "%s", names[i].code);
+        }
+        if (!ret->error_message[0]) {
+                size_t length = answer->body.length < 200 ? answer->body.length : 200;
+
+                take_message(ret, strbuf_text(&answer->body), length);
+        }
+}
+
+static void add_location(const struct http_response *answer, struct aws_response *ret) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        char place[512];
+
+        strbuf_append(&text, ret->error_message);
+        if (text.length)
+                strbuf_append(&text, "; ");
+        if (http_header(answer, "x-amz-bucket-region", place, sizeof(place)))
+                strbuf_printf(&text, "the bucket is in the region %s", place);
+        else if (http_header(answer, "location", place, sizeof(place)))
+                strbuf_printf(&text,
+                              "redirected to %s, which is not followed: the signature must not travel there",
+                              place);
+        else
+                return;
+        take_message(ret, strbuf_text(&text), text.length);
+}
+
+static void read_error(enum service_protocol protocol, const struct http_response *answer,
+                       struct aws_response *ret) {
+        if (protocol == PROTOCOL_REST_JSON || protocol == PROTOCOL_JSON)
+                read_json_error(answer, ret);
+        else if (answer->body.length)
+                read_xml_error(answer, ret);
+        if (!ret->error_code[0])
+                name_by_status(answer, ret);
+        if (answer->status >= 300 && answer->status < 400)
+                add_location(answer, ret);
+}
+
+/* Operations that read say at least "{}": taken for "there is none", nothing at all would have everything made anew. */
+static bool must_tell(const char *operation) {
+        return strncmp(operation, "Get", 3) == 0 || strncmp(operation, "List", 4) == 0 ||
+               strncmp(operation, "Describe", 8) == 0 || strncmp(operation, "BatchGet", 8) == 0;
+}
+
+int answer_read(enum service_protocol protocol, const char *what, const struct http_response *answer,
+                struct aws_response *ret, struct error *err) {
+        json_error_t problem;
+        bool json = protocol == PROTOCOL_REST_JSON || protocol == PROTOCOL_JSON;
+
+        ret->status = answer->status;
+        http_header(answer, "etag", ret->etag, sizeof(ret->etag));
+        http_header(answer, "x-amz-transition-default-minimum-object-size", ret->minimum_size,
+                    sizeof(ret->minimum_size));
+        take_request_id(answer, ret);
+        if (answer->status < 200 || answer->status >= 300) {
+                read_error(protocol, answer, ret);
+                return 0;
+        }
+        if (json && answer->body.length == 0 && must_tell(what))
+                return error_set(
+                        err, "%s: the answer is empty; something on the way may have changed it: try again",
+                        what);
+        if (!json || answer->body.length == 0)
+                return 0;
+        ret->json = parse_json(answer, &problem);
+        if (!ret->json)
+                return error_set(err,
+                                 "%s: the answer is not JSON: %s (line %d); something on the way may have "
+                                 "changed it: try again",
+                                 what, problem.text, problem.line);
+        return 0;
+}

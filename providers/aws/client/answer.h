@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an HTTP answer says, in each protocol's own form: the error's code, message and request id, and a JSON body.
+ *
+ *     REST-JSON   x-amzn-ErrorType, or `code` or `__type` in the body; `message` or `Message`
+ *     JSON 1.1    the same
+ *     REST-XML    <Error><Code/><Message/><RequestId/></Error>
+ *     query       <ErrorResponse><Error><Code/><Message/></Error><RequestId/></ErrorResponse>
+ *
+ * Where there is no such body (HEAD, a proxy's page), the code comes from the status: "NotFound" for 404.
+ */
+#ifndef BERTH_PROVIDERS_AWS_CLIENT_ANSWER_H
+#define BERTH_PROVIDERS_AWS_CLIENT_ANSWER_H
+
+#include "http/http.h"
+#include "providers/aws/client/client.h"
+#include "providers/aws/client/services.h"
+
+/*
+ * Fills in everything of `ret` but its body. Fails where a 2xx answer cannot be what the protocol promises (JSON that
+ * is cut short, a page of a proxy): as good as a broken connection. `answer`'s body stays where it is.
+ */
+int answer_read(enum service_protocol protocol, const char *what, const struct http_response *answer,
+                struct aws_response *ret, struct error *err) MUST_USE;
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One AWS call: endpoint, credentials, signature, quota, HTTP, the answer's form of error, and whether to try again.
+ *
+ * Two ways to call. In observe and ask, which may wait:
+ *
+ *     struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+ *     if (aws_call(client, &request, &response, err) < 0) ...     tries again by itself, sleeps on the client's clock
+ *
+ * In step, which may not:
+ *
+ *     int result = aws_step_call(client, &request, progress, &response, err);
+ *     if (result != STEP_DONE)
+ *             return result;      STEP_AGAIN: no quota token yet, or a try failed that is worth another; -1: it failed
+ *     (the answer is in `response`)
+ *
+ * aws_step_call() uses progress->reserved, attempts and not_before_ms, and has reset the first two whenever it returns
+ * anything but STEP_AGAIN. A try whose answer was lost is made again: whoever creates something must take "exists already"
+ * for an answer and look whether it is his own.
+ * A client may be used by many threads at once.
+ */
+#ifndef BERTH_PROVIDERS_AWS_CLIENT_CLIENT_H
+#define BERTH_PROVIDERS_AWS_CLIENT_CLIENT_H
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "providers/provider.h"
+#include "schema/value.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum aws_service {
+        AWS_LAMBDA,
+        AWS_ECR,
+        AWS_S3,
+        AWS_IAM,
+        AWS_STS,
+        AWS_LOGS,
+        AWS_TAGGING,
+        AWS_SSO, /* this and the next for credentials only, unsigned: credentials_sso.c */
+        AWS_SSO_OIDC,
+        AWS_SERVICE_COUNT
+};
+
+struct aws_client;
+
+/* Region, profile, endpoints, credentials' source: found as the SDKs do, overridden by the Stack's `aws` map. */
+int aws_client_open(const struct value *stack_aws, const struct clock *clock, struct aws_client **ret,
+                    struct error *err) MUST_USE;
+void aws_client_close(struct aws_client *client); /* NULL is fine; no call may be under way */
+
+/* The same with who watches, and with what only tests want to decide. */
+struct aws_client_options {
+        const struct value *stack_aws; /* may be NULL */
+        const struct clock *clock;
+        double rate_scale;                  /* of all quota rates; 0 for 1 */
+        double (*random)(void);             /* uniform in [0, 1), for retry delays; NULL: random_unit() */
+        const struct provider_watch *watch; /* borrowed for the client's life, or NULL */
+};
+int aws_client_open_with(const struct aws_client_options *options, struct aws_client **ret,
+                         struct error *err) MUST_USE;
+
+const char *aws_client_region(const struct aws_client *client);    /* "eu-west-1" */
+const char *aws_client_partition(const struct aws_client *client); /* "aws", "aws-cn", "aws-us-gov" */
+const struct clock *aws_client_clock(const struct aws_client *client);
+/* Static, for costs and messages: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging", "sso", "sso-oidc". */
+const char *aws_service_name(enum aws_service service);
+
+struct aws_query {
+        const char *name;
+        const char
+                *value; /* raw (it is encoded for you); NULL for a key without value, as in S3's ?lifecycle */
+};
+
+#define AWS_QUERY_MAX 8
+#define AWS_HEADERS_MAX 8
+
+struct aws_request {
+        enum aws_service service;
+        const char *operation; /* as the service's model names it: "CreateFunction" */
+        const char *method;    /* "GET", ...; ignored for JSON and query protocols: POST */
+        /*
+         * rest-json (Lambda): the path with each variable part already encoded by aws_path_encode(). S3: "/key", raw
+         * (it is encoded for you), "/" for the bucket itself. JSON 1.1 and query protocols: NULL.
+         */
+        const char *path;
+        const char *bucket;                    /* S3 only */
+        struct aws_query query[AWS_QUERY_MAX]; /* ended by a NULL name where fewer */
+        struct aws_query headers[AWS_HEADERS_MAX];
+        const char *
+                body; /* JSON, XML or the form of the query protocol (without Action and Version); NULL for none */
+        size_t body_length;
+        const char *content_type; /* NULL: what the service's protocol asks */
+        bool content_md5;         /* S3 configuration documents need it */
+        size_t answer_limit;      /* bytes, 0 for 16 MiB */
+};
+
+struct aws_response {
+        int status; /* HTTP status, 0 where no answer came */
+        struct strbuf body;
+        json_t *json; /* the body parsed, for Lambda, ECR, Logs, tagging; owned by the response; may be NULL */
+        char etag[128]; /* with its quotes, as S3 gives it; "" where absent */
+        char minimum_size
+                [40]; /* S3's x-amz-transition-default-minimum-object-size: a lifecycle's; "" where absent */
+        char error_code[96]; /* "ResourceNotFoundException", without namespace or suffix; "" on success */
+        char error_message[1024];
+        char request_id[96];
+};
+#define AWS_RESPONSE_INIT \
+        { 0 }
+void aws_response_release(struct aws_response *response);
+#define AWS_RESPONSE_CLEANUP __attribute__((cleanup(aws_response_release)))
+
+/*
+ * Both: 0 (STEP_DONE) on a 2xx answer. On an error answer that no retry mends, -1 with err ("lambda CreateFunction:
+ * 403 AccessDeniedException: ... (request ID)", and what to do where that is known), and error_code and status stand
+ * in the response: a caller that expects ResourceNotFoundException looks there and carries on.
+ */
+int aws_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
+             struct error *err) MUST_USE;
+int aws_step_call(struct aws_client *client, const struct aws_request *request, struct progress *progress,
+                  struct aws_response *response, struct error *err) MUST_USE;
+
+/* GET of an absolute, presigned URL: unsigned, no Authorization; only https, or http to a loopback endpoint. */
+int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit, struct strbuf *ret,
+                        struct error *err) MUST_USE;
+
+/* Whether the last error answer has this code. */
+bool aws_failed_with(const struct aws_response *response, const char *code);
+
+/* Percent-encodes all but unreserved characters (RFC 3986), "/" too, into the arena. */
+const char *aws_path_encode(struct arena *arena, const char *part);
+
+/* AWS query protocol bodies: appends "&name=value", encoded. */
+void aws_form_add(struct strbuf *form, const char *name, const char *value);
+
+/* sts:GetCallerIdentity, once: the account id and ARN; borrowed, for the client's life. */
+int aws_client_account(struct aws_client *client, const char **ret_account, const char **ret_arn,
+                       struct error *err) MUST_USE;
+
+/* Names of error answers that all services share, for messages: true where `code` means the caller lacks a right. */
+bool aws_code_is_denied(const char *code);
+
+#endif

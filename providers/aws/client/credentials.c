@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/client/credentials.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* At the front of pages of its own; the texts follow in the same pages. */
+struct credentials {
+        atomic_uint references;
+        size_t size; /* of the mapping */
+        int64_t expires_ms;
+        const char *access_key;
+        const char *secret_key;
+        const char *token;
+        const char *origin;
+};
+
+static const char *append(char **at, const char *text) {
+        const char *start = *at;
+        size_t size;
+
+        if (!text)
+                return NULL;
+        size = strlen(text) + 1;
+        memcpy(*at, text, size);
+        *at += size;
+        return start;
+}
+
+struct credentials *credentials_new(const char *access_key, const char *secret_key, const char *token,
+                                    int64_t expires_ms, const char *origin) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        size_t size = sizeof(struct credentials) + strlen(access_key) + strlen(secret_key) + strlen(origin) +
+                      (token ? strlen(token) : 0) + 4;
+        struct credentials *credentials;
+        char *at;
+
+        size = (size + page - 1) / page * page;
+        credentials = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (credentials == MAP_FAILED)
+                abort();
+        (void)madvise(credentials, size, MADV_DONTDUMP); /* kernels without it are no worse off */
+        atomic_init(&credentials->references, 1);
+        credentials->size = size;
+        credentials->expires_ms = expires_ms;
+        at = (char *)(credentials + 1);
+        credentials->access_key = append(&at, access_key);
+        credentials->secret_key = append(&at, secret_key);
+        credentials->token = append(&at, token);
+        credentials->origin = append(&at, origin);
+        return credentials;
+}
+
+struct credentials *credentials_ref(struct credentials *credentials) {
+        atomic_fetch_add(&credentials->references, 1);
+        return credentials;
+}
+
+void credentials_unref(struct credentials *credentials) {
+        size_t size;
+
+        if (!credentials || atomic_fetch_sub(&credentials->references, 1) > 1)
+                return;
+        size = credentials->size;
+        explicit_bzero(credentials, size);
+        munmap(credentials, size);
+}
+
+void credentials_unrefp(struct credentials **credentials) {
+        credentials_unref(*credentials);
+}
+
+struct sigv4_keys credentials_keys(const struct credentials *credentials) {
+        return (struct sigv4_keys){
+                .access_key = credentials->access_key,
+                .secret_key = credentials->secret_key,
+                .token = credentials->token,
+        };
+}
+
+const char *credentials_origin(const struct credentials *credentials) {
+        return credentials->origin;
+}
+
+int64_t credentials_expire_ms(const struct credentials *credentials) {
+        return credentials->expires_ms;
+}
+
+void credentials_source_free(struct credentials_source *source) {
+        if (source)
+                source->ops->release(source);
+}

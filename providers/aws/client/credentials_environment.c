@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_CREDENTIAL_EXPIRATION. */
+#include "providers/aws/client/credentials.h"
+#include "providers/aws/client/credentials_answer.h"
+#include "providers/aws/client/setting.h"
+
+#include <stdlib.h>
+
+struct environment_source {
+        struct credentials_source source;
+        const struct clock *clock;
+};
+
+static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
+                 int64_t *ret_asked_ms, struct error *err) {
+        const struct environment_source *self = (const struct environment_source *)source;
+        const char *access_key = setting_variable("AWS_ACCESS_KEY_ID"),
+                   *secret_key = setting_variable("AWS_SECRET_ACCESS_KEY"),
+                   *token = setting_variable("AWS_SECURITY_TOKEN"),
+                   *expiration = setting_variable("AWS_CREDENTIAL_EXPIRATION");
+        int64_t expires_ms = expiration ? credentials_answer_time_ms(expiration) : 0;
+        struct credentials *credentials;
+
+        (void)ret_reason, (void)ret_asked_ms;
+        if (!access_key || !secret_key)
+                return error_set(err, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are no longer set");
+        if (expires_ms < 0)
+                return error_set(err, "AWS_CREDENTIAL_EXPIRATION is no time like 2026-01-31T12:00:00Z");
+        if (!token)
+                token = setting_variable(
+                        "AWS_SESSION_TOKEN"); /* the old name has precedence, as in botocore */
+        credentials = credentials_new(access_key, secret_key, token, expires_ms, "AWS_ACCESS_KEY_ID");
+        if (credentials_answer_check_expiry(credentials, self->clock, err) < 0) {
+                credentials_unref(credentials);
+                return -1;
+        }
+        *ret = credentials;
+        return 0;
+}
+
+static void release(struct credentials_source *source) {
+        free(source);
+}
+
+static const struct credentials_source_ops ops = { fetch, release };
+
+int credentials_environment(const struct credentials_settings *settings, struct credentials_source **ret,
+                            struct strbuf *tried, struct error *err) {
+        struct environment_source *self;
+
+        if (!setting_variable("AWS_ACCESS_KEY_ID")) {
+                strbuf_append(tried, "the environment (AWS_ACCESS_KEY_ID is not set)");
+                return 0;
+        }
+        if (!setting_variable("AWS_SECRET_ACCESS_KEY"))
+                return error_set(
+                        err, "AWS credentials in the environment are incomplete: AWS_ACCESS_KEY_ID is set, "
+                             "AWS_SECRET_ACCESS_KEY is not");
+        if (!(self = calloc(1, sizeof(*self))))
+                abort();
+        self->source.ops = &ops;
+        self->clock = settings->clock;
+        *ret = &self->source;
+        return 1;
+}

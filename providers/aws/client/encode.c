@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/client/encode.h"
+
+#include "providers/aws/client/client.h"
+
+#include <string.h>
+
+static bool is_unreserved(unsigned char byte) {
+        return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
+               byte == '-' || byte == '_' || byte == '.' || byte == '~';
+}
+
+void encode_percent(struct strbuf *ret, const char *text, size_t length, bool keep_slash) {
+        static const char digits[] = "0123456789ABCDEF";
+
+        for (size_t i = 0; i < length; i++) {
+                unsigned char byte = (unsigned char)text[i];
+
+                if (is_unreserved(byte) || (keep_slash && byte == '/')) {
+                        strbuf_append_char(ret, text[i]);
+                } else {
+                        char triplet[3] = { '%', digits[byte >> 4], digits[byte & 15] };
+
+                        strbuf_append_bytes(ret, triplet, sizeof(triplet));
+                }
+        }
+}
+
+static int hex_digit(char character) {
+        if (character >= '0' && character <= '9')
+                return character - '0';
+        if (character >= 'a' && character <= 'f')
+                return character - 'a' + 10;
+        if (character >= 'A' && character <= 'F')
+                return character - 'A' + 10;
+        return -1;
+}
+
+void encode_undo(char *text, bool plus) {
+        char *to = text;
+
+        for (const char *from = text; *from; from++) {
+                if (*from == '%' && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0) {
+                        *to++ = (char)(hex_digit(from[1]) * 16 + hex_digit(from[2]));
+                        from += 2;
+                } else {
+                        *to++ = plus && *from == '+' ? ' ' : *from;
+                }
+        }
+        *to = '\0';
+}
+
+const char *aws_path_encode(struct arena *arena, const char *part) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        encode_percent(&text, part, strlen(part), false);
+        return arena_strndup(arena, strbuf_text(&text), text.length);
+}
+
+void aws_form_add(struct strbuf *form, const char *name, const char *value) {
+        strbuf_append_char(form, '&');
+        encode_percent(form, name, strlen(name), false);
+        strbuf_append_char(form, '=');
+        encode_percent(form, value, strlen(value), false);
+}

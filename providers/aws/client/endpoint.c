@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/client/endpoint.h"
+
+#include "http/http.h"
+#include "providers/aws/client/services.h"
+#include "providers/aws/client/setting.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct partition partition_aws = {
+        .name = "aws",
+        .domain = "amazonaws.com",
+        .domain_dual = "api.aws",
+        .iam_host = "iam%f.%s",
+        .iam_host_dual = "iam%f.global.%d",
+        .iam_region = "us-east-1",
+        .fips = true,
+};
+static const struct partition partition_cn = {
+        .name = "aws-cn",
+        .domain = "amazonaws.com.cn",
+        .domain_dual = "api.amazonwebservices.com.cn",
+        .iam_host = "iam.cn-north-1.%s",
+        .iam_host_dual = "iam.global.%d",
+        .iam_region = "cn-north-1",
+};
+static const struct partition partition_gov = {
+        .name = "aws-us-gov",
+        .domain = "amazonaws.com",
+        .domain_dual = "api.aws",
+        .iam_host = "iam.us-gov.%s",
+        .iam_host_dual = "iam.us-gov.%d",
+        .iam_region = "us-gov-west-1",
+        .fips = true,
+};
+
+/* Partitions that AWS has and Berth does not speak of: better said than guessed wrong. */
+static const char *const other_partitions[] = { "us-iso", "us-isob", "us-isof", "eu-isoe", "eusc" };
+
+static bool begins_with(const char *text, const char *beginning) {
+        return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+static bool is_label(const char *text) {
+        size_t length = strlen(text);
+
+        if (length == 0 || length > 63 || text[0] == '-' || text[length - 1] == '-')
+                return false;
+        for (; *text; text++) {
+                if (!(*text >= 'a' && *text <= 'z') && !(*text >= '0' && *text <= '9') && *text != '-')
+                        return false;
+        }
+        return true;
+}
+
+const struct partition *endpoint_partition(const char *region, struct error *err) {
+        if (!is_label(region)) {
+                error_set(err, "\"%.100s\" is not the name of an AWS region (one looks like eu-west-1)",
+                          region);
+                return NULL;
+        }
+        for (size_t i = 0; i < sizeof(other_partitions) / sizeof(other_partitions[0]); i++) {
+                if (begins_with(region, other_partitions[i]) && region[strlen(other_partitions[i])] == '-') {
+                        error_set(
+                                err,
+                                "the region %s is in an AWS partition that Berth does not know; it knows aws, aws-cn "
+                                "and aws-us-gov",
+                                region);
+                        return NULL;
+                }
+        }
+        if (begins_with(region, "cn-"))
+                return &partition_cn;
+        return begins_with(region, "us-gov-") ? &partition_gov : &partition_aws;
+}
+
+static bool is_on(const struct endpoint_settings *settings, const char *variable, const char *key) {
+        return setting_is_true(setting_get(variable, settings->profiles, settings->profile, key));
+}
+
+/* The URL that somebody set in place of the partition's, and in `origin` the setting's name. */
+static bool find_configured(const struct endpoint_settings *settings, const struct service *facts,
+                            struct strbuf *url, struct strbuf *origin) {
+        const char *value = settings->stack_url;
+
+        if (value && *value) {
+                strbuf_append(url, value);
+                strbuf_append(origin, "the Stack's aws.endpointUrl");
+                return true;
+        }
+        if (is_on(settings, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls"))
+                return false;
+        strbuf_printf(origin, "AWS_ENDPOINT_URL_%s", facts->variable);
+        value = setting_variable(strbuf_text(origin));
+        if (!value && (value = setting_variable("AWS_ENDPOINT_URL"))) {
+                strbuf_clear(origin);
+                strbuf_append(origin, "AWS_ENDPOINT_URL");
+        }
+        if (value) {
+                strbuf_append(url, value);
+                return true;
+        }
+        strbuf_clear(origin);
+        if (profiles_service(settings->profiles, settings->profile, facts->setting, "endpoint_url", url) &&
+            url->length) {
+                strbuf_printf(origin, "endpoint_url of %s in the services section of the profile %s",
+                              facts->setting, settings->profile);
+                return true;
+        }
+        strbuf_clear(url);
+        value = profiles_get(settings->profiles, settings->profile, "endpoint_url");
+        if (!value || !*value)
+                return false;
+        strbuf_append(url, value);
+        strbuf_printf(origin, "endpoint_url of the profile %s", settings->profile);
+        return true;
+}
+
+static char *expand(const char *pattern, const struct partition *partition, const char *region, bool fips) {
+        struct strbuf text = STRBUF_INIT;
+
+        for (; *pattern; pattern++) {
+                if (*pattern != '%') {
+                        strbuf_append_char(&text, *pattern);
+                        continue;
+                }
+                switch (*++pattern) {
+                case 'f':
+                        strbuf_append(&text, fips ? "-fips" : "");
+                        break;
+                case 'r':
+                        strbuf_append(&text, region);
+                        break;
+                case 'd':
+                        strbuf_append(&text, partition->domain_dual);
+                        break;
+                default:
+                        strbuf_append(&text, partition->domain);
+                        break;
+                }
+        }
+        return strbuf_take(&text);
+}
+
+/* In GovCloud some plain hosts are the FIPS ones, as botocore's rules say. */
+static bool plain_host_is_fips(const struct partition *partition, enum aws_service service, bool dual) {
+        return partition == &partition_gov && !dual &&
+               (service == AWS_STS || service == AWS_LOGS || service == AWS_SSO || service == AWS_SSO_OIDC);
+}
+
+static int resolve_by_region(const struct endpoint_settings *settings, enum aws_service service,
+                             const struct partition *partition, struct endpoint *ret, struct error *err) {
+        const struct service *facts = service_facts(service);
+        bool fips = is_on(settings, "AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint");
+        bool dual = is_on(settings, "AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint");
+        const char *pattern = dual ? facts->host_dual : facts->host;
+
+        if (fips && !partition->fips)
+                return error_set(err,
+                                 "AWS_USE_FIPS_ENDPOINT is set, but the partition %s has no FIPS endpoints",
+                                 partition->name);
+        if (service == AWS_IAM)
+                pattern = dual ? partition->iam_host_dual : partition->iam_host;
+        if (plain_host_is_fips(partition, service, dual))
+                fips = false;
+        ret->scheme = setting_copy("https");
+        ret->prefix = setting_copy("");
+        ret->host = expand(pattern, partition, settings->region, fips);
+        return 0;
+}
+
+static int resolve_configured(const char *url, const char *origin, struct endpoint *ret, struct error *err) {
+        struct http_url parsed HTTP_URL_CLEANUP = { 0 };
+        struct strbuf host = STRBUF_INIT;
+
+        if (http_url_parse(url, origin, &parsed, err) < 0)
+                return -1;
+        strbuf_printf(&host, "%s%s%s", parsed.host, *parsed.port ? ":" : "", parsed.port);
+        ret->host = strbuf_take(&host);
+        ret->scheme = setting_copy(parsed.scheme);
+        ret->prefix = setting_copy(parsed.path);
+        ret->configured_by = setting_copy(origin);
+        return 0;
+}
+
+/* Under an endpoint of one's own buckets stand in the path: *.localhost and *.127.0.0.1 lead nowhere. */
+static bool wants_path_style(const struct endpoint_settings *settings, bool configured) {
+        struct strbuf style STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (!profiles_nested(settings->profiles, settings->profile, "s3", "addressing_style", &style))
+                return configured;
+        if (strcasecmp(strbuf_text(&style), "path") == 0)
+                return true;
+        return strcasecmp(strbuf_text(&style), "virtual") == 0 ? false : configured;
+}
+
+int endpoint_resolve(const struct endpoint_settings *settings, enum aws_service service, struct endpoint *ret,
+                     struct error *err) {
+        struct strbuf url STRBUF_CLEANUP = STRBUF_INIT, origin STRBUF_CLEANUP = STRBUF_INIT;
+        const struct partition *partition = endpoint_partition(settings->region, err);
+        bool configured;
+        int result;
+
+        if (!partition)
+                return -1;
+        *ret = (struct endpoint){ 0 };
+        configured = find_configured(settings, service_facts(service), &url, &origin);
+        if (configured)
+                result = resolve_configured(strbuf_text(&url), strbuf_text(&origin), ret, err);
+        else
+                result = resolve_by_region(settings, service, partition, ret, err);
+        if (result < 0)
+                return -1;
+        ret->signing_region = setting_copy(service == AWS_IAM ? partition->iam_region : settings->region);
+        ret->path_style = service == AWS_S3 && wants_path_style(settings, configured);
+        return 0;
+}
+
+void endpoint_release(struct endpoint *endpoint) {
+        free(endpoint->scheme);
+        free(endpoint->host);
+        free(endpoint->prefix);
+        free(endpoint->signing_region);
+        free(endpoint->configured_by);
+        *endpoint = (struct endpoint){ 0 };
+}
+
+bool endpoint_bucket_fits_host(const char *bucket) {
+        return strlen(bucket) >= 3 && is_label(bucket);
+}

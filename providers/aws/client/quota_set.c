@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/client/quota_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct quota_set *shared; /* under the lock, as are their `users` */
+
+struct quota_set *quota_set_new(double scale) {
+        struct quota_set *set = calloc(1, sizeof(*set));
+
+        if (!set)
+                abort();
+        for (int kind = 0; kind < QUOTA_COUNT; kind++)
+                quota_init(&set->buckets[kind], quota_default_rate((enum quota_kind)kind) * scale);
+        set->scale = scale;
+        set->users = 1;
+        return set;
+}
+
+static bool is_of(const struct quota_set *set, const char *account, const char *region,
+                  const struct clock *clock, double scale) {
+        return strcmp(set->account, account) == 0 && strcmp(set->region, region) == 0 &&
+               set->clock == clock && !(set->scale < scale) && !(set->scale > scale);
+}
+
+struct quota_set *quota_set_share(const char *account, const char *region, const struct clock *clock,
+                                  double scale) {
+        struct quota_set *set;
+
+        pthread_mutex_lock(&lock);
+        for (set = shared; set && !is_of(set, account, region, clock, scale);)
+                set = set->next;
+        if (set) {
+                set->users++;
+        } else {
+                set = quota_set_new(scale);
+                set->account = strdup(account);
+                set->region = strdup(region);
+                if (!set->account || !set->region)
+                        abort();
+                set->clock = clock;
+                set->next = shared;
+                shared = set;
+        }
+        pthread_mutex_unlock(&lock);
+        return set;
+}
+
+static void destroy(struct quota_set *set) {
+        for (int kind = 0; kind < QUOTA_COUNT; kind++)
+                quota_destroy(&set->buckets[kind]);
+        free(set->account);
+        free(set->region);
+        free(set);
+}
+
+void quota_set_release(struct quota_set *set) {
+        struct quota_set **link;
+
+        if (!set)
+                return;
+        if (!set->account) {
+                destroy(set);
+                return;
+        }
+        pthread_mutex_lock(&lock);
+        if (--set->users == 0) {
+                for (link = &shared; *link != set;)
+                        link = &(*link)->next;
+                *link = set->next;
+                destroy(set);
+        }
+        pthread_mutex_unlock(&lock);
+}

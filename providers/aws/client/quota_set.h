@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The buckets of one account and region, shared by every client of this process that works there: AWS counts their calls
+ * together, whichever stack they are made for.
+ */
+#ifndef BERTH_PROVIDERS_AWS_CLIENT_QUOTA_SET_H
+#define BERTH_PROVIDERS_AWS_CLIENT_QUOTA_SET_H
+
+#include "base/clock.h"
+#include "providers/aws/client/quota.h"
+
+struct quota_set {
+        struct quota_bucket buckets[QUOTA_COUNT];
+        /* The registry's; of a set that is nobody else's `account` is NULL. */
+        char *account, *region;
+        const struct clock *clock;
+        double scale;
+        size_t users;
+        struct quota_set *next;
+};
+
+/* A set of its own, for a client that does not know its account yet. `scale` of all rates, for tests. */
+struct quota_set *quota_set_new(double scale);
+/* The set of that account and region, made where there is none. Clocks and scales do not mix. */
+struct quota_set *quota_set_share(const char *account, const char *region, const struct clock *clock,
+                                  double scale);
+/* Both kinds; the last user's release frees it. NULL is fine. */
+void quota_set_release(struct quota_set *set);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/client/request.h"
+
+#include "providers/aws/client/encode.h"
+#include "providers/aws/client/services.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void signed_request_release(struct signed_request *request) {
+        strbuf_release(&request->url);
+        strbuf_release(&request->host);
+        strbuf_release(&request->form);
+        strbuf_release(&request->md5);
+        sigv4_result_release(&request->signature);
+}
+
+static bool in_host(const struct aws_request *request, const struct endpoint *endpoint) {
+        return request->bucket && !endpoint->path_style && endpoint_bucket_fits_host(request->bucket);
+}
+
+/* "/prefix", the bucket where it is no part of the host, and the path. */
+static void make_path(const struct aws_request *request, const struct endpoint *endpoint,
+                      struct strbuf *path) {
+        enum service_protocol protocol = service_facts(request->service)->protocol;
+        const char *own = request->path ? request->path : "/";
+
+        strbuf_append(path, endpoint->prefix);
+        if (protocol == PROTOCOL_REST_XML) {
+                if (request->bucket && !in_host(request, endpoint)) {
+                        strbuf_append_char(path, '/');
+                        encode_percent(path, request->bucket, strlen(request->bucket), false);
+                        if (strcmp(own, "/") == 0)
+                                return;
+                }
+                encode_percent(path, own, strlen(own), true);
+        } else if (protocol == PROTOCOL_REST_JSON) {
+                strbuf_append(path, own);
+        } else {
+                strbuf_append_char(path, '/');
+        }
+}
+
+static void make_query(const struct aws_request *request, struct strbuf *query) {
+        for (size_t i = 0; i < AWS_QUERY_MAX && request->query[i].name; i++) {
+                const struct aws_query *part = &request->query[i];
+
+                if (i > 0)
+                        strbuf_append_char(query, '&');
+                encode_percent(query, part->name, strlen(part->name), false);
+                if (!part->value)
+                        continue;
+                strbuf_append_char(query, '=');
+                encode_percent(query, part->value, strlen(part->value), false);
+        }
+}
+
+static void make_body(const struct aws_request *request, struct signed_request *ret) {
+        const struct service *facts = service_facts(request->service);
+
+        ret->body = request->body;
+        ret->body_length = request->body ? request->body_length : 0;
+        if (facts->protocol == PROTOCOL_JSON && !request->body) {
+                ret->body = "{}";
+                ret->body_length = 2;
+        } else if (facts->protocol == PROTOCOL_QUERY) {
+                strbuf_printf(&ret->form, "Action=%s&Version=%s", request->operation, facts->version);
+                if (request->body && request->body_length && request->body[0] != '&')
+                        strbuf_append_char(&ret->form, '&');
+                if (request->body)
+                        strbuf_append_bytes(&ret->form, request->body, request->body_length);
+                ret->body = ret->form.data;
+                ret->body_length = ret->form.length;
+        }
+}
+
+static const char *content_type(const struct aws_request *request) {
+        if (request->content_type)
+                return request->content_type;
+        switch (service_facts(request->service)->protocol) {
+        case PROTOCOL_REST_JSON:
+                return "application/json";
+        case PROTOCOL_JSON:
+                return "application/x-amz-json-1.1";
+        case PROTOCOL_QUERY:
+                return "application/x-www-form-urlencoded; charset=utf-8";
+        case PROTOCOL_REST_XML:
+                break;
+        }
+        /* The bucket's own documents are XML; what an object is, its writer says. */
+        return !request->path || strcmp(request->path, "/") == 0 ? "application/xml"
+                                                                 : "application/octet-stream";
+}
+
+static void add_header(struct signed_request *ret, const char *name, const char *value) {
+        if (ret->header_count == REQUEST_HEADERS_MAX)
+                abort();
+        ret->headers[ret->header_count++] = (struct http_header){ name, value };
+}
+
+/* "ECR_V2.Operation" lives in `form`, which the JSON protocol has no other use for. */
+static void add_target(const struct aws_request *request, struct signed_request *ret) {
+        const struct service *facts = service_facts(request->service);
+
+        if (facts->protocol != PROTOCOL_JSON)
+                return;
+        strbuf_printf(&ret->form, "%s.%s", facts->target, request->operation);
+        add_header(ret, "x-amz-target", strbuf_text(&ret->form));
+}
+
+static int add_callers_headers(const struct aws_request *request, struct signed_request *ret,
+                               struct error *err) {
+        for (size_t i = 0; i < AWS_HEADERS_MAX && request->headers[i].name; i++) {
+                const struct aws_query *header = &request->headers[i];
+                const char *value = header->value ? header->value : "";
+
+                if (strpbrk(value, "\r\n"))
+                        return error_set(err, "%s %s: the header %s would hold a line break",
+                                         aws_service_name(request->service), request->operation,
+                                         header->name);
+                add_header(ret, header->name, value);
+        }
+        return 0;
+}
+
+static void add_md5(const struct aws_request *request, struct signed_request *ret) {
+        uint8_t digest[MD5_SIZE];
+        char text[4 * ((MD5_SIZE + 2) / 3) + 1];
+
+        if (!request->content_md5)
+                return;
+        digest_md5(ret->body_length ? ret->body : "", ret->body_length, digest);
+        digest_base64(digest, sizeof(digest), text);
+        strbuf_append(&ret->md5, text);
+        add_header(ret, "content-md5", strbuf_text(&ret->md5));
+}
+
+static void add_signature(struct signed_request *ret, const struct sigv4_keys *keys, bool s3) {
+        add_header(ret, "x-amz-date", ret->signature.date);
+        if (keys->token)
+                add_header(ret, "x-amz-security-token", keys->token);
+        if (s3)
+                add_header(ret, "x-amz-content-sha256", ret->signature.payload_hash);
+        add_header(ret, "authorization", strbuf_text(&ret->signature.authorization));
+}
+
+int request_sign(const struct aws_request *request, const struct endpoint *endpoint,
+                 const struct sigv4_keys *keys, int64_t wall_ms, struct signed_request *ret,
+                 struct error *err) {
+        const struct service *facts = service_facts(request->service);
+        struct strbuf path STRBUF_CLEANUP = STRBUF_INIT, query STRBUF_CLEANUP = STRBUF_INIT;
+        struct sigv4_header to_sign[REQUEST_HEADERS_MAX];
+        char date[SIGV4_DATE_SIZE];
+
+        ret->method = facts->protocol == PROTOCOL_JSON || facts->protocol == PROTOCOL_QUERY ? "POST"
+                                                                                            : request->method;
+        if (in_host(request, endpoint))
+                strbuf_printf(&ret->host, "%s.", request->bucket);
+        strbuf_append(&ret->host, endpoint->host);
+        make_path(request, endpoint, &path);
+        make_query(request, &query);
+        strbuf_printf(&ret->url, "%s://%s%s%s%s", endpoint->scheme, strbuf_text(&ret->host),
+                      strbuf_text(&path), query.length ? "?" : "", strbuf_text(&query));
+        make_body(request, ret);
+
+        add_header(ret, "host", strbuf_text(&ret->host));
+        if (ret->body)
+                add_header(ret, "content-type", content_type(request));
+        add_target(request, ret);
+        add_md5(request, ret);
+        if (add_callers_headers(request, ret, err) < 0)
+                return -1;
+        if (!keys)
+                return 0;
+        for (size_t i = 0; i < ret->header_count; i++)
+                to_sign[i] = (struct sigv4_header){ ret->headers[i].name, ret->headers[i].value };
+
+        sigv4_date(wall_ms, date);
+        sigv4_sign(
+                &(struct sigv4_request){
+                        .method = ret->method,
+                        .path = strbuf_text(&path),
+                        .query = strbuf_text(&query),
+                        .headers = to_sign,
+                        .header_count = ret->header_count,
+                        .body = ret->body,
+                        .body_length = ret->body_length,
+                        .service = facts->signing_name,
+                        .region = endpoint->signing_region,
+                },
+                keys, date, &ret->signature);
+        add_signature(ret, keys, facts->protocol == PROTOCOL_REST_XML);
+        return 0;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/client/sso_token.h"
+
+#include "base/digest.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "providers/aws/client/credentials_answer.h"
+#include "providers/aws/client/profiles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_LIMIT (256U * 1024U)
+#define ANSWER_LIMIT (256U * 1024U)
+#define RENEW_MS (15 * 60 * 1000)
+#define TIMEOUT_MS 30000
+
+char *sso_token_path(const char *key) {
+        uint8_t digest[SHA1_SIZE];
+        char hex[2 * SHA1_SIZE + 1];
+        struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
+
+        digest_sha1(key, strlen(key), digest);
+        digest_hex(digest, sizeof(digest), hex);
+        strbuf_printf(&path, "~/.aws/sso/cache/%s.json", hex);
+        return profiles_expand(strbuf_text(&path));
+}
+
+static int load(const char *path, const char *key, json_t **ret, struct error *err) {
+        struct strbuf text = STRBUF_INIT;
+        struct error problem = { 0 };
+        int result = file_read(path, FILE_LIMIT, &text, &problem);
+
+        if (result < 0 && problem.kind == ERROR_NOT_FOUND)
+                error_set(err, "nobody has signed in to %s yet (%s does not exist)", key, path);
+        else if (result < 0)
+                *err = problem;
+        else
+                result = credentials_answer_parse(&text, path, ret, err);
+        strbuf_wipe(&text);
+        return result;
+}
+
+/* The request's body, to be wiped and released; NULL where the token cannot be renewed. */
+static char *make_request(const json_t *token, int64_t now_ms) {
+        json_t *body CREDENTIALS_ANSWER_CLEANUP = NULL;
+
+        if (!json_text(token, "refreshToken") || !json_text(token, "clientId") ||
+            !json_text(token, "clientSecret") ||
+            credentials_answer_time_ms(json_text(token, "registrationExpiresAt")) <= now_ms)
+                return NULL;
+        body = json_object();
+        json_set_text(body, "grantType", "refresh_token");
+        json_set_text(body, "clientId", json_text(token, "clientId"));
+        json_set_text(body, "clientSecret", json_text(token, "clientSecret"));
+        json_set_text(body, "refreshToken", json_text(token, "refreshToken"));
+        return json_compact(body);
+}
+
+static int ask(const struct sso_token_source *source, const char *body, json_t **ret, struct error *err) {
+        static const struct http_header type = { "content-type", "application/json" };
+        struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+        struct strbuf url STRBUF_CLEANUP = STRBUF_INIT;
+        struct http_request request = {
+                .method = "POST",
+                .headers = &type,
+                .header_count = 1,
+                .body = body,
+                .body_length = strlen(body),
+                .answer_limit = ANSWER_LIMIT,
+                .timeout_ms = TIMEOUT_MS,
+                .allow_plain = source->oidc->configured_by != NULL,
+        };
+        enum http_failure failure;
+        int result;
+
+        strbuf_printf(&url, "%s://%s%s/token", source->oidc->scheme, source->oidc->host,
+                      source->oidc->prefix);
+        request.url = strbuf_text(&url);
+        if (http_send(source->http, &request, &answer, &failure, err) < 0)
+                return -1;
+        log_debug("aws: sso-oidc CreateToken: %d", answer.status);
+        if (answer.status != 200)
+                result = error_set(err, "sso-oidc CreateToken: %d", answer.status);
+        else
+                result = credentials_answer_parse(&answer.body, "the answer to sso-oidc CreateToken", ret,
+                                                  err);
+        strbuf_wipe(&answer.body);
+        return result;
+}
+
+/* Writes what has been renewed over the file; that this fails is no harm to this run. */
+static void save(const char *path, const json_t *token) {
+        char *text = json_compact(token);
+        struct error err = { 0 };
+
+        if (file_write_atomic(path, text, strlen(text), 0600, &err) < 0)
+                log_debug("aws: the renewed token cannot be kept: %s", err.message);
+        explicit_bzero(text, strlen(text));
+        free(text);
+}
+
+/* Puts new texts into `token` where a new token is to be had. */
+static int renew(const struct sso_token_source *source, const char *path, json_t *token, struct error *err) {
+        int64_t now_ms = source->clock->wall_ms(source->clock);
+        json_t *answer CREDENTIALS_ANSWER_CLEANUP = NULL;
+        char *body = make_request(token, now_ms), when[32];
+        json_int_t seconds;
+        int result;
+
+        if (!body)
+                return error_set(err, "it cannot be renewed");
+        result = ask(source, body, &answer, err);
+        explicit_bzero(body, strlen(body));
+        free(body);
+        if (result < 0)
+                return -1;
+        seconds = json_integer_or(answer, "expiresIn", 0);
+        if (!json_text(answer, "accessToken") || seconds <= 0 || seconds > 366 * 24 * 3600)
+                return error_set(err, "the answer to sso-oidc CreateToken holds no token");
+        clock_format(now_ms + seconds * 1000, when, sizeof(when));
+        json_set_text(token, "accessToken", json_text(answer, "accessToken"));
+        json_set_text(token, "expiresAt", when);
+        json_set_text(token, "refreshToken", json_text(answer, "refreshToken"));
+        save(path, token);
+        return 0;
+}
+
+int sso_token_get(const struct sso_token_source *source, struct strbuf *ret, struct error *err) {
+        char *path TEXT_CLEANUP = sso_token_path(source->key);
+        int64_t now_ms = source->clock->wall_ms(source->clock), expires_ms;
+        json_t *token CREDENTIALS_ANSWER_CLEANUP = NULL;
+        struct error problem = { 0 };
+        const char *text;
+
+        if (load(path, source->key, &token, err) < 0)
+                return -1;
+        expires_ms = credentials_answer_time_ms(json_text(token, "expiresAt"));
+        if (!json_text(token, "accessToken") || expires_ms < 0)
+                return error_set(err, "%s holds no token", path);
+        if (source->renewable && expires_ms - now_ms < RENEW_MS) {
+                if (renew(source, path, token, &problem) == 0)
+                        expires_ms = credentials_answer_time_ms(json_text(token, "expiresAt"));
+                else
+                        log_debug("aws: the SSO token of %s is not renewed: %s", source->key,
+                                  problem.message);
+        }
+        if (expires_ms <= now_ms)
+                return error_set(err, "the sign-in to %s has expired", source->key);
+        text = json_text(token, "accessToken");
+        if (strpbrk(text, "\r\n"))
+                return error_set(err, "%s holds a token with a line break", path);
+        strbuf_append(ret, text);
+        return 0;
+}

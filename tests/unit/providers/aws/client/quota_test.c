@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "providers/aws/client/quota.h"
+
+/* A server's token bucket: `rate` a second, at most `burst` saved up. */
+struct server {
+        double level, rate, burst;
+        int64_t at_ms;
+};
+
+static bool server_takes(struct server *server, int64_t now_ms) {
+        server->level += server->rate * (double)(now_ms - server->at_ms) / 1000.0;
+        if (server->level > server->burst)
+                server->level = server->burst;
+        server->at_ms = now_ms;
+        if (server->level < 1.0)
+                return false;
+        server->level -= 1.0;
+        return true;
+}
+
+static void a_thousand_calls_use_the_quota_nearly_whole(void **state) {
+        struct quota_bucket bucket;
+        struct server server = { .level = 3.0, .rate = 15.0, .burst = 3.0 };
+        int64_t last = 0;
+
+        (void)state;
+        quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
+        /* All of them ask at once, as an apply's steps do. */
+        for (int i = 0; i < 1000; i++) {
+                int64_t go = quota_reserve(&bucket, 0);
+
+                assert_true(go >= last);
+                assert_true(server_takes(&server, go));
+                last = go;
+        }
+        assert_true((double)last <= 1000.0 * 1000.0 / 15.0 * 1.10);
+        quota_destroy(&bucket);
+}
+
+static void no_second_holds_more_than_fifteen(void **state) {
+        struct quota_bucket bucket;
+        int64_t times[200];
+
+        (void)state;
+        quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
+        for (int i = 0; i < 200; i++)
+                times[i] = quota_reserve(&bucket, i < 100 ? 0 : 20000); /* and again after a rest */
+        for (int i = 15; i < 200; i++)
+                assert_true(times[i] - times[i - 15] >= 1000);
+        quota_destroy(&bucket);
+}
+
+static void whoever_comes_late_goes_at_once(void **state) {
+        struct quota_bucket bucket;
+
+        (void)state;
+        quota_init(&bucket, 10.0);
+        assert_int_equal(quota_reserve(&bucket, 1000), 1000);
+        assert_int_equal(quota_reserve(&bucket, 1000), 1100);
+        assert_int_equal(quota_reserve(&bucket, 1050), 1200);
+        assert_int_equal(quota_reserve(&bucket, 5000), 5000);
+        quota_destroy(&bucket);
+}
+
+static void no_limit_means_now(void **state) {
+        struct quota_bucket bucket;
+
+        (void)state;
+        quota_init(&bucket, quota_default_rate(QUOTA_NONE));
+        for (int i = 0; i < 100; i++)
+                assert_int_equal(quota_reserve(&bucket, 7), 7);
+        quota_slow_down(&bucket, 7);
+        assert_int_equal(quota_reserve(&bucket, 7), 7);
+        quota_destroy(&bucket);
+}
+
+static int64_t gap(struct quota_bucket *bucket, int64_t now_ms) {
+        int64_t first = quota_reserve(bucket, now_ms);
+
+        return quota_reserve(bucket, now_ms) - first;
+}
+
+static void throttling_slows_down_and_passes(void **state) {
+        struct quota_bucket bucket;
+        int64_t slow;
+
+        (void)state;
+        quota_init(&bucket, 10.0);
+        assert_int_equal(gap(&bucket, 0), 100);
+        quota_slow_down(&bucket, 10000);
+        quota_slow_down(&bucket, 10001);            /* sent at the old pace: the same event */
+        assert_int_equal(gap(&bucket, 10001), 142); /* 100 / 0.7 */
+        for (int i = 1; i < 20; i++)
+                quota_slow_down(&bucket, 10000 + i * 1000);
+        slow = gap(&bucket, 29000);
+        assert_true(slow > 400 && slow <= 501); /* never slower than a fifth */
+        assert_int_equal(gap(&bucket, 120000), 100);
+        quota_destroy(&bucket);
+}
+
+static void each_call_has_its_bucket(void **state) {
+        (void)state;
+        assert_int_equal(quota_kind_of(AWS_LAMBDA, "GetFunction"), QUOTA_LAMBDA_READ);
+        assert_int_equal(quota_kind_of(AWS_LAMBDA, "GetFunctionConfiguration"), QUOTA_LAMBDA_CONTROL);
+        assert_int_equal(quota_kind_of(AWS_LAMBDA, "CreateFunction"), QUOTA_LAMBDA_CONTROL);
+        assert_int_equal(quota_kind_of(AWS_LAMBDA, "ListTags"), QUOTA_LAMBDA_CONTROL);
+        assert_int_equal(quota_kind_of(AWS_LAMBDA, "Invoke"), QUOTA_NONE);
+        assert_int_equal(quota_kind_of(AWS_LAMBDA, "InvokeWithResponseStream"), QUOTA_NONE);
+        assert_int_equal(quota_kind_of(AWS_TAGGING, "GetResources"), QUOTA_TAGGING);
+        assert_int_equal(quota_kind_of(AWS_IAM, "GetRole"), QUOTA_IAM);
+        assert_int_equal(quota_kind_of(AWS_S3, "PutObject"), QUOTA_NONE);
+        assert_true(quota_default_rate(QUOTA_LAMBDA_READ) < 100 &&
+                    quota_default_rate(QUOTA_LAMBDA_READ) > 90);
+        assert_true(quota_default_rate(QUOTA_LAMBDA_CONTROL) < 15 &&
+                    quota_default_rate(QUOTA_LAMBDA_CONTROL) > 14);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_thousand_calls_use_the_quota_nearly_whole),
+                cmocka_unit_test(no_second_holds_more_than_fifteen),
+                cmocka_unit_test(whoever_comes_late_goes_at_once),
+                cmocka_unit_test(no_limit_means_now),
+                cmocka_unit_test(throttling_slows_down_and_passes),
+                cmocka_unit_test(each_call_has_its_bucket),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
