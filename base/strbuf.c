@@ -49,8 +49,13 @@ bool strbuf_reserve(struct strbuf *buffer, size_t extra) {
         return true;
 }
 
+/* Nearly every append is a few bytes for which there is room. */
+static inline bool reserve(struct strbuf *buffer, size_t extra) {
+        return (extra < buffer->capacity - buffer->length && !buffer->limit) || strbuf_reserve(buffer, extra);
+}
+
 void strbuf_append_bytes(struct strbuf *buffer, const void *bytes, size_t length) {
-        if (!strbuf_reserve(buffer, length))
+        if (!reserve(buffer, length))
                 return;
         if (length)
                 memcpy(buffer->data + buffer->length, bytes, length);
