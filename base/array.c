@@ -12,15 +12,30 @@ static bool is_full(size_t count) {
         return count == 0 || (count >= FIRST_CAPACITY && (count & (count - 1)) == 0);
 }
 
+static size_t grown_capacity(size_t count) {
+        if (count > SIZE_MAX / 2)
+                abort();
+        return count ? count * 2 : FIRST_CAPACITY;
+}
+
 void *array_grow(struct arena *arena, void *items, size_t count, size_t size) {
         void *grown;
 
         if (!is_full(count))
                 return items;
-        if (count > SIZE_MAX / 2)
-                abort();
-        grown = arena_array(arena, count ? count * 2 : FIRST_CAPACITY, size);
+        grown = arena_array(arena, grown_capacity(count), size);
         if (count)
                 memcpy(grown, items, count * size);
+        return grown;
+}
+
+void *array_grow_alone(void *items, size_t count, size_t size) {
+        void *grown;
+
+        if (!is_full(count))
+                return items;
+        grown = reallocarray(items, grown_capacity(count), size);
+        if (!grown)
+                abort();
         return grown;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays in an arena that grow item by item.
+ * Arrays that grow item by item, in an arena or alone.
  *
  *      list->items = array_grow(arena, list->items, list->count, sizeof(*list->items));
  *      list->items[list->count++] = item;
@@ -18,5 +18,7 @@
  * what the items are. What it replaces stays in the arena as it is; aborts where the product overflows.
  */
 void *array_grow(struct arena *arena, void *items, size_t count, size_t size);
+/* The same in memory of its own, which is moved and not copied where it is large; not zeroed, to be released with free(). */
+void *array_grow_alone(void *items, size_t count, size_t size);
 
 #endif

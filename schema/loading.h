@@ -64,7 +64,7 @@ struct loading {
         struct source *sources;
         size_t source_count;
         bool is_folder;       /* what the user gave */
-        struct draft *drafts; /* never NULL */
+        struct draft *drafts; /* malloc; never NULL */
         size_t draft_count;
         struct secret_place *secrets;
         size_t secret_count;

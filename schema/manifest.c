@@ -6,6 +6,7 @@
 #include "schema/loading.h"
 #include "schema/node.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int check_provider(const struct load_options *options, struct error *err) {
@@ -68,6 +69,7 @@ static void list_files(struct loading *loading) {
 static void release(struct loading *loading) {
         for (size_t i = 0; i < loading->source_count; i++)
                 source_release(&loading->sources[i]);
+        free(loading->drafts);
         patterns_release(loading->patterns);
         arena_free(loading->work);
         arena_free(loading->scratch);
@@ -112,7 +114,7 @@ static int load(const char *path, const struct manifest_file *files, size_t coun
                 return -1;
         loading.work = arena_new();
         loading.scratch = arena_new();
-        loading.drafts = array_grow(loading.work, NULL, 0, sizeof(*loading.drafts));
+        loading.drafts = array_grow_alone(NULL, 0, sizeof(*loading.drafts));
         loading.patterns = patterns_new(arena);
         if (files)
                 result = source_gather_files(&loading, files, count, err);

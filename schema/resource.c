@@ -148,8 +148,7 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
 }
 
 static void keep_draft(struct loading *loading, const struct draft *draft) {
-        loading->drafts =
-                array_grow(loading->work, loading->drafts, loading->draft_count, sizeof(*loading->drafts));
+        loading->drafts = array_grow_alone(loading->drafts, loading->draft_count, sizeof(*loading->drafts));
         loading->drafts[loading->draft_count++] = *draft;
 }
 
