@@ -385,7 +385,7 @@ def test_image_check(world, cloud, shelf):
         assert row["problem"] == problem and row["usable"] is False, reference
         assert "--platform linux/amd64 --provenance=false --sbom=false --push" in row["remedy"]
         text = world.berth("image", "check", reference).expect(3).out
-        assert row["message"] in text and row["remedy"] in text
+        assert row["message"] in text and row["remedy"].replace("\n", "\n  ") in text
     for wrong in ("team/tool:", "team/tool@sha256:12", "TEAM/tool:v1", "localhost:5000/team/tool:v1", "docker.io/library/python:3", "x y"):
         result = world.berth("image", "check", wrong).expect(1)
         assert wrong in result.err, result
