@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixtures: `cloud` (a stand-in behind the proxy, empty), `berth` (the binary aimed at it), `offline`."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +21,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # What nohup, or a shell's "&", has this process ignore, berth would inherit as ignored; what is caught, it does not.
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     config.addinivalue_line("markers", "only(flavor, reason): the test can only run on this stand-in, for the reason given")
 
 

@@ -251,7 +251,8 @@ def test_a_decision_that_cannot_be_kept_is_none(offline, repository, tmp_path, w
     """The disk fails just then: the person is told, and nothing happens behind his back at the next poll."""
     reason = {"plan": "WaitingForApproval", "refusal": "Refused", "rewritten": "HistoryRewritten"}[what]
     args = {"plan": (), "refusal": ("--allow", "has-dependents"), "rewritten": ("--allow", "history-rewritten")}[what]
-    spec = source("lab", f"file://{repository.bare}", mode="approve" if what == "plan" else "apply")
+    # A poll of its own, between the counting and the decision, would be what fails.
+    spec = source("lab", f"file://{repository.bare}", mode="approve" if what == "plan" else "apply", intervalSeconds=3600)
     disk = Disk(tmp_path, offline.folder / ".berth" / "sources" / "lab")
     controller, kept = Controller(offline, spec), tmp_path / "kept"
 
