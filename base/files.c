@@ -134,3 +134,9 @@ char *path_join(const char *folder, const char *name) {
         strbuf_append(&path, name);
         return strbuf_take(&path);
 }
+
+const char *path_join_in(const char *folder, const char *name, struct arena *arena) {
+        char *path TEXT_CLEANUP = path_join(folder, name);
+
+        return arena_strdup(arena, path);
+}

@@ -3,6 +3,7 @@
 #ifndef BERTH_BASE_FILES_H
 #define BERTH_BASE_FILES_H
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/strbuf.h"
 
@@ -20,6 +21,8 @@ int folder_make(const char *path, struct error *err) MUST_USE;
 
 /* "folder/name" as new text to be released with free(); an empty or "." folder gives "name". */
 char *path_join(const char *folder, const char *name);
+/* The same in the arena. */
+const char *path_join_in(const char *folder, const char *name, struct arena *arena);
 
 /*
  * Appends all that is left to read, in as few pieces as the file's size allows. 0; 1 where that is more than `limit` bytes,

@@ -31,7 +31,7 @@ static void add_login(const struct provider *provider, struct arena *arena, cons
                 provider->region, tool, instructions->registry);
 }
 
-/* The one that `berth image build` can make (providers/local/prebuilt.c), on any machine. */
+/* The one that `berth image build` can make (providers/local/images/prebuilt.c), on any machine. */
 static void add_prebuilt(const struct provider *provider, struct arena *arena,
                          const struct image_target *target, struct image_instructions *instructions) {
         struct image_recipe *recipe;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/environment.h"
 
-#include "providers/local/image_index.h"
-#include "providers/local/images.h"
+#include "providers/local/images/image_index.h"
+#include "providers/local/images/images.h"
 #include "providers/local/record.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  * An image that is not in the store is no reason to refuse: the environment is declared, and waits for its image.
  * Nothing runs in it until then.
  */
-#include "providers/local/images.h"
+#include "providers/local/images/images.h"
 #include "providers/local/provider_local.h"
 
 #include "base/array.h"

@@ -6,9 +6,9 @@
 #include "providers/local/environment.h"
 #include "providers/local/exec_files.h"
 #include "providers/local/exec_slots.h"
-#include "providers/local/image_program.h"
-#include "providers/local/images.h"
-#include "providers/local/sandbox.h"
+#include "providers/local/images/image_program.h"
+#include "providers/local/images/images.h"
+#include "providers/local/sandbox/sandbox.h"
 
 #include <string.h>
 

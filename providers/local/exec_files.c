@@ -2,10 +2,10 @@
 #include "providers/local/exec_files.h"
 
 #include "base/array.h"
+#include "base/beneath.h"
 #include "base/files.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
-#include "providers/local/beneath.h"
 
 #include <dirent.h>
 #include <errno.h>

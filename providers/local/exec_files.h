@@ -6,7 +6,7 @@
 #ifndef BERTH_PROVIDERS_LOCAL_EXEC_FILES_H
 #define BERTH_PROVIDERS_LOCAL_EXEC_FILES_H
 
-#include "providers/local/sandbox.h"
+#include "providers/local/sandbox/sandbox.h"
 
 /* Deeper folders than this are not brought back. */
 #define EXEC_FILES_DEPTH_MAX 64

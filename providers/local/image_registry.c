@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of what people can do with the local store: each row finds the store, and the module that does it. */
-#include "providers/local/image_build.h"
-#include "providers/local/image_catalog.h"
-#include "providers/local/image_import.h"
-#include "providers/local/image_instructions.h"
 #include "providers/local/image_remove.h"
+#include "providers/local/images/image_build.h"
+#include "providers/local/images/image_catalog.h"
+#include "providers/local/images/image_import.h"
+#include "providers/local/images/image_instructions.h"
 #include "providers/local/provider_local.h"
 
 static const char *store_of(const struct provider *provider, struct arena *arena) {

@@ -4,11 +4,11 @@
 #include "base/array.h"
 #include "base/strbuf.h"
 #include "providers/image_rules.h"
-#include "providers/local/image_catalog.h"
-#include "providers/local/image_index.h"
-#include "providers/local/image_reference.h"
-#include "providers/local/image_store.h"
-#include "providers/local/images.h"
+#include "providers/local/images/image_catalog.h"
+#include "providers/local/images/image_index.h"
+#include "providers/local/images/image_reference.h"
+#include "providers/local/images/image_store.h"
+#include "providers/local/images/images.h"
 #include "providers/local/record.h"
 
 #include <string.h>

@@ -6,14 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *local_join(const char *folder, const char *name, struct arena *arena) {
-        char *path TEXT_CLEANUP = path_join(folder, name);
-
-        return arena_strdup(arena, path);
-}
-
 const char *local_root(const char *folder, const char *stack, struct arena *arena) {
-        return local_join(local_join(folder, "local", arena), stack, arena);
+        return path_join_in(path_join_in(folder, "local", arena), stack, arena);
 }
 
 const char *local_stack_of(const char *root) {
@@ -59,9 +53,9 @@ static const char *folder_of(const char *root, const struct value *stack, const 
         const char *given = value_get_text(stack, name);
 
         if (!given || !*given)
-                return local_join(root, name, arena);
+                return path_join_in(root, name, arena);
         return given[0] == '/' ? arena_strdup(arena, given)
-                               : local_join(state_folder(root, arena), given, arena);
+                               : path_join_in(state_folder(root, arena), given, arena);
 }
 
 const char *local_images_folder(const char *root, const struct value *stack, struct arena *arena) {

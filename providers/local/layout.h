@@ -16,9 +16,6 @@
 #include "schema/kind.h"
 #include "schema/value.h"
 
-/* path_join() into the arena. */
-const char *local_join(const char *folder, const char *name, struct arena *arena);
-
 /* The data root of a stack; `folder` is the state's folder, as in struct provider_config. */
 const char *local_root(const char *folder, const char *stack, struct arena *arena);
 

@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "providers/local/exec.h"
 #include "providers/local/provider_local.h"
-#include "providers/local/sandbox_examine.h"
+#include "providers/local/sandbox/sandbox_examine.h"
 
 #include <pwd.h>
 #include <string.h>

@@ -23,7 +23,7 @@ const char *record_revision(const struct local_record *record, struct arena *are
 }
 
 const char *record_path(const struct record_place *place, struct arena *arena) {
-        return local_join(place->root, local_record_name(place->kind, place->name, arena), arena);
+        return path_join_in(place->root, local_record_name(place->kind, place->name, arena), arena);
 }
 
 /* ---- from bytes ---- */

@@ -2,9 +2,9 @@
 #include "providers/local/workspaces.h"
 
 #include "base/array.h"
+#include "base/beneath.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "providers/local/beneath.h"
 #include "providers/local/layout.h"
 
 #include <dirent.h>
@@ -218,7 +218,7 @@ static void visit_entry(struct walk *walk, size_t at, int folder, const char *na
                 return;
         }
         if (S_ISDIR(status.st_mode))
-                add_folder(walk, local_join(walk->folders[at].path, name, walk->arena), at,
+                add_folder(walk, path_join_in(walk->folders[at].path, name, walk->arena), at,
                            ctime_ms(&status));
         else
                 visit_file(walk, at, folder, name, &status);

@@ -7,7 +7,7 @@
 #include "base/files.h"
 #include "parts.h"
 #include "providers/local/environment.h"
-#include "providers/local/images.h"
+#include "providers/local/images/images.h"
 #include "providers/local/record.h"
 #include "providers/local/sweep.h"
 

@@ -8,7 +8,7 @@
 
 #include "providers/local/desire.h"
 
-#include "support.h"
+#include "providers/local/support.h"
 
 static void expect(struct place *place, const struct value *found, const char *json) {
         const struct value *expected = place_json(place, json);

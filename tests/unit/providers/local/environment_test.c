@@ -7,9 +7,9 @@
 #include <cmocka.h>
 
 #include "providers/local/environment.h"
-#include "providers/local/images.h"
+#include "providers/local/images/images.h"
 
-#include "support.h"
+#include "providers/local/support.h"
 
 #define HEX "b36ae306c264bf9fb1bebce3c75ef3d0dad275bd1d943a4d8fa9d7b6a62cc682"
 #define DIGEST "sha256:" HEX

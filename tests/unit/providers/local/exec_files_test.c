@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "support.h"
+#include "providers/local/support.h"
 #include <cmocka.h>
 
 static const char *write_file(struct place *place, const char *name, const char *text) {

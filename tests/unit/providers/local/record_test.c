@@ -8,7 +8,7 @@
 
 #include "providers/local/record.h"
 
-#include "support.h"
+#include "providers/local/support.h"
 
 static struct record_place place_of(struct place *place) {
         return (struct record_place){ local_root(place->folder, "lab", place->arena), "lab", KIND_ENVIRONMENT,

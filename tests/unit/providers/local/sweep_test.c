@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "providers/local/layout.h"
-#include "support.h"
+#include "providers/local/support.h"
 
 #include <fcntl.h>
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/images/image_instructions.h"
+
+#include "providers/image_rules.h"
+#include "providers/local/images/image_index.h"
+#include "providers/local/images/image_reference.h"
+#include "providers/local/images/images.h"
+
+#include <string.h>
+
+#define RECIPES_PER_TARGET 5
+#define COMMANDS_MAX 4
+
+static struct image_recipe *new_recipe(struct image_instructions *instructions, struct arena *arena,
+                                       const char *tool, const char *repository, const char *purpose) {
+        struct image_recipe *recipe = &instructions->recipes[instructions->recipe_count++];
+
+        *recipe = (struct image_recipe){
+                .tool = tool,
+                .repository = repository,
+                .purpose = purpose,
+                .commands = arena_array(arena, COMMANDS_MAX, sizeof(*recipe->commands)),
+        };
+        return recipe;
+}
+
+static void add_command(struct image_recipe *recipe, const char *command) {
+        recipe->commands[recipe->command_count++] = command;
+}
+
+/* In an OCI layout it looks by name for OCI's manifests only. */
+static bool is_found_by_skopeo(const char *store, const struct image_target *target, struct arena *arena) {
+        struct local_images images;
+        struct local_image found;
+        struct error ignored;
+        json_t *manifest JSON_CLEANUP = NULL;
+        const char *type;
+
+        if (local_images_open(store, arena, &images, &ignored) < 0 ||
+            !local_image_find(&images, target->repository, target->tag, NULL, arena, &found))
+                return false;
+        manifest = image_index_manifest(store, found.digest);
+        type = json_text(manifest, "mediaType");
+        return manifest && (!type || strcmp(type, image_rules_oci_manifest) == 0);
+}
+
+static void add_recipes(struct image_instructions *instructions, const struct image_target *target,
+                        struct arena *arena) {
+        const char *import = arena_printf(arena, "berth image import %s image.tar", target->uri);
+        const char *repository = target->repository;
+        struct image_recipe *recipe;
+
+        if (strncmp(repository, "prebuilt/", 9) == 0) {
+                recipe = new_recipe(instructions, arena, "berth", repository, "make it of Debian's packages");
+                add_command(recipe, arena_printf(arena, "berth image build %s", repository + 9));
+        }
+        recipe = new_recipe(instructions, arena, "docker", repository, "build and import");
+        add_command(recipe, local_build_command);
+        add_command(recipe, import);
+        recipe = new_recipe(instructions, arena, "podman", repository, "build and import");
+        add_command(recipe, arena_printf(arena, "podman build --platform linux/amd64 -t %s .", target->uri));
+        add_command(recipe,
+                    arena_printf(arena, "podman save --format oci-archive -o image.tar %s", target->uri));
+        add_command(recipe, import);
+        recipe = new_recipe(instructions, arena, "skopeo", repository,
+                            "import what is elsewhere: SOURCE is REGISTRY/REPOSITORY:TAG");
+        add_command(recipe, "skopeo copy --override-os linux --override-arch amd64 docker://SOURCE "
+                            "oci-archive:image.tar");
+        add_command(recipe, import);
+        if (!target->exists || !is_found_by_skopeo(instructions->registry, target, arena))
+                return;
+        recipe = new_recipe(instructions, arena, "skopeo", repository,
+                            "push what is here to a registry: TARGET is REGISTRY/REPOSITORY:TAG");
+        add_command(recipe,
+                    arena_printf(arena, "skopeo copy --dest-compress-format gzip oci:%s:%s docker://TARGET",
+                                 instructions->registry, target->uri));
+}
+
+static void add_target(struct image_instructions *instructions, const struct local_images *images,
+                       const char *repository, const char *tag, struct arena *arena) {
+        struct local_image found;
+
+        for (size_t i = 0; i < instructions->target_count; i++) {
+                const struct image_target *target = &instructions->targets[i];
+
+                if (strcmp(target->repository, repository) == 0 && strcmp(target->tag, tag) == 0)
+                        return;
+        }
+        instructions->targets[instructions->target_count++] = (struct image_target){
+                .repository = repository,
+                .tag = tag,
+                .uri = arena_printf(arena, "%s:%s", repository, tag),
+                .exists = local_image_find(images, repository, tag, NULL, arena, &found),
+        };
+}
+
+/* What the manifests' environments run by tag; python where they say nothing. */
+static void gather(const struct manifests *manifests, const struct local_images *images, struct arena *arena,
+                   struct image_instructions *ret) {
+        for (size_t i = 0; i < manifests->count; i++) {
+                const struct resource *resource = &manifests->resources[i];
+                struct local_image_name name;
+
+                if (resource->kind->id != KIND_ENVIRONMENT)
+                        continue;
+                name = local_image_name(value_get(resource->spec, "image"), arena);
+                if (name.repository && name.tag)
+                        add_target(ret, images, name.repository, name.tag, arena);
+        }
+        if (ret->target_count == 0)
+                add_target(ret, images, "prebuilt/python", "latest", arena);
+}
+
+int local_instructions(const char *store, const struct manifests *manifests, const char *repository,
+                       struct arena *arena, struct image_instructions *ret, struct error *err) {
+        struct image_instructions instructions = { .registry = store };
+        struct local_reference reference = { 0 };
+        struct local_images images;
+
+        if ((repository && local_reference_parse(repository, arena, &reference, err) < 0) ||
+            local_images_open(store, arena, &images, err) < 0)
+                return -1;
+        instructions.targets = arena_array(arena, manifests->count + 1, sizeof(*instructions.targets));
+        if (repository)
+                add_target(&instructions, &images, reference.repository,
+                           reference.tag ? reference.tag : "latest", arena);
+        else
+                gather(manifests, &images, arena, &instructions);
+        instructions.recipes = arena_array(arena, instructions.target_count * RECIPES_PER_TARGET,
+                                           sizeof(*instructions.recipes));
+        for (size_t i = 0; i < instructions.target_count; i++)
+                add_recipes(&instructions, &instructions.targets[i], arena);
+        *ret = instructions;
+        return 0;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/cgroup.h"
+
+#include "base/files.h"
+#include "providers/local/sandbox/cgroup_files.h"
+#include "providers/local/sandbox/cgroup_v2.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <mntent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define PERIOD_US 100000U
+#define FOLDERS_MAX 4
+
+enum method { METHOD_NONE, METHOD_V1, METHOD_V2, METHOD_SCOPE };
+
+static const char *const no_launcher[] = { NULL };
+
+/* --- mount points --- */
+
+enum hierarchy { UNIFIED, MEMORY, CPU, PIDS, ACCOUNT, HIERARCHIES };
+
+/* Where cgroup2 and the v1 hierarchies are mounted; NULL where they are not. */
+struct mounts {
+        const char *at[HIERARCHIES];
+};
+
+static void note_mount(const struct mntent *entry, struct mounts *ret, struct arena *arena) {
+        static const char *const controllers[] = {
+                [MEMORY] = "memory", [CPU] = "cpu", [PIDS] = "pids", [ACCOUNT] = "cpuacct"
+        };
+
+        if (!ret->at[UNIFIED] && strcmp(entry->mnt_type, "cgroup2") == 0)
+                ret->at[UNIFIED] = arena_strdup(arena, entry->mnt_dir);
+        if (strcmp(entry->mnt_type, "cgroup") != 0)
+                return;
+        for (size_t i = MEMORY; i < HIERARCHIES; i++) {
+                if (!ret->at[i] && hasmntopt(entry, controllers[i]))
+                        ret->at[i] = arena_strdup(arena, entry->mnt_dir);
+        }
+}
+
+/* One pass: on a busy machine the kernel takes long to list its mounts. */
+static struct mounts find_mounts(struct arena *arena) {
+        FILE *file = setmntent("/proc/self/mounts", "re");
+        struct mounts found = { 0 };
+        struct mntent entry;
+        char buffer[8192];
+
+        while (file && getmntent_r(file, &entry, buffer, sizeof(buffer)))
+                note_mount(&entry, &found, arena);
+        if (file)
+                endmntent(file);
+        return found;
+}
+
+struct cgroup {
+        enum method method;
+        unsigned enforced;
+        const char *problem;
+        char *folders[FOLDERS_MAX]; /* v2: one; v1: one for each controller */
+        size_t count;
+        const char *memory, *cpu; /* the folders that tell usage; NULL: nobody does */
+        const char *const *launcher;
+        const char *slice; /* of a scope: what it is in, and how many were killed there before */
+        uint64_t kills_before;
+        struct mounts mounts;
+        char *bases[FOLDERS_MAX]; /* where runs' folders are, ours among them */
+        size_t base_count;
+        struct arena *arena;
+};
+
+/* --- version 2 --- */
+
+/* This process's own group below the mount, "" for the root. */
+static const char *own_path(struct arena *arena) {
+        char text[8192], *line, *rest = text;
+
+        if (!cgroup_file_read("/proc/self", "cgroup", text, sizeof(text)))
+                return "";
+        while ((line = strsep(&rest, "\n"))) {
+                /* With "..": it is not below what is mounted here. */
+                if (strncmp(line, "0::/", 4) == 0)
+                        return line[4] && !strstr(line, "/..") ? arena_strdup(arena, line + 3) : "";
+        }
+        return "";
+}
+
+static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits) {
+        struct cgroup_v2_place place = { .mount = group->mounts.at[UNIFIED], .root = geteuid() == 0 };
+        const char *folder, *base;
+
+        if (!place.mount)
+                return false;
+        place.own = own_path(group->arena);
+        folder = cgroup_v2_make(&place, limits, group->arena, &base);
+        if (!folder)
+                return false;
+        group->method = METHOD_V2;
+        group->enforced = CGROUP_EVERYTHING;
+        group->folders[group->count++] = arena_strdup(group->arena, folder);
+        group->bases[group->base_count++] = arena_strdup(group->arena, base);
+        group->memory = group->cpu = folder;
+        return true;
+}
+
+/* --- version 1 --- */
+
+/* The run's folder below `base`, which is made with it where it is the first. */
+static bool make_folder(const char *base, const char *folder) {
+        if (mkdir(folder, 0755) == 0 || errno == EEXIST)
+                return true;
+        return errno == ENOENT && (mkdir(base, 0755) == 0 || errno == EEXIST) &&
+               (mkdir(folder, 0755) == 0 || errno == EEXIST);
+}
+
+static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy) {
+        const char *mount = group->mounts.at[hierarchy];
+        char *base, *folder, name[64];
+
+        if (!mount)
+                return NULL;
+        base = arena_printf(group->arena, "%s/berth", mount);
+        cgroup_folder_name(name, sizeof(name));
+        folder = arena_printf(group->arena, "%s/%s", base, name);
+        for (size_t i = 0; i < group->count; i++) {
+                if (strcmp(group->folders[i], folder) == 0)
+                        return group->folders[i];
+        }
+        if (!make_folder(base, folder))
+                return NULL;
+        group->folders[group->count++] = folder;
+        group->bases[group->base_count++] = base;
+        return folder;
+}
+
+static bool set_v1_memory(const char *folder, uint64_t bytes) {
+        if (cgroup_file_write_number(folder, "memory.limit_in_bytes", bytes) < 0)
+                return false;
+        return cgroup_file_write_number(folder, "memory.memsw.limit_in_bytes", bytes) == 0 || errno == ENOENT;
+}
+
+static bool make_v1(struct cgroup *group, const struct cgroup_limits *limits) {
+        const char *memory = make_v1_folder(group, MEMORY), *cpu = make_v1_folder(group, CPU),
+                   *pids = make_v1_folder(group, PIDS), *account = make_v1_folder(group, ACCOUNT);
+
+        if (memory && set_v1_memory(memory, limits->memory_bytes))
+                group->enforced |= CGROUP_MEMORY;
+        if (cpu && cgroup_file_write_number(cpu, "cpu.cfs_period_us", PERIOD_US) == 0 &&
+            cgroup_file_write_number(cpu, "cpu.cfs_quota_us",
+                                     (uint64_t)limits->cpu_millis * (PERIOD_US / 1000)) == 0)
+                group->enforced |= CGROUP_CPU;
+        if (pids && cgroup_file_write_number(pids, "pids.max", limits->processes) == 0)
+                group->enforced |= CGROUP_PROCESSES;
+        if (group->count == 0)
+                return false;
+        group->memory = memory;
+        group->cpu = account;
+        group->method = METHOD_V1;
+        return true;
+}
+
+/* --- a scope of the user's systemd --- */
+
+/* systemd-run speaks to the user's bus, and to nothing else. */
+static bool has_user_bus(struct arena *arena) {
+        const char *runtime = getenv("XDG_RUNTIME_DIR"), *address = getenv("DBUS_SESSION_BUS_ADDRESS");
+
+        return (address && *address) ||
+               (runtime && *runtime && access(arena_printf(arena, "%s/bus", runtime), F_OK) == 0);
+}
+
+/* systemd-run takes limits that its manager cannot enforce without a word: what was delegated to it is looked at. */
+static bool make_scope(struct cgroup *group, const struct cgroup_limits *limits) {
+        const char *mount = group->mounts.at[UNIFIED], *manager;
+
+        if (!mount || geteuid() == 0 || access("/usr/bin/systemd-run", X_OK) < 0 ||
+            !has_user_bus(group->arena))
+                return false;
+        manager = arena_printf(group->arena, "%s/user.slice/user-%lu.slice/user@%lu.service", mount,
+                               (unsigned long)geteuid(), (unsigned long)geteuid());
+        if (!cgroup_v2_lists(manager, "cgroup.controllers"))
+                return false;
+        group->slice = arena_printf(group->arena, "%s/" CGROUP_SLICE, manager);
+        group->kills_before = cgroup_file_number(group->slice, "memory.events", "oom_kill");
+        group->launcher = cgroup_scope_words(limits, group->arena);
+        group->method = METHOD_SCOPE;
+        group->enforced = CGROUP_EVERYTHING;
+        return true;
+}
+
+/* --- the module --- */
+
+static const char *problem_of(const struct cgroup *group) {
+        if (group->enforced == CGROUP_EVERYTHING)
+                return "";
+        if (geteuid() == 0)
+                return "the controllers memory, cpu and pids are not all mounted writable here: give this machine or "
+                       "container its own cgroups (docker: --privileged or --cgroupns=private with a writable "
+                       "/sys/fs/cgroup)";
+        return "no cgroup was delegated to this user: run below systemd (systemd-run --user --scope -p Delegate=yes "
+               "berth ...; a login session with user services), or as root";
+}
+
+struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena) {
+        struct cgroup *group = arena_alloc(arena, sizeof(*group));
+
+        *group = (struct cgroup){ .arena = arena, .launcher = no_launcher, .mounts = find_mounts(arena) };
+        if (!make_v2(group, limits) && (geteuid() != 0 || !make_v1(group, limits)))
+                make_scope(group, limits);
+        group->problem = problem_of(group);
+        return group;
+}
+
+unsigned cgroup_missing(const struct cgroup *group) {
+        return CGROUP_EVERYTHING & ~group->enforced;
+}
+
+const char *cgroup_problem(const struct cgroup *group) {
+        return group->problem;
+}
+
+const char *cgroup_method(const struct cgroup *group) {
+        static const char *const names[] = { "none", "cgroup v1", "cgroup v2", "systemd scope" };
+
+        return names[group->method];
+}
+
+const char *const *cgroup_launcher(const struct cgroup *group) {
+        return group->launcher;
+}
+
+/* A child that is born into the group; -1 with errno where the kernel or the rights do not allow it. */
+static pid_t fork_into(const char *folder) {
+        int descriptor DESCRIPTOR_CLEANUP = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        struct clone_args arguments = {
+                .flags = CLONE_INTO_CGROUP,
+                .exit_signal = SIGCHLD,
+                .cgroup = (unsigned)descriptor,
+        };
+
+        return descriptor < 0 ? -1 : (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+}
+
+/* "tasks" moves a single thread, which this process is at birth. */
+static bool enter_self(const struct cgroup *group) {
+        const char *file = group->method == METHOD_V1 ? "tasks" : "cgroup.procs";
+
+        for (size_t i = 0; i < group->count; i++) {
+                if (cgroup_file_write(group->folders[i], file, "0") < 0)
+                        return false;
+        }
+        return true;
+}
+
+pid_t cgroup_fork(struct cgroup *group, bool *ret_entered) {
+        pid_t pid = group->method == METHOD_V2 ? fork_into(group->folders[0]) : -1;
+
+        *ret_entered = true;
+        if (pid >= 0)
+                return pid;
+        pid = fork();
+        if (pid == 0)
+                *ret_entered = enter_self(group);
+        return pid;
+}
+
+/* A process is in all folders or in none: one tells of all. */
+void cgroup_kill(struct cgroup *group) {
+        if (group->count > 0)
+                cgroup_folder_kill(group->folders[0]);
+}
+
+/*
+ * The scope, as long as it is there: systemd removes it when its last process has ended, which is about now. That the limit
+ * killed somebody is counted in the slice above it as well, and stays there; another run's, at the same time, would count
+ * too, which matters only to one that was killed itself.
+ */
+static void measure_scope(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
+        uint64_t kills = cgroup_file_number(group->slice, "memory.events", "oom_kill");
+        char folder[64], text[4096];
+
+        snprintf(folder, sizeof(folder), "/proc/%ld", (long)pid);
+        if (cgroup_file_read(folder, "cgroup", text, sizeof(text)))
+                group->memory = group->cpu =
+                        cgroup_scope_folder(group->mounts.at[UNIFIED], text, group->arena);
+        /* Fewer than before: systemd made the slice anew. */
+        ret->memory_kills = kills >= group->kills_before ? kills - group->kills_before : kills;
+}
+
+void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
+        uint64_t kills;
+
+        *ret = (struct cgroup_usage){ 0 };
+        if (group->method == METHOD_SCOPE)
+                measure_scope(group, pid, ret);
+        if (!group->memory || !group->cpu)
+                return;
+        if (group->method == METHOD_V1) {
+                ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.max_usage_in_bytes", NULL);
+                ret->memory_kills = cgroup_file_number(group->memory, "memory.oom_control", "oom_kill");
+                ret->cpu_us = cgroup_file_number(group->cpu, "cpuacct.usage", NULL) / 1000;
+                ret->known = true;
+                return;
+        }
+        kills = cgroup_file_number(group->memory, "memory.events", "oom_kill");
+        ret->memory_kills = kills > ret->memory_kills ? kills : ret->memory_kills;
+        ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.peak", NULL);
+        ret->cpu_us = cgroup_file_number(group->cpu, "cpu.stat", "usage_usec");
+        /* Of a scope that went away while it was read there is nothing to say: what the process used is known otherwise. */
+        ret->known = group->method == METHOD_V2 || ret->cpu_us > 0;
+}
+
+void cgroup_close(struct cgroup *group) {
+        if (!group)
+                return;
+        /* Backwards: the first is looked at where the rest of dead runs is swept. */
+        for (size_t i = group->count; i-- > 0;) {
+                if (rmdir(group->folders[i]) == 0 || errno == ENOENT)
+                        continue;
+                cgroup_folder_kill(group->folders[i]);
+                cgroup_folder_remove(group->folders[i]);
+        }
+        /* Others' leavings, after our own work: nobody waits for it. */
+        cgroup_folder_sweep(group->bases, group->base_count);
+        group->count = group->base_count = 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits for a group of processes as a whole: cgroups, of version 2 where this process may make some with the
+ * controllers that are needed, else of version 1, else in a scope that the user's systemd makes.
+ *
+ *     cgroup_make -> cgroup_fork -> cgroup_measure -> cgroup_close
+ *
+ * Groups are named after the process that makes them; those that a dead one left are removed by the next cgroup_close().
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_H
+
+#include "base/arena.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum cgroup_limit {
+        CGROUP_MEMORY = 1, /* of all processes and their files in memory; what exceeds it is killed */
+        CGROUP_CPU = 2,
+        CGROUP_PROCESSES = 4,
+        CGROUP_EVERYTHING = 7
+};
+
+struct cgroup_limits {
+        uint64_t memory_bytes;
+        unsigned cpu_millis; /* thousandths of one CPU */
+        unsigned processes;
+};
+
+struct cgroup_usage {
+        bool known; /* false: there is no group to ask; the next two are 0 then */
+        uint64_t peak_memory_bytes;
+        uint64_t cpu_us;
+        uint64_t memory_kills; /* processes killed for exceeding the memory limit */
+};
+
+struct cgroup;
+
+/* Never fails: what could not be had is in cgroup_missing(). Owned; lives in the arena but must be closed. */
+struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena);
+/* Mask of enum cgroup_limit that the group does not enforce, and why not (one line; "" where nothing is missing). */
+unsigned cgroup_missing(const struct cgroup *group);
+const char *cgroup_problem(const struct cgroup *group);
+/* How it is done, for people: "cgroup v2", "cgroup v1", "systemd scope", "none". */
+const char *cgroup_method(const struct cgroup *group);
+/* Words to put in front of a command so that it runs in the group, ended by NULL; empty for most. */
+const char *const *cgroup_launcher(const struct cgroup *group);
+/*
+ * fork() whose child is in the group before it does anything else; in the child 0 is returned, and *ret_entered says
+ * whether that worked (errno tells why not). Moving a process from outside would cost some 10 ms: the kernel waits for
+ * an RCU grace period, but not where a process is born into its group (v2) or moves itself alone (v1).
+ */
+pid_t cgroup_fork(struct cgroup *group, bool *ret_entered);
+/* Kills every process in it. */
+void cgroup_kill(struct cgroup *group);
+void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret);
+/* Kills what is left, and removes the group. NULL is fine. */
+void cgroup_close(struct cgroup *group);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/cgroup_files.h"
+
+#include "base/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static int open_in(const char *folder, const char *name, int flags) {
+        char path[4096];
+
+        if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) {
+                errno = ENAMETOOLONG;
+                return -1;
+        }
+        return open(path, flags | O_CLOEXEC | O_NOCTTY);
+}
+
+bool cgroup_file_read(const char *folder, const char *name, char *buffer, size_t size) {
+        int file DESCRIPTOR_CLEANUP = open_in(folder, name, O_RDONLY);
+        ssize_t length = file < 0 ? -1 : read(file, buffer, size - 1);
+
+        if (length < 0)
+                return false;
+        while (length > 0 && buffer[length - 1] == '\n')
+                length--;
+        buffer[length] = '\0';
+        return true;
+}
+
+uint64_t cgroup_file_number(const char *folder, const char *name, const char *key) {
+        char text[4096], *line, *rest = text;
+        size_t length = key ? strlen(key) : 0;
+
+        if (!cgroup_file_read(folder, name, text, sizeof(text)))
+                return 0;
+        if (!key)
+                return strtoull(text, NULL, 10);
+        while ((line = strsep(&rest, "\n"))) {
+                if (strncmp(line, key, length) == 0 && line[length] == ' ')
+                        return strtoull(line + length + 1, NULL, 10);
+        }
+        return 0;
+}
+
+int cgroup_file_write(const char *folder, const char *name, const char *text) {
+        int file DESCRIPTOR_CLEANUP = open_in(folder, name, O_WRONLY);
+        size_t length = strlen(text);
+
+        return file >= 0 && write(file, text, length) == (ssize_t)length ? 0 : -1;
+}
+
+int cgroup_file_write_number(const char *folder, const char *name, uint64_t number) {
+        char text[24];
+
+        snprintf(text, sizeof(text), "%" PRIu64, number);
+        return cgroup_file_write(folder, name, text);
+}
+
+/* Whether there were any. */
+static bool kill_listed(const char *folder) {
+        char text[65536], *line, *rest = text;
+        bool any = false;
+
+        if (!cgroup_file_read(folder, "cgroup.procs", text, sizeof(text)))
+                return false;
+        while ((line = strsep(&rest, "\n"))) {
+                pid_t pid = (pid_t)strtol(line, NULL, 10);
+
+                /* 0 stands for a process outside of what we can see. */
+                if (pid > 1) {
+                        kill(pid, SIGKILL);
+                        any = true;
+                }
+        }
+        return any;
+}
+
+static void nap(void) {
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+void cgroup_folder_kill(const char *folder) {
+        cgroup_file_write(folder, "cgroup.kill", "1");
+        for (int tries = 0; tries < 2000 && kill_listed(folder); tries++)
+                nap();
+}
+
+void cgroup_folder_remove(const char *folder) {
+        for (int tries = 0; tries < 2000 && rmdir(folder) < 0 && errno == EBUSY; tries++)
+                nap();
+}
+
+/* Clock ticks since boot at which the process started, 0 where there is none: with the pid it names one process. */
+static uint64_t start_of(pid_t pid) {
+        char folder[64], text[1024], *at;
+
+        snprintf(folder, sizeof(folder), "/proc/%ld", (long)pid);
+        if (!cgroup_file_read(folder, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')))
+                return 0;
+        for (int field = 2; field < 22 && at; field++)
+                at = strchr(at + 1, ' ');
+        return at ? strtoull(at, NULL, 10) : 0;
+}
+
+void cgroup_folder_name(char *buffer, size_t size) {
+        /* Looked up once: a process starts once, and this one runs a single thread where it makes groups. */
+        static pid_t pid;
+        static uint64_t start;
+
+        if (pid != getpid()) {
+                pid = getpid();
+                start = start_of(pid);
+        }
+        snprintf(buffer, size, "run-%ld-%" PRIu64, (long)pid, start);
+}
+
+static bool is_of_the_dead(const char *name) {
+        uint64_t start;
+        long pid;
+
+        return sscanf(name, "run-%ld-%" SCNu64, &pid, &start) == 2 && pid > 1 &&
+               start_of((pid_t)pid) != start;
+}
+
+void cgroup_folder_sweep(char *const *bases, size_t count) {
+        DIR *folder = count > 0 ? opendir(bases[0]) : NULL;
+        struct dirent *entry;
+
+        while (folder && (entry = readdir(folder))) {
+                char path[4096];
+
+                if (!is_of_the_dead(entry->d_name))
+                        continue;
+                for (size_t i = count; i-- > 0;) {
+                        if (snprintf(path, sizeof(path), "%s/%s", bases[i], entry->d_name) >=
+                            (int)sizeof(path))
+                                continue;
+                        /* One that still has processes is of a run that is being ended: it goes next time. */
+                        cgroup_folder_kill(path);
+                        rmdir(path);
+                }
+        }
+        if (folder)
+                closedir(folder);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a cgroup's folder; inside of the cgroup module. */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_FILES_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Whole small file as text without its last newline; false where it cannot be read. */
+bool cgroup_file_read(const char *folder, const char *name, char *buffer, size_t size);
+/* The number that is the file, or that stands behind `key` in a file of "KEY NUMBER" lines; 0 where there is none. */
+uint64_t cgroup_file_number(const char *folder, const char *name, const char *key);
+/* 0, or -1 with errno. */
+int cgroup_file_write(const char *folder, const char *name, const char *text);
+int cgroup_file_write_number(const char *folder, const char *name, uint64_t number);
+
+/* Sends SIGKILL to every process in it, and again until none is left (some 2 s at the most). */
+void cgroup_folder_kill(const char *folder);
+/* Removes it once it is empty. */
+void cgroup_folder_remove(const char *folder);
+/* Removes "run-PID-START" below all bases where its process is dead: those that are still below the first. */
+void cgroup_folder_sweep(char *const *bases, size_t count);
+/* "run-PID-START" of this process. */
+void cgroup_folder_name(char *buffer, size_t size);
+
+#endif

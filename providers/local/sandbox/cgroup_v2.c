@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/cgroup_v2.h"
+
+#include "providers/local/sandbox/cgroup_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PERIOD_US 100000U
+/* While processes are moved others are born: so often they are moved as well. */
+#define MOVES_MAX 20
+
+static bool lists(const char *list, const char *word) {
+        size_t length = strlen(word);
+
+        for (const char *at = list; (at = strstr(at, word)); at += length) {
+                if ((at == list || at[-1] == ' ') && (!at[length] || at[length] == ' '))
+                        return true;
+        }
+        return false;
+}
+
+bool cgroup_v2_lists(const char *folder, const char *file) {
+        char text[1024];
+
+        return cgroup_file_read(folder, file, text, sizeof(text)) && lists(text, "memory") &&
+               lists(text, "cpu") && lists(text, "pids");
+}
+
+/* Whether groups below `base` get the controllers, switched on where we may. */
+static bool enable(const char *base) {
+        if (cgroup_v2_lists(base, "cgroup.subtree_control"))
+                return true;
+        if (!cgroup_v2_lists(base, "cgroup.controllers"))
+                return false;
+        return cgroup_file_write(base, "cgroup.subtree_control", "+memory +cpu +pids") == 0;
+}
+
+static bool make_folder(const char *path) {
+        return mkdir(path, 0755) == 0 || errno == EEXIST;
+}
+
+/* --- the group --- */
+
+static int set_limits(const char *folder, const struct cgroup_limits *limits) {
+        char cpu[64];
+
+        snprintf(cpu, sizeof(cpu), "%u %u", limits->cpu_millis * (PERIOD_US / 1000), PERIOD_US);
+        /* Without swap accounting there is no such file, and nothing to limit. */
+        if (cgroup_file_write(folder, "memory.swap.max", "0") < 0 && errno != ENOENT)
+                return -1;
+        if (cgroup_file_write_number(folder, "memory.max", limits->memory_bytes) < 0 ||
+            cgroup_file_write(folder, "memory.oom.group", "1") < 0 ||
+            cgroup_file_write_number(folder, "pids.max", limits->processes) < 0 ||
+            cgroup_file_write(folder, "cpu.max", cpu) < 0)
+                return -1;
+        return 0;
+}
+
+static const char *make_in(const char *base, const struct cgroup_limits *limits, struct arena *arena,
+                           const char **ret_base) {
+        const char *folder;
+        char name[64];
+
+        if (!enable(base))
+                return NULL;
+        cgroup_folder_name(name, sizeof(name));
+        folder = arena_printf(arena, "%s/%s", base, name);
+        if (!make_folder(folder))
+                return NULL;
+        if (set_limits(folder, limits) < 0) {
+                rmdir(folder);
+                return NULL;
+        }
+        *ret_base = base;
+        return folder;
+}
+
+/* --- room for it --- */
+
+/* Moves every process of the group into `leaf`; 0 where that is done, 1 where there were some, -1 where one cannot be. */
+static int move_all(const char *group, const char *leaf) {
+        char text[65536], *line, *rest = text;
+        int moved = 0;
+
+        if (!cgroup_file_read(group, "cgroup.procs", text, sizeof(text)))
+                return -1;
+        while ((line = strsep(&rest, "\n"))) {
+                if (!*line)
+                        continue;
+                /* 0 is somebody whom we cannot see. One that has ended meanwhile need not be moved. */
+                if (strcmp(line, "0") == 0 ||
+                    (cgroup_file_write(leaf, "cgroup.procs", line) < 0 && errno != ESRCH))
+                        return -1;
+                moved = 1;
+        }
+        return moved;
+}
+
+/* We are the only process of the group. */
+static bool is_alone(const char *group) {
+        char text[64], own[32];
+
+        snprintf(own, sizeof(own), "%ld", (long)getpid());
+        return cgroup_file_read(group, "cgroup.procs", text, sizeof(text)) && strcmp(text, own) == 0;
+}
+
+/* A group of our own, given to us with nobody else in it: we move to a leaf of it. */
+static bool make_room_alone(const char *own, struct arena *arena) {
+        const char *leaf = arena_printf(arena, "%s/berth", own);
+
+        return is_alone(own) && make_folder(leaf) && move_all(own, leaf) > 0;
+}
+
+/* The top of a container's own cgroups, which is not the true root: only that has no cgroup.type. */
+static bool make_room_at_top(const char *mount, struct arena *arena) {
+        const char *leaf = arena_printf(arena, "%s/rest", mount);
+        int moved = 1;
+
+        if (access(arena_printf(arena, "%s/cgroup.type", mount), F_OK) < 0 ||
+            !cgroup_v2_lists(mount, "cgroup.controllers") || !make_folder(leaf))
+                return false;
+        for (int tries = 0; moved > 0 && tries < MOVES_MAX; tries++)
+                moved = move_all(mount, leaf);
+        return moved == 0;
+}
+
+/* --- where --- */
+
+/* Groups that systemd keeps for itself: its slices, and the service that is a user's whole manager. */
+static bool is_systemds(const char *group) {
+        const char *name = strrchr(group, '/');
+        size_t length;
+
+        name = name ? name + 1 : group;
+        length = strlen(name);
+        return (length > 6 && strcmp(name + length - 6, ".slice") == 0) ||
+               (strncmp(name, "user@", 5) == 0 && length > 8 && strcmp(name + length - 8, ".service") == 0);
+}
+
+/* Both the folder and the right to move processes to and fro below it. */
+static bool is_ours(const char *group, struct arena *arena) {
+        return faccessat(AT_FDCWD, group, W_OK, AT_EACCESS) == 0 &&
+               faccessat(AT_FDCWD, arena_printf(arena, "%s/cgroup.procs", group), W_OK, AT_EACCESS) == 0;
+}
+
+/* Root makes a group of its own below the top, for all its runs. */
+static const char *make_at_top(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
+                               struct arena *arena, const char **ret_base) {
+        const char *base = arena_printf(arena, "%s/berth", place->mount);
+
+        if (!enable(place->mount) &&
+            (place->own[0] || !make_room_at_top(place->mount, arena) || !enable(place->mount)))
+                return NULL;
+        return make_folder(base) ? make_in(base, limits, arena, ret_base) : NULL;
+}
+
+const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
+                           struct arena *arena, const char **ret_base) {
+        const char *own = arena_printf(arena, "%s%s", place->mount, place->own), *above, *made = NULL;
+
+        if (place->root)
+                made = make_at_top(place, limits, arena, ret_base);
+        if (made || !place->own[0])
+                return made;
+        /* Beside our own group: we are the leaf that was made for us, by whoever delegated, or by an earlier run. */
+        above = arena_strndup(arena, own, (size_t)(strrchr(own, '/') - own));
+        if (!is_systemds(above) && is_ours(above, arena))
+                made = make_in(above, limits, arena, ret_base);
+        if (made)
+                return made;
+        return is_ours(own, arena) && make_room_alone(own, arena) ? make_in(own, limits, arena, ret_base)
+                                                                  : NULL;
+}
+
+/* --- systemd --- */
+
+const char *const *cgroup_scope_words(const struct cgroup_limits *limits, struct arena *arena) {
+        const char **words = arena_array(arena, 16, sizeof(*words));
+        size_t count = 0;
+
+        words[count++] = "/usr/bin/systemd-run";
+        words[count++] = "--user";
+        words[count++] = "--scope";
+        words[count++] = "--quiet";
+        words[count++] = "--collect";
+        words[count++] = "--slice=" CGROUP_SLICE;
+        words[count++] =
+                arena_printf(arena, "--property=MemoryMax=%llu", (unsigned long long)limits->memory_bytes);
+        words[count++] = "--property=MemorySwapMax=0";
+        words[count++] = arena_printf(arena, "--property=TasksMax=%u", limits->processes);
+        words[count++] = arena_printf(arena, "--property=CPUQuota=%u%%", (limits->cpu_millis + 9) / 10);
+        words[count++] = "--";
+        return words;
+}
+
+const char *cgroup_scope_folder(const char *mount, const char *text, struct arena *arena) {
+        static const char ending[] = ".scope";
+
+        for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
+                size_t length = strcspn(line, "\n");
+
+                if (strncmp(line, "0::/", 4) != 0)
+                        continue;
+                /* The kernel puts " (deleted)" behind a group that is gone. */
+                if (length < 3 + sizeof(ending) - 1 ||
+                    strncmp(line + length - (sizeof(ending) - 1), ending, sizeof(ending) - 1) != 0)
+                        return NULL;
+                return arena_printf(arena, "%s%.*s", mount, (int)(length - 3), line + 3);
+        }
+        return NULL;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run of one program in a sandbox of its own, from nothing to nothing.
+ *
+ *     sandbox_run(&spec, &sinks, arena, &result, &err)
+ *
+ * makes a workspace in memory, lets the caller fill it, runs the program there to its end, its deadline or the user's
+ * interrupt, kills whatever it left running, lets the caller collect from the workspace, and removes everything. What is
+ * made outside of this process is a cgroup only: mounts and files are those of a mount namespace that ends with the run.
+ * docs/sandbox.md says what the program can and cannot do.
+ *
+ * The layers, in the order in which a child goes through them (sandbox_child.c): new session, resource limits, a mount
+ * namespace with the workspace, for root an unprivileged host user of the run's own, bubblewrap (all namespaces, read-only
+ * root, no capabilities, no further user namespaces), the filter of system calls.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "providers/local/sandbox/output.h"
+#include "providers/provider.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Every limit is enforced by the kernel. */
+struct sandbox_limits {
+        /* Of all processes, and of what they keep in files of the workspace and /tmp. */
+        uint64_t memory_bytes;
+        unsigned cpu_millis; /* thousandths of one CPU */
+        unsigned processes;
+        uint64_t workspace_bytes;
+        uint64_t workspace_files;
+        int64_t deadline_ms; /* of wall time from the program's start */
+};
+
+struct sandbox_variable {
+        const char *name, *text;
+};
+
+/* False for names that would tell of the host's accounts or of Berth (AWS_*, BERTH_*), and for what is no name. */
+bool sandbox_takes_variable(const char *name);
+
+/* Where programs are looked for, unless variables say otherwise. */
+#define SANDBOX_PATH "/usr/local/bin:/usr/bin:/bin"
+
+/* A read-only file below /run/berth. */
+struct sandbox_file {
+        const char *name;
+        const void *bytes;
+        size_t length;
+};
+
+/* The workspace as the caller sees it, before and after. Paths must be resolved beneath `folder` without links. */
+struct sandbox_workspace {
+        int folder;
+        uid_t uid; /* who must own what is put in */
+        gid_t gid;
+};
+
+#define SANDBOX_ARGUMENTS_MAX 1024
+
+struct sandbox_spec {
+        const char *image_root;  /* the image's root folder; NULL: the machine's own /usr */
+        const char *const *argv; /* at most SANDBOX_ARGUMENTS_MAX, ended by NULL */
+        /* Names that sandbox_takes_variable() does not take are left out of both; the latter win. */
+        const struct sandbox_variable *image_variables;
+        size_t image_variable_count;
+        const struct sandbox_variable *variables;
+        size_t variable_count;
+        const struct sandbox_file *files;
+        size_t file_count;
+        struct sandbox_limits limits;
+        bool accept_degraded;
+        int input; /* what the program reads, or -1 */
+        int (*fill)(void *context, const struct sandbox_workspace *workspace,
+                    struct error *err); /* or NULL */
+        int (*collect)(void *context, const struct sandbox_workspace *workspace,
+                       struct error *err); /* or NULL */
+        void *context;
+};
+
+struct sandbox_sink {
+        int descriptor;        /* gets everything as it comes; -1: nobody does */
+        struct output *output; /* or NULL */
+};
+
+struct sandbox_sinks {
+        struct sandbox_sink output, errors;
+};
+
+struct sandbox_result {
+        int exit_code; /* the program's; 128 + N where signal N ended it */
+        enum exec_reason reason;
+        int64_t wall_ms, cpu_ms;
+        uint64_t peak_memory_bytes;
+        const char *const *degraded; /* what this host could not enforce */
+        size_t degraded_count;
+};
+
+/*
+ * Fails where the program could not be started: bubblewrap missing or failing, limits that the host cannot enforce
+ * (unless spec->accept_degraded), fill or collect failing; and where a sink does not take what it printed (a full disk; a
+ * reader that went away is none of that). Installs nothing and leaves nothing behind; SIGINT, SIGTERM and SIGHUP are looked
+ * at through interrupt_count(). One run at a time in a process.
+ */
+int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sinks, struct arena *arena,
+                struct sandbox_result *ret, struct error *err) MUST_USE;
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The /etc of a sandbox on the machine's own /usr: what programs need, and nothing that tells of the machine's people or
+ * secrets. Put together by the child on its stage and bound as one: a tenth of the time of single binds.
+ */
+#include "base/files.h"
+#include "providers/local/sandbox/sandbox_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPIED_MAX (128 * 1024)
+
+/* Of the machine's, where it has them. */
+static const char *const borrowed[] = { "alternatives", "debian_version", "fonts",     "ld.so.cache",
+                                        "localtime",    "magic",          "mailcap",   "matplotlibrc",
+                                        "mime.types",   "os-release",     "protocols", "services" };
+
+static const struct {
+        const char *name, *text;
+} written[] = {
+        { "passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+                    "agent:x:1000:1000:agent:/workspace:/bin/sh\n"
+                    "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n" },
+        { "group", "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n" },
+        { "hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n" },
+        { "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n" },
+};
+
+const char *sandbox_etc_text(const char *name) {
+        for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
+                if (strcmp(written[i].name, name) == 0)
+                        return written[i].text;
+        }
+        return "";
+}
+
+static int write_file(int folder, const char *name, const char *text) {
+        int file DESCRIPTOR_CLEANUP = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+        return file < 0 ? -1 : descriptor_write(file, text, strlen(text));
+}
+
+static int copy_file(int source, const char *target, size_t length) {
+        int file DESCRIPTOR_CLEANUP = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+
+        return file >= 0 && sendfile(file, source, NULL, length) == (ssize_t)length ? 0 : -1;
+}
+
+static int bind_entry(const char *source, const char *target, bool folder) {
+        if (folder ? mkdir(target, 0755) < 0 : mknod(target, S_IFREG | 0444, 0) < 0)
+                return -1;
+        return mount(source, target, NULL, MS_BIND, NULL);
+}
+
+/* Small files are copied: a mount costs more, and makes every later one dearer. */
+static int borrow(const char *name) {
+        char *source TEXT_CLEANUP = path_join("/etc", name), *target TEXT_CLEANUP = path_join("etc", name);
+        int file DESCRIPTOR_CLEANUP = open(source, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        struct stat status;
+
+        if (file < 0 || fstat(file, &status) < 0)
+                return 0;
+        if (S_ISREG(status.st_mode) && status.st_size <= COPIED_MAX)
+                return copy_file(file, target, (size_t)status.st_size);
+        return bind_entry(source, target, S_ISDIR(status.st_mode));
+}
+
+int sandbox_etc_make(void) {
+        int folder DESCRIPTOR_CLEANUP = -1;
+
+        if (mkdir("etc", 0755) < 0 || chmod("etc", 0755) < 0 ||
+            (folder = open("etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+                return -1;
+        for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
+                if (write_file(folder, written[i].name, written[i].text) < 0)
+                        return -1;
+        }
+        for (size_t i = 0; i < sizeof(borrowed) / sizeof(borrowed[0]); i++) {
+                if (borrow(borrowed[i]) < 0)
+                        return -1;
+        }
+        return 0;
+}

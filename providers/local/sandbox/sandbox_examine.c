@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/sandbox_examine.h"
+
+#include "base/files.h"
+#include "providers/local/sandbox/sandbox_attempts.h"
+#include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/seccomp_filter.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MB (UINT64_C(1024) * 1024)
+
+struct examination {
+        struct arena *arena;
+        struct finding *list;
+        size_t count, max;
+};
+
+static void find(struct examination *examination, const char *name, bool works, const char *detail) {
+        if (examination->count < examination->max)
+                examination->list[examination->count++] =
+                        (struct finding){ .name = name, .works = works, .detail = detail };
+}
+
+static void find_error(struct examination *examination, const char *name, const struct error *err) {
+        find(examination, name, false, arena_strdup(examination->arena, err->message));
+}
+
+static void examine_bubblewrap(struct examination *examination) {
+        const char *path, *version;
+        struct error err;
+
+        if (sandbox_find_bubblewrap(examination->arena, &path, &version, &err) < 0)
+                find_error(examination, "bubblewrap", &err);
+        else
+                find(examination, "bubblewrap", true,
+                     arena_printf(examination->arena, "%s (%s)", version, path));
+}
+
+static void examine_seccomp(struct examination *examination) {
+        int filter DESCRIPTOR_CLEANUP = -1;
+        struct error err;
+        struct stat status;
+
+        if (seccomp_filter_open(&filter, &err) < 0)
+                find_error(examination, "seccomp", &err);
+        else if (access("/proc/sys/kernel/seccomp/actions_avail", F_OK) < 0 || fstat(filter, &status) < 0)
+                find(examination, "seccomp", false,
+                     "this kernel has no filters of system calls (CONFIG_SECCOMP_FILTER)");
+        else
+                find(examination, "seccomp", true,
+                     arena_printf(examination->arena, "a filter of %lld instructions",
+                                  (long long)status.st_size / 8));
+}
+
+static void examine_cgroups(struct examination *examination) {
+        struct cgroup_limits limits = { 1769 * MB, 1000, 512 };
+        struct cgroup *group = cgroup_make(&limits, examination->arena);
+        unsigned missing = cgroup_missing(group);
+
+        if (missing)
+                find(examination, "cgroups", false,
+                     arena_printf(examination->arena, "not enforced:%s%s%s: %s",
+                                  missing & CGROUP_MEMORY ? " memory" : "",
+                                  missing & CGROUP_CPU ? " CPU" : "",
+                                  missing & CGROUP_PROCESSES ? " processes" : "", cgroup_problem(group)));
+        else
+                find(examination, "cgroups", true, cgroup_method(group));
+        cgroup_close(group);
+}
+
+static void examine_python(struct examination *examination) {
+        bool there = access("/usr/bin/python3", X_OK) == 0 || access("/usr/local/bin/python3", X_OK) == 0;
+
+        find(examination, "python", there,
+             there ? "of this machine's /usr, for the image prebuilt python"
+                   : "this machine's /usr has no python3: install it, or import an image (berth image import)");
+}
+
+static int run(struct examination *examination, const char *program, const char *code, int64_t deadline_ms,
+               struct output *output, struct sandbox_result *ret, struct error *err) {
+        const char *argv[] = { program, "/run/berth/main", NULL };
+        struct sandbox_file file = { "main", code, strlen(code) };
+        struct output errors OUTPUT_CLEANUP = { 0 };
+        struct sandbox_spec spec = {
+                .argv = argv,
+                .files = &file,
+                .file_count = 1,
+                .limits = { .memory_bytes = 1769 * MB,
+                            .cpu_millis = 1000,
+                            .processes = 512,
+                            .workspace_bytes = 64 * MB,
+                            .workspace_files = 1000,
+                            .deadline_ms = deadline_ms },
+                .accept_degraded = true,
+                .input = -1,
+        };
+        struct sandbox_sinks sinks = { { -1, output }, { -1, &errors } };
+
+        output_init(&errors, false);
+        return sandbox_run(&spec, &sinks, examination->arena, ret, err);
+}
+
+/* That user namespaces may be made, mounts in them, and all the rest: a program is run. */
+static bool examine_run(struct examination *examination) {
+        struct output output OUTPUT_CLEANUP = { 0 };
+        struct sandbox_result result;
+        struct error err;
+        bool works;
+
+        output_init(&output, false);
+        if (run(examination, "sh", "echo it runs", 30000, &output, &result, &err) < 0) {
+                find_error(examination, "sandbox", &err);
+                return false;
+        }
+        works = result.exit_code == 0 && strcmp(strbuf_text(&output.kept), "it runs\n") == 0;
+        find(examination, "sandbox", works,
+             works ? arena_printf(examination->arena, "a program ran, in %lld ms", (long long)result.wall_ms)
+                   : "a program that should print something did not");
+        return works;
+}
+
+static void test_attempts(struct examination *examination) {
+        struct strbuf program STRBUF_CLEANUP = STRBUF_INIT, through STRBUF_CLEANUP = STRBUF_INIT;
+        struct output output OUTPUT_CLEANUP = { 0 };
+        struct sandbox_result result;
+        struct error err;
+        size_t count;
+
+        output_init(&output, false);
+        sandbox_attempts_program(&program);
+        if (run(examination, "python3", strbuf_text(&program), 120000, &output, &result, &err) < 0) {
+                find_error(examination, "self-test", &err);
+                return;
+        }
+        count = sandbox_attempts_judge(strbuf_text(&output.kept), &through);
+        find(examination, "self-test", count > 0,
+             count > 0
+                     ? arena_printf(examination->arena, "%zu ways out tried, all of them denied", count)
+                     : arena_printf(examination->arena, "not seen to be denied: %s", strbuf_text(&through)));
+}
+
+/* What neither ends nor listens, and has left its parent, is ended by the deadline. */
+static void test_deadline(struct examination *examination) {
+        static const char code[] =
+                "trap '' INT TERM HUP; (setsid sleep 600 &) ; echo on; while :; do sleep 600; done";
+        struct output output OUTPUT_CLEANUP = { 0 };
+        struct sandbox_result result;
+        struct error err;
+        bool works;
+
+        output_init(&output, false);
+        if (run(examination, "sh", code, 1000, &output, &result, &err) < 0) {
+                find_error(examination, "deadline", &err);
+                return;
+        }
+        works = result.reason == EXEC_DEADLINE && strcmp(strbuf_text(&output.kept), "on\n") == 0;
+        find(examination, "deadline", works,
+             works ? "a run that will not end is ended, with all it started"
+                   : "a run that will not end was not ended");
+}
+
+void sandbox_examine(bool test, struct arena *arena, struct finding *ret, size_t max, size_t *ret_count) {
+        struct examination examination = { .arena = arena, .list = ret, .max = max };
+        bool runs;
+
+        examine_bubblewrap(&examination);
+        examine_seccomp(&examination);
+        examine_cgroups(&examination);
+        examine_python(&examination);
+        runs = examine_run(&examination);
+        if (test && runs) {
+                test_attempts(&examination);
+                test_deadline(&examination);
+        } else if (test) {
+                find(&examination, "self-test", false, "nothing can be tried: see above");
+        }
+        *ret_count = examination.count;
+}

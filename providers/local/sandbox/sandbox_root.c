@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the program sees: bubblewrap's arguments, NUL-separated in an anonymous file. They do not stand on a command line,
+ * where every user of the machine could read the variables.
+ */
+#include "base/beneath.h"
+#include "base/files.h"
+#include "base/strbuf.h"
+#include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/seccomp_filter.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void sandbox_passed_close(struct sandbox_passed *passed) {
+        while (passed->count > 0)
+                close(passed->descriptors[--passed->count]);
+}
+
+static void pass(struct sandbox_passed *passed, int descriptor) {
+        if (passed->count == SANDBOX_DESCRIPTORS_MAX)
+                abort();
+        passed->descriptors[passed->count++] = descriptor;
+}
+
+static void word(struct strbuf *words, const char *text) {
+        strbuf_append_bytes(words, text, strlen(text) + 1);
+}
+
+static void words_of(struct strbuf *words, const char *const *list) {
+        for (; *list; list++)
+                word(words, *list);
+}
+
+#define WORDS(buffer, ...) words_of(buffer, (const char *const[]){ __VA_ARGS__, NULL })
+
+static int write_memory(const char *name, const void *bytes, size_t length, int *ret, struct error *err) {
+        int descriptor DESCRIPTOR_CLEANUP = memfd_create(name, MFD_CLOEXEC);
+
+        if (descriptor < 0 || descriptor_write(descriptor, bytes, length) < 0 ||
+            lseek(descriptor, 0, SEEK_SET) < 0)
+                return error_set(err, "no memory for %s: %s", name, strerror(errno));
+        *ret = descriptor;
+        descriptor = -1;
+        return 0;
+}
+
+/* A read-only file of ours at `path`. */
+static int add_file(struct sandbox_root *root, struct strbuf *words, const char *path, const void *bytes,
+                    size_t length, struct error *err) {
+        char number[16];
+        int file;
+
+        if (write_memory(path, bytes, length, &file, err) < 0)
+                return -1;
+        pass(&root->passed, file);
+        snprintf(number, sizeof(number), "%d", file);
+        WORDS(words, "--perms", "0444", "--file", number, path);
+        return 0;
+}
+
+/* Folders that the sandbox makes itself, whatever the image has there. */
+static bool is_ours(const char *name) {
+        static const char *const names[] = { ".", "..", "proc", "sys", "dev", "tmp", "run", "workspace" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                if (strcmp(name, names[i]) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* One entry of the root: a link as a link, all else bound read-only. */
+static void add_entry(struct strbuf *words, const char *seen, const char *mounted, const char *name) {
+        char *path TEXT_CLEANUP = path_join(seen, name), *source TEXT_CLEANUP = path_join(mounted, name);
+        char *target_path TEXT_CLEANUP = path_join("/", name), target[4096];
+        struct stat status;
+        ssize_t length;
+
+        if (lstat(path, &status) < 0)
+                return;
+        if (S_ISLNK(status.st_mode)) {
+                length = readlink(path, target, sizeof(target) - 1);
+                if (length <= 0)
+                        return;
+                target[length] = '\0';
+                WORDS(words, "--symlink", target, target_path);
+        } else if (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode)) {
+                WORDS(words, "--ro-bind", source, target_path);
+        }
+}
+
+/* Whether a mount may go over it: bubblewrap would follow a link, wherever that leads. */
+static bool image_has(int image, const char *path, int type) {
+        int found DESCRIPTOR_CLEANUP = beneath_open(image, path, O_PATH | O_NOFOLLOW | type);
+        struct stat status;
+
+        return found >= 0 && fstat(found, &status) == 0 &&
+               (type == O_DIRECTORY ? S_ISDIR(status.st_mode) : S_ISREG(status.st_mode));
+}
+
+/* An image knows neither the user that its programs run as, nor the name of their machine. */
+static int add_names(struct sandbox_root *root, struct strbuf *words, int image, struct error *err) {
+        static const char *const names[] = { "passwd", "group", "hosts" };
+        char path[32], number[16];
+        int file;
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                const char *text = sandbox_etc_text(names[i]);
+
+                snprintf(path, sizeof(path), "/etc/%s", names[i]);
+                if (!image_has(image, path + 1, 0))
+                        continue;
+                if (write_memory(path, text, strlen(text), &file, err) < 0)
+                        return -1;
+                pass(&root->passed, file);
+                snprintf(number, sizeof(number), "%d", file);
+                WORDS(words, "--perms", "0444", "--ro-bind-data", number, path);
+        }
+        return 0;
+}
+
+/*
+ * All that is in the image's root folder, each entry by itself: the root itself is ours, so that nothing that the image
+ * has under a name that we mount over can be in the way.
+ */
+static int add_image(struct sandbox_root *root, struct strbuf *words, const char *image, const char *stage,
+                     struct error *err) {
+        char *mounted TEXT_CLEANUP = path_join(stage, "image"),
+                      *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp");
+        int handle DESCRIPTOR_CLEANUP = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        DIR *folder = opendir(image);
+        const struct dirent *entry;
+
+        if (!folder || handle < 0) {
+                if (folder)
+                        closedir(folder);
+                return error_set(err, "cannot read the image's folder %s: %s", image, strerror(errno));
+        }
+        while ((entry = readdir(folder))) {
+                if (!is_ours(entry->d_name))
+                        add_entry(words, image, mounted, entry->d_name);
+        }
+        closedir(folder);
+        if (image_has(handle, "var/tmp", O_DIRECTORY))
+                WORDS(words, "--bind", tmp, "/var/tmp");
+        return add_names(root, words, handle, err);
+}
+
+/* The machine's own programs, and the /etc that sandbox_etc.c puts together. */
+static void add_host(struct strbuf *words, const char *stage) {
+        static const char *const entries[] = { "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+        char *etc TEXT_CLEANUP = path_join(stage, "etc");
+
+        for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+                add_entry(words, "/", "/", entries[i]);
+        WORDS(words, "--ro-bind", etc, "/etc");
+        WORDS(words, "--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp");
+}
+
+static void add_namespaces(struct strbuf *words) {
+        WORDS(words, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000");
+        WORDS(words, "--hostname", "sandbox", "--new-session", "--die-with-parent", "--cap-drop", "ALL");
+}
+
+/*
+ * Below /proc, what tells everybody of the machine is covered. The kernel checks the writer of a sysctl and of what is
+ * root's against the host's user as well, which is why Berth never runs bubblewrap as root.
+ */
+static void add_system(struct strbuf *words) {
+        static const char *const covered[] = { "/proc/keys",        "/proc/key-users",  "/proc/kallsyms",
+                                               "/proc/sched_debug", "/proc/timer_list", "/proc/vmallocinfo",
+                                               "/proc/kcore" };
+        static const char *const emptied[] = { "/proc/acpi", "/proc/scsi" };
+        struct stat status;
+
+        WORDS(words, "--proc", "/proc", "--dev", "/dev");
+        for (size_t i = 0; i < sizeof(covered) / sizeof(covered[0]); i++) {
+                /* What only root reads need not be covered, and each mount costs time. */
+                if (stat(covered[i], &status) == 0 && (status.st_mode & S_IROTH))
+                        WORDS(words, "--ro-bind", "/dev/null", covered[i]);
+        }
+        for (size_t i = 0; i < sizeof(emptied) / sizeof(emptied[0]); i++) {
+                if (access(emptied[i], F_OK) == 0)
+                        WORDS(words, "--size", "4096", "--tmpfs", emptied[i], "--remount-ro", emptied[i]);
+        }
+        WORDS(words, "--ro-bind", "/proc/sys", "/proc/sys");
+}
+
+/* Writable places, each with a quota: sandbox_child.c mounts them. */
+static void add_writable(struct strbuf *words, const char *stage) {
+        char *workspace TEXT_CLEANUP = path_join(stage, "workspace"),
+                        *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp"),
+                        *shm TEXT_CLEANUP = path_join(stage, "scratch/shm");
+
+        WORDS(words, "--bind", shm, "/dev/shm", "--remount-ro", "/dev");
+        WORDS(words, "--bind", tmp, "/tmp", "--bind", workspace, "/workspace", "--chdir", "/workspace");
+}
+
+bool sandbox_takes_variable(const char *name) {
+        return strncmp(name, "AWS_", 4) != 0 && strncmp(name, "BERTH_", 6) != 0 && name[0] &&
+               !strchr(name, '=');
+}
+
+/* What an image says of a user and places that are not those of a sandbox. */
+static bool is_of_the_sandbox(const char *name) {
+        static const char *const names[] = { "HOME", "USER", "LOGNAME", "TMPDIR" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                if (strcmp(name, names[i]) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* The image's own, above ours. */
+static void add_image_variables(struct strbuf *words, const struct sandbox_spec *spec) {
+        for (size_t i = 0; i < spec->image_variable_count; i++) {
+                const struct sandbox_variable *variable = &spec->image_variables[i];
+                struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
+
+                if (!sandbox_takes_variable(variable->name) || is_of_the_sandbox(variable->name))
+                        continue;
+                if (strcmp(variable->name, "PYTHONPATH") == 0)
+                        strbuf_append(&path, "/workspace:");
+                strbuf_append(&path, variable->text);
+                WORDS(words, "--setenv", variable->name, strbuf_text(&path));
+        }
+}
+
+static void add_variables(struct strbuf *words, const struct sandbox_spec *spec) {
+        static const char *const defaults[][2] = {
+                { "PATH", SANDBOX_PATH },
+                { "HOME", "/workspace" },
+                { "USER", "agent" },
+                { "LOGNAME", "agent" },
+                { "LANG", "C.UTF-8" },
+                { "TMPDIR", "/tmp" },
+                /* Output comes as it is printed, modules of the workspace are found, no caches are left in it. */
+                { "PYTHONUNBUFFERED", "1" },
+                { "PYTHONPATH", "/workspace" },
+                { "PYTHONDONTWRITEBYTECODE", "1" },
+                { "MPLBACKEND", "Agg" },
+                { "MPLCONFIGDIR", "/tmp" },
+        };
+
+        WORDS(words, "--clearenv");
+        for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
+                WORDS(words, "--setenv", defaults[i][0], defaults[i][1]);
+        add_image_variables(words, spec);
+        for (size_t i = 0; i < spec->variable_count; i++) {
+                if (sandbox_takes_variable(spec->variables[i].name))
+                        WORDS(words, "--setenv", spec->variables[i].name, spec->variables[i].text);
+        }
+}
+
+static int add_files(const struct sandbox_spec *spec, struct sandbox_root *root, struct strbuf *words,
+                     struct error *err) {
+        char path[512];
+
+        WORDS(words, "--perms", "0755", "--dir", "/run", "--perms", "0755", "--dir", "/run/berth");
+        for (size_t i = 0; i < spec->file_count; i++) {
+                snprintf(path, sizeof(path), "/run/berth/%s", spec->files[i].name);
+                if (add_file(root, words, path, spec->files[i].bytes, spec->files[i].length, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+int sandbox_root_prepare(const struct sandbox_spec *spec, const char *stage, int status,
+                         struct sandbox_root *root, struct error *err) {
+        struct strbuf words __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        char number[16];
+        int filter;
+
+        *root = (struct sandbox_root){ .words = -1 };
+        if (seccomp_filter_open(&filter, err) < 0)
+                return -1;
+        pass(&root->passed, filter);
+        add_namespaces(&words);
+        if (!spec->image_root)
+                add_host(&words, stage);
+        else if (add_image(root, &words, spec->image_root, stage, err) < 0)
+                return -1;
+        add_system(&words);
+        add_writable(&words, stage);
+        if (add_files(spec, root, &words, err) < 0)
+                return -1;
+        WORDS(&words, "--remount-ro", "/");
+        add_variables(&words, spec);
+        snprintf(number, sizeof(number), "%d", filter);
+        WORDS(&words, "--seccomp", number);
+        snprintf(number, sizeof(number), "%d", status);
+        WORDS(&words, "--json-status-fd", number);
+        if (write_memory("arguments", words.data, words.length, &root->words, err) < 0)
+                return -1;
+        pass(&root->passed, root->words);
+        return 0;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups on the machine that the test runs on, as far as it has any; and their files. */
+#include "providers/local/sandbox/cgroup.h"
+
+#include "providers/local/sandbox/cgroup_files.h"
+
+#include <inttypes.h>
+#include <mntent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include "providers/local/support.h"
+#include <cmocka.h>
+
+#define MB (UINT64_C(1024) * 1024)
+
+static void put(struct place *place, const char *name, const char *text) {
+        FILE *file = fopen(place_path(place, name), "w");
+
+        assert_non_null(file);
+        fputs(text, file);
+        assert_int_equal(fclose(file), 0);
+}
+
+/* --- files --- */
+
+static void test_numbers(void **state) {
+        static const struct {
+                const char *text, *key;
+                uint64_t number;
+        } cases[] = {
+                { "123\n", NULL, 123 },
+                { "max\n", NULL, 0 },
+                { "", NULL, 0 },
+                { "18446744073709551615\n", NULL, UINT64_MAX },
+                { "low 0\nhigh 1\nmax 7\noom 3\noom_kill 2\noom_group_kill 1\n", "oom_kill", 2 },
+                { "oom 3\noom_kill 2\n", "oom", 3 },
+                { "oom_kill 2", "oom_kill", 2 },
+                { "xoom_kill 2\n", "oom_kill", 0 },
+                { "usage_usec 5\nuser_usec 3\n", "system_usec", 0 },
+        };
+        struct place *place = *state;
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                put(place, "file", cases[i].text);
+                assert_int_equal(cgroup_file_number(place->folder, "file", cases[i].key), cases[i].number);
+        }
+        assert_int_equal(cgroup_file_number(place->folder, "none", NULL), 0);
+        assert_int_equal(cgroup_file_number(place->folder, "none", "key"), 0);
+}
+
+static void test_reading_and_writing(void **state) {
+        struct place *place = *state;
+        char text[16], small[4];
+
+        put(place, "file", "two\nlines\n\n");
+        assert_true(cgroup_file_read(place->folder, "file", text, sizeof(text)));
+        assert_string_equal(text, "two\nlines");
+        assert_true(cgroup_file_read(place->folder, "file", small, sizeof(small)));
+        assert_string_equal(small, "two");
+        assert_false(cgroup_file_read(place->folder, "none", text, sizeof(text)));
+        assert_int_equal(cgroup_file_write_number(place->folder, "file", UINT64_MAX), 0);
+        assert_int_equal(cgroup_file_number(place->folder, "file", NULL), UINT64_MAX);
+        /* The kernel's files are there or are not: none is ever made. */
+        assert_int_equal(cgroup_file_write(place->folder, "none", "1"), -1);
+        assert_int_not_equal(access(place_path(place, "none"), F_OK), 0);
+}
+
+static void test_the_dead_are_swept(void **state) {
+        struct place *place = *state;
+        char own[64], *bases[2];
+        const char *kept[] = { "other", "run-x", "run-1-1" };
+        pid_t dead = fork();
+        long pid;
+        uint64_t start;
+
+        if (dead == 0)
+                _exit(0);
+        assert_int_equal(waitpid(dead, NULL, 0), dead);
+        cgroup_folder_name(own, sizeof(own));
+        assert_int_equal(sscanf(own, "run-%ld-%" SCNu64, &pid, &start), 2);
+        assert_int_equal(pid, getpid());
+        assert_true(start > 0);
+        bases[0] = arena_printf(place->arena, "%s/one", place->folder);
+        bases[1] = arena_printf(place->arena, "%s/two", place->folder);
+        for (size_t i = 0; i < 2; i++) {
+                assert_int_equal(mkdir(bases[i], 0700), 0);
+                assert_int_equal(mkdir(arena_printf(place->arena, "%s/%s", bases[i], own), 0700), 0);
+                assert_int_equal(mkdir(arena_printf(place->arena, "%s/run-%d-1", bases[i], (int)dead), 0700),
+                                 0);
+                /* Our number, but another process: it began at another time. */
+                assert_int_equal(
+                        mkdir(arena_printf(place->arena, "%s/run-%ld-%" PRIu64, bases[i], pid, start - 1),
+                              0700),
+                        0);
+                for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]); k++)
+                        assert_int_equal(mkdir(arena_printf(place->arena, "%s/%s", bases[i], kept[k]), 0700),
+                                         0);
+        }
+        cgroup_folder_sweep(bases, 2);
+        for (size_t i = 0; i < 2; i++) {
+                assert_int_equal(access(arena_printf(place->arena, "%s/%s", bases[i], own), F_OK), 0);
+                for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]); k++)
+                        assert_int_equal(access(arena_printf(place->arena, "%s/%s", bases[i], kept[k]), F_OK),
+                                         0);
+                assert_int_not_equal(
+                        access(arena_printf(place->arena, "%s/run-%d-1", bases[i], (int)dead), F_OK), 0);
+                assert_int_not_equal(
+                        access(arena_printf(place->arena, "%s/run-%ld-%" PRIu64, bases[i], pid, start - 1),
+                               F_OK),
+                        0);
+        }
+        cgroup_folder_sweep(bases, 0);
+        bases[0] = arena_printf(place->arena, "%s/nowhere", place->folder);
+        cgroup_folder_sweep(bases, 1);
+}
+
+/* --- groups of this machine --- */
+
+static struct cgroup *make_or_skip(struct place *place) {
+        struct cgroup_limits limits = { 64 * MB, 500, 16 };
+        struct cgroup *group = cgroup_make(&limits, place->arena);
+
+        if (cgroup_missing(group) == 0 && cgroup_launcher(group)[0] == NULL)
+                return group;
+        print_message("no group of processes can be made here: %s\n", cgroup_problem(group));
+        cgroup_close(group);
+        skip();
+        return NULL;
+}
+
+static void test_a_child_is_born_in_it(void **state) {
+        struct place *place = *state;
+        struct cgroup *group = make_or_skip(place);
+        struct cgroup_usage usage;
+        char own[64], text[8192];
+        bool entered;
+        int status;
+        pid_t pid;
+
+        cgroup_folder_name(own, sizeof(own));
+        assert_string_equal(cgroup_problem(group), "");
+        pid = cgroup_fork(group, &entered);
+        if (pid == 0) {
+                volatile unsigned long sum = 0;
+
+                if (!entered)
+                        _exit(2);
+                for (unsigned long i = 0; i < 20000000; i++)
+                        sum += i;
+                if (sum != 0)
+                        pause();
+                _exit(3);
+        }
+        assert_true(pid > 0 && entered);
+        assert_true(cgroup_file_read(arena_printf(place->arena, "/proc/%d", (int)pid), "cgroup", text,
+                                     sizeof(text)));
+        usleep(300000);
+        if (!strstr(text, own)) {
+                /* On v1 it moves itself, a moment later. */
+                assert_true(cgroup_file_read(arena_printf(place->arena, "/proc/%d", (int)pid), "cgroup", text,
+                                             sizeof(text)));
+        }
+        assert_non_null(strstr(text, own));
+        cgroup_measure(group, pid, &usage);
+        assert_true(usage.known);
+        assert_true(usage.cpu_us > 0);
+        assert_int_equal(usage.memory_kills, 0);
+        cgroup_kill(group);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        cgroup_close(group);
+}
+
+/* Who uses more memory than the group may is killed, and that is told. */
+static void test_memory_is_held(void **state) {
+        struct place *place = *state;
+        struct cgroup *group = make_or_skip(place);
+        struct cgroup_usage usage;
+        bool entered;
+        int status;
+        pid_t pid = cgroup_fork(group, &entered);
+
+        if (pid == 0) {
+                for (int i = 0; i < 256; i++) {
+                        char *piece = malloc(MB);
+
+                        if (!piece)
+                                _exit(3);
+                        memset(piece, i + 1, MB);
+                }
+                _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        cgroup_measure(group, pid, &usage);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        assert_true(usage.memory_kills > 0);
+        assert_true(usage.peak_memory_bytes > 32 * MB && usage.peak_memory_bytes <= 64 * MB);
+        cgroup_close(group);
+}
+
+static void test_processes_are_counted(void **state) {
+        struct place *place = *state;
+        struct cgroup *group = make_or_skip(place);
+        bool entered;
+        int status;
+        pid_t pid = cgroup_fork(group, &entered);
+
+        if (pid == 0) {
+                int count = 1;
+
+                for (; count < 64; count++) {
+                        pid_t child = fork();
+
+                        if (child < 0)
+                                break;
+                        if (child == 0)
+                                pause();
+                }
+                _exit(count);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 16);
+        /* Its children live on, as whose parent has ended do: with the group they go. */
+        cgroup_close(group);
+        cgroup_close(NULL);
+}
+
+/* Where version 2 is mounted, with controllers or without; NULL where it is not, or is not ours to write. */
+static const char *unified(struct place *place) {
+        FILE *mounts = setmntent("/proc/self/mounts", "re");
+        const struct mntent *entry;
+        const char *found = NULL;
+
+        while (mounts && !found && (entry = getmntent(mounts))) {
+                if (strcmp(entry->mnt_type, "cgroup2") == 0 && access(entry->mnt_dir, W_OK) == 0)
+                        found = arena_strdup(place->arena, entry->mnt_dir);
+        }
+        if (mounts)
+                endmntent(mounts);
+        return found;
+}
+
+/* On the kernel's own files, which need no controllers for it: a whole family is killed, and the folder goes. */
+static void test_a_family_is_killed(void **state) {
+        struct place *place = *state;
+        const char *mount = unified(place), *folder;
+        char said[8];
+        int channel[2];
+        pid_t pid;
+
+        folder = mount ? arena_printf(place->arena, "%s/berth-test-%d", mount, (int)getpid()) : NULL;
+        if (!folder || mkdir(folder, 0755) < 0) {
+                print_message("no group of version 2 can be made here\n");
+                skip();
+        }
+        assert_int_equal(pipe(channel), 0);
+        pid = fork();
+        if (pid == 0) {
+                if (cgroup_file_write(folder, "cgroup.procs", "0") < 0)
+                        _exit(1);
+                for (int i = 0; i < 3; i++)
+                        fork();
+                if (write(channel[1], "x", 1) != 1)
+                        _exit(1);
+                for (;;)
+                        pause();
+        }
+        for (size_t got = 0; got < 8;) {
+                ssize_t count = read(channel[0], said, sizeof(said));
+
+                assert_true(count > 0);
+                got += (size_t)count;
+        }
+        assert_int_equal(cgroup_file_number(folder, "cgroup.events", "populated"), 1);
+        cgroup_folder_kill(folder);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_int_equal(cgroup_file_number(folder, "cgroup.events", "populated"), 0);
+        cgroup_folder_remove(folder);
+        assert_true(folder && access(folder, F_OK) != 0);
+        close(channel[0]);
+        close(channel[1]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(test_numbers),
+                TEST(test_reading_and_writing),
+                TEST(test_the_dead_are_swept),
+                TEST(test_a_child_is_born_in_it),
+                TEST(test_memory_is_held),
+                TEST(test_processes_are_counted),
+                TEST(test_a_family_is_killed),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

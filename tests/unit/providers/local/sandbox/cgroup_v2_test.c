@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The protocol of cgroup v2's files, on a tree of plain ones: which are written, with what, and where nothing may be. What
+ * the kernel would make in a new folder is put there before: a run's folder has a name that is known.
+ */
+#include "providers/local/sandbox/cgroup_v2.h"
+
+#include "providers/local/sandbox/cgroup_files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "providers/local/support.h"
+#include <cmocka.h>
+
+#define ALL "cpuset cpu io memory pids"
+#define SWITCHED "+memory +cpu +pids"
+
+static const struct cgroup_limits limits = { 1855979520, 1158, 512 };
+
+static void put(struct place *place, const char *name, const char *text) {
+        FILE *file = fopen(place_path(place, name), "w");
+
+        assert_non_null(file);
+        fputs(text, file);
+        assert_int_equal(fclose(file), 0);
+}
+
+static const char *get(struct place *place, const char *name) {
+        static char text[4096];
+
+        return cgroup_file_read(place->folder, name, text, sizeof(text)) ? text : NULL;
+}
+
+/* A group with its files, as the kernel makes them; `top`: the true root has fewer. */
+static void group_at(struct place *place, const char *name, const char *controllers, const char *procs,
+                     bool top) {
+        put(place, arena_printf(place->arena, "%s/cgroup.controllers", name), controllers);
+        put(place, arena_printf(place->arena, "%s/cgroup.subtree_control", name), "");
+        put(place, arena_printf(place->arena, "%s/cgroup.procs", name), procs);
+        if (!top)
+                put(place, arena_printf(place->arena, "%s/cgroup.type", name), "domain\n");
+}
+
+/* The folder that a run of ours will have below `base`, with the files of its controllers. */
+static const char *run_at(struct place *place, const char *base) {
+        static const char *const files[] = { "memory.max", "memory.swap.max", "memory.oom.group", "pids.max",
+                                             "cpu.max" };
+        char own[64];
+        const char *name;
+
+        cgroup_folder_name(own, sizeof(own));
+        name = arena_printf(place->arena, "%s/%s", base, own);
+        group_at(place, name, ALL, "", false);
+        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+                put(place, arena_printf(place->arena, "%s/%s", name, files[i]), "");
+        return name;
+}
+
+static const char *make(struct place *place, const char *own, bool root) {
+        struct cgroup_v2_place at = { .mount = place->folder, .own = own, .root = root };
+        const char *base = NULL, *folder = cgroup_v2_make(&at, &limits, place->arena, &base);
+
+        assert_true((folder == NULL) == (base == NULL));
+        if (!folder || !base)
+                return NULL;
+        assert_int_equal(strncmp(folder, base, strlen(base)), 0);
+        return folder + strlen(place->folder) + 1;
+}
+
+static void assert_limits(struct place *place, const char *run) {
+        static const char *const files[][2] = { { "memory.max", "1855979520" },
+                                                { "memory.swap.max", "0" },
+                                                { "memory.oom.group", "1" },
+                                                { "pids.max", "512" },
+                                                { "cpu.max", "115800 100000" } };
+
+        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+                assert_string_equal(get(place, arena_printf(place->arena, "%s/%s", run, files[i][0])),
+                                    files[i][1]);
+}
+
+static const char *own_pid(struct place *place) {
+        return arena_printf(place->arena, "%ld", (long)getpid());
+}
+
+/* --- root --- */
+
+static void test_root_of_a_machine(void **state) {
+        struct place *place = *state;
+        const char *run = run_at(place, "berth");
+
+        group_at(place, ".", ALL, "1\n2\n77\n", true);
+        group_at(place, "berth", ALL, "", false);
+        assert_string_equal(make(place, "/user.slice/user-0.slice/session-3.scope", true), run);
+        assert_limits(place, run);
+        assert_string_equal(get(place, "cgroup.subtree_control"), SWITCHED);
+        assert_string_equal(get(place, "berth/cgroup.subtree_control"), SWITCHED);
+}
+
+/* What is switched on already is not written again: in a container the file may be read-only. */
+static void test_switched_on_already(void **state) {
+        struct place *place = *state;
+        const char *run = run_at(place, "berth");
+
+        group_at(place, ".", ALL, "1\n", true);
+        group_at(place, "berth", ALL, "", false);
+        put(place, "cgroup.subtree_control", "cpu io memory pids\n");
+        put(place, "berth/cgroup.subtree_control", "memory pids cpu");
+        assert_string_equal(make(place, "", true), run);
+        assert_string_equal(get(place, "cgroup.subtree_control"), "cpu io memory pids");
+        assert_string_equal(get(place, "berth/cgroup.subtree_control"), "memory pids cpu");
+}
+
+/* Controllers whose names only begin or end as those that are needed are not those. */
+static void test_controllers_that_lack(void **state) {
+        static const char *const lists[] = {
+                "", "memory pids", "cpu memory", "cpuset memory pids", "memory_x cpu pids", "xmemory cpu pids"
+        };
+
+        for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+                struct place *place = *state;
+
+                group_at(place, ".", lists[i], "1\n", true);
+                run_at(place, "berth");
+                assert_null(make(place, "", true));
+                assert_string_equal(get(place, "cgroup.subtree_control"), "");
+        }
+}
+
+/*
+ * In a container the top has processes, and is not the true root: they are moved aside before controllers are switched on.
+ * The files are plain ones here: that a process moved is taken out of the first list is done by this test's own hand.
+ */
+static void test_top_of_a_container(void **state) {
+        struct place *place = *state;
+        const char *run = run_at(place, "berth");
+
+        group_at(place, ".", ALL, "", false);
+        group_at(place, "berth", ALL, "", false);
+        group_at(place, "rest", ALL, "", false);
+        assert_string_equal(make(place, "", true), run);
+
+        /* Somebody whom we cannot see, and who so cannot be moved: nothing is switched on. */
+        put(place, "cgroup.subtree_control", "");
+        put(place, "cgroup.procs", "0\n1\n");
+        chmod(place_path(place, "cgroup.subtree_control"), 0444);
+        if (geteuid() == 0)
+                return; /* root may write what is read-only: the rest is for others */
+        assert_null(make(place, "", true));
+        assert_string_equal(get(place, "rest/cgroup.procs"), "");
+}
+
+/* --- an ordinary user --- */
+
+/* `systemd-run --user --scope -p Delegate=yes berth ...`: alone in a scope below a slice that is systemd's. */
+static void test_alone_in_a_delegated_scope(void **state) {
+        struct place *place = *state;
+        const char *own = "user.slice/user-1.slice/user@1.service/app.slice/run-r1.scope",
+                   *run = run_at(place, own);
+
+        group_at(place, "user.slice/user-1.slice/user@1.service/app.slice", ALL, "", false);
+        group_at(place, own, ALL, own_pid(place), false);
+        group_at(place, arena_printf(place->arena, "%s/berth", own), ALL, "", false);
+        assert_string_equal(make(place, arena_printf(place->arena, "/%s", own), false), run);
+        assert_limits(place, run);
+        assert_string_equal(get(place, arena_printf(place->arena, "%s/berth/cgroup.procs", own)),
+                            own_pid(place));
+        assert_string_equal(get(place, arena_printf(place->arena, "%s/cgroup.subtree_control", own)),
+                            SWITCHED);
+        /* Of what is systemd's own nothing was touched. */
+        assert_string_equal(
+                get(place, "user.slice/user-1.slice/user@1.service/app.slice/cgroup.subtree_control"), "");
+
+        /* The next run of this process begins in the leaf, and goes beside it. */
+        assert_string_equal(make(place, arena_printf(place->arena, "/%s/berth", own), false), run);
+}
+
+/* A shell in such a scope, with berth below it: the group has others in it. */
+static void test_not_alone(void **state) {
+        struct place *place = *state;
+
+        group_at(place, "app.slice", ALL, "", false);
+        group_at(place, "app.slice/run-r1.scope", ALL, arena_printf(place->arena, "7\n%s\n", own_pid(place)),
+                 false);
+        run_at(place, "app.slice");
+        run_at(place, "app.slice/run-r1.scope");
+        assert_null(make(place, "/app.slice/run-r1.scope", false));
+        assert_string_equal(get(place, "app.slice/cgroup.subtree_control"), "");
+        assert_string_equal(get(place, "app.slice/run-r1.scope/cgroup.subtree_control"), "");
+}
+
+/* systemd takes controllers away from its slices, and limits with them: we never go below one, whoever may write there. */
+static void test_systemds_own(void **state) {
+        static const struct {
+                const char *above;
+                bool ours;
+        } cases[] = {
+                { "app.slice", false },        { "a/b-c.slice", false }, { "user@1000.service", false },
+                { "berth.service", true },     { "run-1.scope", true },  { "by-hand", true },
+                { "user-tool.service", true },
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct place *place = *state;
+                const char *above = cases[i].above, *run = run_at(place, above);
+                const char *own = arena_printf(place->arena, "%s/main", above);
+
+                group_at(place, above, ALL, "", false);
+                group_at(place, own, ALL, "7\n", false);
+                if (cases[i].ours)
+                        assert_string_equal(make(place, arena_printf(place->arena, "/%s", own), false), run);
+                else
+                        assert_null(make(place, arena_printf(place->arena, "/%s", own), false));
+        }
+}
+
+/* The kernel refuses one of the limits: there is no group then, and nothing of it is left. */
+static void test_a_limit_that_is_refused(void **state) {
+        struct place *place = *state;
+        const char *run;
+        char own[64];
+
+        cgroup_folder_name(own, sizeof(own));
+        run = arena_printf(place->arena, "by-hand/%s", own);
+        group_at(place, "by-hand", ALL, "", false);
+        group_at(place, "by-hand/main", ALL, "7\n", false);
+        assert_null(make(place, "/by-hand/main", false)); /* made without any file */
+        assert_int_not_equal(access(place_path(place, run), F_OK), 0);
+}
+
+static void test_no_swap_to_limit(void **state) {
+        struct place *place = *state;
+        const char *run = run_at(place, "by-hand");
+
+        group_at(place, "by-hand", ALL, "", false);
+        group_at(place, "by-hand/main", ALL, "7\n", false);
+        assert_int_equal(unlink(place_path(place, arena_printf(place->arena, "%s/memory.swap.max", run))), 0);
+        assert_string_equal(make(place, "/by-hand/main", false), run);
+}
+
+/* --- scopes --- */
+
+static void test_scope_words(void **state) {
+        static const char *const expected[] = { "/usr/bin/systemd-run",
+                                                "--user",
+                                                "--scope",
+                                                "--quiet",
+                                                "--collect",
+                                                "--slice=berth.slice",
+                                                "--property=MemoryMax=1855979520",
+                                                "--property=MemorySwapMax=0",
+                                                "--property=TasksMax=512",
+                                                "--property=CPUQuota=116%",
+                                                "--" };
+        struct place *place = *state;
+        const char *const *words = cgroup_scope_words(&limits, place->arena);
+        size_t count = sizeof(expected) / sizeof(expected[0]);
+
+        for (size_t i = 0; i < count; i++)
+                assert_string_equal(words[i], expected[i]);
+        assert_null(words[count]);
+}
+
+static void test_scope_folder(void **state) {
+        static const struct {
+                const char *text, *folder;
+        } cases[] = {
+                { "0::/user.slice/u/berth.slice/run-r7.scope\n", "/m/user.slice/u/berth.slice/run-r7.scope" },
+                { "0::/a.scope", "/m/a.scope" },
+                { "4:memory:/x.scope\n1:name=systemd:/y.scope\n0::/z.scope\n", "/m/z.scope" },
+                { "0::/user.slice/run-r7.scope (deleted)\n", NULL },
+                { "0::/user.slice/foo.service\n", NULL },
+                { "0::/\n", NULL },
+                { "4:memory:/x.scope\n", NULL },
+                { "", NULL },
+        };
+        struct place *place = *state;
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                const char *folder = cgroup_scope_folder("/m", cases[i].text, place->arena);
+
+                if (cases[i].folder)
+                        assert_string_equal(folder, cases[i].folder);
+                else
+                        assert_null(folder);
+        }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(test_root_of_a_machine),
+                TEST(test_switched_on_already),
+                TEST(test_controllers_that_lack),
+                TEST(test_top_of_a_container),
+                TEST(test_alone_in_a_delegated_scope),
+                TEST(test_not_alone),
+                TEST(test_systemds_own),
+                TEST(test_a_limit_that_is_refused),
+                TEST(test_no_swap_to_limit),
+                TEST(test_scope_words),
+                TEST(test_scope_folder),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
