@@ -148,9 +148,15 @@ static bool check_text(const struct decoder *decoder, const struct field *field,
                 }
         }
         if (field->pattern && !patterns_match(loading->patterns, field->pattern, text->text)) {
-                problem_error(loading, decode_place(decoder, node), field_pattern_hint(field, text->text),
+                bool secret = field->url && decode_may_hold_password(text->text);
+
+                if (secret)
+                        decode_hide(decoder, node);
+                problem_error(loading, decode_place(decoder, node),
+                              secret ? "passwords stand in files, not in a URL"
+                                     : field_pattern_hint(field, text->text),
                               "%s must be %s, found %s", decode_path(decoder, frame), field->pattern_message,
-                              node_phrase(loading, node));
+                              secret ? "what may hold a password" : node_phrase(loading, node));
                 return false;
         }
         if (is_refused(field, text->text)) {

@@ -31,6 +31,10 @@ bool decode_value(const struct decoder *decoder, const struct field *field, cons
 bool decode_object(const struct decoder *decoder, const struct field *fields,
                    const struct field_group *groups, const struct node *node, const struct frame *frame,
                    struct value *ret);
+/* Every scalar below the node is taken for a secret, also such as was broken by what it holds. */
+void decode_hide(const struct decoder *decoder, const struct node *node);
+/* Whether something like USER:PASSWORD@ stands in it, whatever else is wrong with it. */
+bool decode_may_hold_password(const char *url);
 /*
  * Secrets wherever the document has them, also where no field is that could hold one: beside a key `sensitive` that is
  * not false. What aliases stand for has its own place.

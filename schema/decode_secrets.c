@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* Every scalar below the node is taken for a secret, also such as was broken by what it holds. */
-static void hide(const struct decoder *decoder, const struct node *node) {
+void decode_hide(const struct decoder *decoder, const struct node *node) {
         const struct node *target = node_target(node);
 
         if (target->type == NODE_SCALAR || (target->type == NODE_BROKEN && target->end_line > 0))
@@ -18,7 +17,7 @@ static void hide(const struct decoder *decoder, const struct node *node) {
                                                      });
         else if (target->type == NODE_LIST || target->type == NODE_MAP)
                 for (const struct node *child = target->first; child; child = child->next)
-                        hide(decoder, child);
+                        decode_hide(decoder, child);
 }
 
 static bool is_key(const struct node *key, const char *name) {
@@ -30,7 +29,7 @@ static bool is_key(const struct node *key, const char *name) {
 void decode_hide_all_but_sensitive(const struct decoder *decoder, const struct node *map) {
         for (const struct node *key = map->first; key; key = key->next->next) {
                 if (!is_key(key, "sensitive"))
-                        hide(decoder, key->next);
+                        decode_hide(decoder, key->next);
         }
 }
 
@@ -52,4 +51,11 @@ void decode_hide_secrets(const struct decoder *decoder, const struct node *node)
         }
         for (const struct node *child = node->first; child; child = child->next)
                 decode_hide_secrets(decoder, child);
+}
+
+bool decode_may_hold_password(const char *url) {
+        const char *scheme = strstr(url, "://"), *user = scheme ? scheme + 3 : url;
+        const char *end = strrchr(user, '@');
+
+        return end && memchr(user, ':', (size_t)(end - user));
 }

@@ -38,6 +38,7 @@ static const struct field notify_fields[] = {
                 .required = true,
                 .maximum = 2048,
                 .pattern = "https?://[^ ]+",
+                .url = true,
                 .pattern_message = "a URL that begins with https:// or http://",
                 .doc = "Where a JSON document is posted to.",
         },
@@ -164,6 +165,7 @@ static const struct field source_fields[] = {
                 .required = true,
                 .maximum = 2048,
                 .pattern = "(https|ssh|git|file)://[^ ]+|/[^ ]*|[A-Za-z0-9._-]+@[A-Za-z0-9._-]+:[^ ]+",
+                .url = true,
                 .pattern_message =
                         "https://HOST/PATH, ssh://USER@HOST/PATH, USER@HOST:PATH, git://HOST/PATH, file:///PATH or /PATH",
                 .doc = "The Git repository. Names and passwords stand in files: see credentials.",

@@ -59,6 +59,7 @@ static const struct field aws_fields[] = {
                 .name = "endpointUrl",
                 .type = FIELD_TEXT,
                 .pattern = "https?://[^ ]+",
+                .url = true,
                 .pattern_message = "a URL that begins with http:// or https://",
                 .doc = "Where all AWS services are reached instead of AWS. AWS_ENDPOINT_URL and "
                        "AWS_ENDPOINT_URL_<SERVICE> do the same from outside.",

@@ -46,6 +46,7 @@ struct field {
         const char *unit;                /* "MB", "seconds", "days" */
         const char *pattern;             /* extended regular expression that a text must match as a whole */
         const char *pattern_message;     /* what the pattern asks, in words */
+        bool url;                        /* where one is not, what may be a password in it is not quoted */
         const char *const *refused;      /* texts that it may not be, ended by NULL */
         const char *refused_message;     /* why not, in words that follow the text */
         const char *reference;           /* the kind whose resource the text names */

@@ -475,7 +475,7 @@ def test_the_addresses_that_aws_gives_these_servers(place):
         ({"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE": "IPv6"}, "IMDS-web-server"),
     ]  # fmt: skip
     work = {
-        "cases": [[{**place.env, **proxies, **env}, {**place.env, **env}] for env, _ in cases], "cli": str(credentials_cli()),
+        "cases": [[{**place.env, **proxies, **env}, {**place.env, **env}] for env, _ in cases], "cli": str(tool("credentials_cli")),
         "addresses": ["169.254.170.2", "169.254.170.23", "fd00:ec2::23", "169.254.169.254", "fd00:ec2::254"],
     }  # fmt: skip
     command = ["unshare", "-Urn", sys.executable, str(HERE / "aws_addresses.py")]

@@ -40,6 +40,10 @@ static const struct {
         { HEAD "  sources: [{name: a, url: 'ext::sh -c x', branch: m}]\n", "https://HOST/PATH" },
         { HEAD "  sources: [{name: a, url: 'https://u:pa55word@h/a', branch: m}]\n",
           "must not hold a password" },
+        { HEAD "  sources: [{name: a, url: 'u:pa55word@h:a', branch: m}]\n",
+          "found what may hold a password" },
+        { HEAD "  sources: [{name: a, url: 'http://u:pa55word@h/a', branch: m}]\n",
+          "found what may hold a password" },
         { HEAD "  sources: [{name: a, url: 'https://u@h/a', branch: m}]\n", "" },
         { HEAD "  sources: [{name: a, url: 'ssh://h/a', branch: m}]\n", "needs credentials.knownHostsFile" },
         { HEAD "  sources: [{name: a, url: 'u@h:a', branch: m, credentials: {sshKeyFile: k}}]\n",
@@ -79,6 +83,7 @@ static void controllers(void **state) {
                             : (loaded.result == 0 || !strstr(strbuf_text(&loaded.said), cases[i].says)))
                         fail_msg("%s\nsaid: %s\nexpected: %s", cases[i].text, strbuf_text(&loaded.said),
                                  cases[i].says);
+                assert_null(strstr(strbuf_text(&loaded.said), "pa55word"));
                 for (size_t k = 0; k < loaded.diagnostics.count; k++) {
                         const char *line = loaded.diagnostics.items[k].source_line;
 
