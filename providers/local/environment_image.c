@@ -13,7 +13,9 @@
 
 #include <string.h>
 
-#define LISTED_MAX 16
+#define LISTED_MAX 8
+#define SHORT_DIGITS 12 /* of a digest, as docker shows it */
+#define DIGEST_DIGITS 64
 #define NAMES_MAX 4
 
 static bool same(const char *a, const char *b) {
@@ -83,9 +85,12 @@ static void warn(struct missing_list *list, struct observation *observation, con
         observation->warnings[observation->warning_count++] = text;
 }
 
-/* "NAME, pinned to DIGEST," and the environments that wait for it. */
-static void append_missing(struct strbuf *text, const struct missing *item, const char *between) {
-        strbuf_append(text, item->name.text);
+/* "NAME, pinned to DIGEST," and the environments that wait for it; of a digest in the name the first `digits` digits. */
+static void append_missing(struct strbuf *text, const struct missing *item, int digits, const char *between) {
+        const char *digest = strstr(item->name.text, "@sha256:");
+        int length = digest ? (int)(digest - item->name.text) + 8 + digits : -1;
+
+        strbuf_printf(text, "%.*s", length, item->name.text);
         if (item->pinned)
                 strbuf_printf(text, ", pinned to %s,", item->pinned);
         strbuf_append(text, between);
@@ -103,7 +108,7 @@ static void append_all(struct strbuf *text, const struct missing_list *list) {
                       list->count);
         for (size_t i = 0; i < list->count && i < LISTED_MAX; i++) {
                 strbuf_append(text, i ? "; " : " ");
-                append_missing(text, &list->items[i], " for ");
+                append_missing(text, &list->items[i], SHORT_DIGITS, " for ");
         }
         if (list->count > LISTED_MAX)
                 strbuf_printf(text, "; and %zu more", list->count - LISTED_MAX);
@@ -115,7 +120,7 @@ static void tell_missing(struct missing_list *list) {
         if (list->count == 0)
                 return;
         if (list->count == 1) {
-                append_missing(&text, &list->items[0],
+                append_missing(&text, &list->items[0], DIGEST_DIGITS,
                                " is not in the local image store, so nothing can run in ");
                 strbuf_printf(&text, ": %s", local_image_remedy(&list->items[0].name, list->arena));
         } else {
