@@ -663,7 +663,7 @@ def test_once_holds_a_rewritten_history(make, repository):
 def test_the_state_goes_away_under_it(offline, repository, how):
     """Nobody would ever see what it writes from then on: it says so, and ends, to be started again on what is there."""
     commit = repository.commit(manifests(*TWO))
-    controller = Controller(offline, source("lab", f"file://{repository.bare}"), listen="127.0.0.1:0")
+    controller = Controller(offline, source("lab", f"file://{repository.bare}", intervalSeconds=3600), listen="127.0.0.1:0")
     try:
         controller.start().wait_for("Applied", commit)
         port = int(re.findall(r"listening on port (\d+)", controller.lines())[-1])
