@@ -24,10 +24,7 @@ SERVICES = ["s3", "lambda", "ecr", "iam", "sts", "logs", "tagging"]
 
 @pytest.fixture(scope="module")
 def signer():
-    found = [p for p in binary.ROOT.glob("build/*/tests/unit/sign_cli") if p.is_file()]
-    if not found:
-        pytest.fail("no sign_cli: build the target 'unit'")
-    return max(found, key=lambda p: p.stat().st_mtime)
+    return binary.tool("sign_cli")
 
 
 def text(rng, least, most, without=""):
