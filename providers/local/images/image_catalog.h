@@ -6,10 +6,10 @@
 #include "providers/local/images/images.h"
 #include "providers/provider.h"
 
-/* `store` is the folder of the store (local_images_folder()). As struct image_ops says of both. */
+/* `store` is the folder of the store (local_images_folder()), `text` an image as people name it. As struct image_ops says of both. */
 int local_catalog_list(const char *store, const char *repository, struct arena *arena, struct image_row **ret,
                        size_t *ret_count, struct error *err) MUST_USE;
-int local_catalog_check(const char *store, const char *reference, struct arena *arena, struct image_row *ret,
+int local_catalog_check(const char *store, const char *text, struct arena *arena, struct image_row *ret,
                         struct error *err) MUST_USE;
 
 /* A row of an image by its digest; `name` "REPOSITORY:TAG", or NULL where it has none. */
