@@ -300,10 +300,11 @@ void sandbox_child_main(const struct sandbox_child *child) {
         setsid();
         enter_namespaces(child);
         workspace = make_mounts(child);
+        set_limits(child);
+        /* The last that it tells: nobody listens any more while the program runs. */
         tell(child->channel, "", workspace);
         if (child->spec->fill)
                 wait_for_go(child);
-        set_limits(child);
         drop_privileges(child);
         arrange_descriptors(child);
         start(child);
