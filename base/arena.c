@@ -136,20 +136,28 @@ char *arena_strdup(struct arena *arena, const char *text) {
         return text ? arena_strndup(arena, text, strlen(text)) : NULL;
 }
 
-char *arena_printf(struct arena *arena, const char *format, ...) {
-        va_list arguments, again;
+char *arena_vprintf(struct arena *arena, const char *format, va_list arguments) {
+        va_list again;
         int length;
         char *text;
 
-        va_start(arguments, format);
         va_copy(again, arguments);
         length = vsnprintf(NULL, 0, format, arguments);
-        va_end(arguments);
         if (length < 0)
                 abort();
         text = arena_alloc(arena, (size_t)length + 1);
         vsnprintf(text, (size_t)length + 1, format, again);
         va_end(again);
+        return text;
+}
+
+char *arena_printf(struct arena *arena, const char *format, ...) {
+        va_list arguments;
+        char *text;
+
+        va_start(arguments, format);
+        text = arena_vprintf(arena, format, arguments);
+        va_end(arguments);
         return text;
 }
 

@@ -8,6 +8,7 @@
 #ifndef BERTH_BASE_ARENA_H
 #define BERTH_BASE_ARENA_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 struct arena;
@@ -25,6 +26,9 @@ void *arena_array(struct arena *arena, size_t count, size_t size);
 char *arena_strdup(struct arena *arena, const char *text);                 /* NULL gives NULL */
 char *arena_strndup(struct arena *arena, const char *text, size_t length); /* bytes may include NUL */
 char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* `arguments` is used up. */
+char *arena_vprintf(struct arena *arena, const char *format, va_list arguments)
+        __attribute__((format(printf, 2, 0)));
 
 /* Bytes taken from the system so far, for benchmarks and tests. */
 size_t arena_size(const struct arena *arena);

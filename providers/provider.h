@@ -290,6 +290,15 @@ struct image_instructions {
         size_t recipe_count;
 };
 
+/* Whether the targets have this one. */
+bool image_target_is_listed(const struct image_instructions *instructions, const char *repository,
+                            const char *tag);
+/* A recipe more, without commands; good until the next one is added. Texts are borrowed. */
+struct image_recipe *image_recipe_add(struct image_instructions *instructions, struct arena *arena,
+                                      const char *tool, const char *repository, const char *purpose);
+void image_recipe_command(struct image_recipe *recipe, struct arena *arena, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+
 /* The registry of images, looked into by people. All of it after identify(); list, check and instructions change nothing. */
 struct image_ops {
         /* By repository, newest first. `repository` NULL: all. One that does not exist is ERROR_NOT_FOUND. */

@@ -6,28 +6,14 @@
 
 #include <string.h>
 
-#define RECIPES_PER_TARGET 5
-#define COMMANDS_MAX 4
-
-static struct image_recipe *new_recipe(struct image_instructions *instructions, struct arena *arena,
-                                       const char *tool, const char *repository, const char *purpose) {
-        struct image_recipe *recipe = &instructions->recipes[instructions->recipe_count++];
-
-        *recipe = (struct image_recipe){
-                .tool = tool,
-                .repository = repository,
-                .purpose = purpose,
-                .commands = arena_array(arena, COMMANDS_MAX, sizeof(*recipe->commands)),
-        };
-        return recipe;
-}
-
 static void add_login(const struct provider *provider, struct arena *arena, const char *tool,
                       struct image_instructions *instructions) {
-        struct image_recipe *recipe = new_recipe(instructions, arena, tool, NULL, "log in, for 12 hours");
+        struct image_recipe *recipe =
+                image_recipe_add(instructions, arena, tool, NULL, "log in, for 12 hours");
 
-        recipe->commands[recipe->command_count++] = arena_printf(
-                arena, "aws ecr get-login-password --region %s | %s login --username AWS --password-stdin %s",
+        image_recipe_command(
+                recipe, arena,
+                "aws ecr get-login-password --region %s | %s login --username AWS --password-stdin %s",
                 provider->region, tool, instructions->registry);
 }
 
@@ -38,11 +24,10 @@ static void add_prebuilt(const struct provider *provider, struct arena *arena,
 
         if (strcmp(target->repository, arena_printf(arena, "%s/prebuilt/python", provider->prefix)) != 0)
                 return;
-        recipe = new_recipe(instructions, arena, "berth", target->repository,
-                            "make it of Debian's packages, and push");
-        recipe->commands[recipe->command_count++] = "berth image build python -o python.tar";
-        recipe->commands[recipe->command_count++] =
-                arena_printf(arena, "skopeo copy oci-archive:python.tar docker://%s", target->uri);
+        recipe = image_recipe_add(instructions, arena, "berth", target->repository,
+                                  "make it of Debian's packages, and push");
+        image_recipe_command(recipe, arena, "berth image build python -o python.tar");
+        image_recipe_command(recipe, arena, "skopeo copy oci-archive:python.tar docker://%s", target->uri);
 }
 
 static void add_target(const struct provider *provider, struct arena *arena,
@@ -50,24 +35,24 @@ static void add_target(const struct provider *provider, struct arena *arena,
         struct image_recipe *recipe;
 
         if (!target->exists) {
-                recipe = new_recipe(instructions, arena, "aws", target->repository, "make the repository");
-                recipe->commands[recipe->command_count++] =
-                        arena_printf(arena, "aws ecr create-repository --region %s --repository-name %s",
+                recipe = image_recipe_add(instructions, arena, "aws", target->repository,
+                                          "make the repository");
+                image_recipe_command(recipe, arena,
+                                     "aws ecr create-repository --region %s --repository-name %s",
                                      provider->region, target->repository);
         }
         add_prebuilt(provider, arena, target, instructions);
-        recipe = new_recipe(instructions, arena, "docker", target->repository, "build and push");
-        recipe->commands[recipe->command_count++] =
-                admission_build_command(provider, target->repository, target->tag, arena);
-        recipe = new_recipe(instructions, arena, "podman", target->repository, "build and push");
-        recipe->commands[recipe->command_count++] =
-                arena_printf(arena, "podman build --platform linux/amd64 -t %s .", target->uri);
-        recipe->commands[recipe->command_count++] =
-                arena_printf(arena, "podman push --format v2s2 --compression-format gzip %s", target->uri);
-        recipe = new_recipe(instructions, arena, "skopeo", target->repository,
-                            "copy what is elsewhere: SOURCE is REGISTRY/REPOSITORY:TAG");
-        recipe->commands[recipe->command_count++] = arena_printf(
-                arena,
+        recipe = image_recipe_add(instructions, arena, "docker", target->repository, "build and push");
+        image_recipe_command(recipe, arena, "%s",
+                             admission_build_command(provider, target->repository, target->tag, arena));
+        recipe = image_recipe_add(instructions, arena, "podman", target->repository, "build and push");
+        image_recipe_command(recipe, arena, "podman build --platform linux/amd64 -t %s .", target->uri);
+        image_recipe_command(recipe, arena, "podman push --format v2s2 --compression-format gzip %s",
+                             target->uri);
+        recipe = image_recipe_add(instructions, arena, "skopeo", target->repository,
+                                  "copy what is elsewhere: SOURCE is REGISTRY/REPOSITORY:TAG");
+        image_recipe_command(
+                recipe, arena,
                 "skopeo copy --override-os linux --override-arch amd64 --dest-compress-format gzip "
                 "docker://SOURCE docker://%s",
                 target->uri);
@@ -78,7 +63,7 @@ void image_recipes(const struct provider *provider, struct arena *arena, struct 
 
         ret->registry = ecr_registry(provider, arena);
         ret->recipe_count = 0;
-        ret->recipes = arena_array(arena, 3 + ret->target_count * RECIPES_PER_TARGET, sizeof(*ret->recipes));
+        ret->recipes = NULL;
         for (size_t i = 0; i < sizeof(tools) / sizeof(*tools); i++)
                 add_login(provider, arena, tools[i], ret);
         for (size_t i = 0; i < ret->target_count; i++) {
@@ -90,12 +75,8 @@ void image_recipes(const struct provider *provider, struct arena *arena, struct 
 }
 
 static void add(struct image_instructions *instructions, const char *repository, const char *tag) {
-        for (size_t i = 0; i < instructions->target_count; i++) {
-                const struct image_target *target = &instructions->targets[i];
-
-                if (strcmp(target->repository, repository) == 0 && strcmp(target->tag, tag) == 0)
-                        return;
-        }
+        if (image_target_is_listed(instructions, repository, tag))
+                return;
         instructions->targets[instructions->target_count++] =
                 (struct image_target){ .repository = repository, .tag = tag };
 }

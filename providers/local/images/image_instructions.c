@@ -8,26 +8,6 @@
 
 #include <string.h>
 
-#define RECIPES_PER_TARGET 5
-#define COMMANDS_MAX 4
-
-static struct image_recipe *new_recipe(struct image_instructions *instructions, struct arena *arena,
-                                       const char *tool, const char *repository, const char *purpose) {
-        struct image_recipe *recipe = &instructions->recipes[instructions->recipe_count++];
-
-        *recipe = (struct image_recipe){
-                .tool = tool,
-                .repository = repository,
-                .purpose = purpose,
-                .commands = arena_array(arena, COMMANDS_MAX, sizeof(*recipe->commands)),
-        };
-        return recipe;
-}
-
-static void add_command(struct image_recipe *recipe, const char *command) {
-        recipe->commands[recipe->command_count++] = command;
-}
-
 /* In an OCI layout it looks by name for OCI's manifests only. */
 static bool is_found_by_skopeo(const char *store, const struct image_target *target, struct arena *arena) {
         struct local_images images;
@@ -51,41 +31,38 @@ static void add_recipes(struct image_instructions *instructions, const struct im
         struct image_recipe *recipe;
 
         if (strncmp(repository, "prebuilt/", 9) == 0) {
-                recipe = new_recipe(instructions, arena, "berth", repository, "make it of Debian's packages");
-                add_command(recipe, arena_printf(arena, "berth image build %s", repository + 9));
+                recipe = image_recipe_add(instructions, arena, "berth", repository,
+                                          "make it of Debian's packages");
+                image_recipe_command(recipe, arena, "berth image build %s", repository + 9);
         }
-        recipe = new_recipe(instructions, arena, "docker", repository, "build and import");
-        add_command(recipe, local_build_command);
-        add_command(recipe, import);
-        recipe = new_recipe(instructions, arena, "podman", repository, "build and import");
-        add_command(recipe, arena_printf(arena, "podman build --platform linux/amd64 -t %s .", target->uri));
-        add_command(recipe,
-                    arena_printf(arena, "podman save --format oci-archive -o image.tar %s", target->uri));
-        add_command(recipe, import);
-        recipe = new_recipe(instructions, arena, "skopeo", repository,
-                            "import what is elsewhere: SOURCE is REGISTRY/REPOSITORY:TAG");
-        add_command(recipe, "skopeo copy --override-os linux --override-arch amd64 docker://SOURCE "
-                            "oci-archive:image.tar");
-        add_command(recipe, import);
+        recipe = image_recipe_add(instructions, arena, "docker", repository, "build and import");
+        image_recipe_command(recipe, arena, "%s", local_build_command);
+        image_recipe_command(recipe, arena, "%s", import);
+        recipe = image_recipe_add(instructions, arena, "podman", repository, "build and import");
+        image_recipe_command(recipe, arena, "podman build --platform linux/amd64 -t %s .", target->uri);
+        image_recipe_command(recipe, arena, "podman save --format oci-archive -o image.tar %s", target->uri);
+        image_recipe_command(recipe, arena, "%s", import);
+        recipe = image_recipe_add(instructions, arena, "skopeo", repository,
+                                  "import what is elsewhere: SOURCE is REGISTRY/REPOSITORY:TAG");
+        image_recipe_command(recipe, arena,
+                             "skopeo copy --override-os linux --override-arch amd64 docker://SOURCE "
+                             "oci-archive:image.tar");
+        image_recipe_command(recipe, arena, "%s", import);
         if (!target->exists || !is_found_by_skopeo(instructions->registry, target, arena))
                 return;
-        recipe = new_recipe(instructions, arena, "skopeo", repository,
-                            "push what is here to a registry: TARGET is REGISTRY/REPOSITORY:TAG");
-        add_command(recipe,
-                    arena_printf(arena, "skopeo copy --dest-compress-format gzip oci:%s:%s docker://TARGET",
-                                 instructions->registry, target->uri));
+        recipe = image_recipe_add(instructions, arena, "skopeo", repository,
+                                  "push what is here to a registry: TARGET is REGISTRY/REPOSITORY:TAG");
+        image_recipe_command(recipe, arena,
+                             "skopeo copy --dest-compress-format gzip oci:%s:%s docker://TARGET",
+                             instructions->registry, target->uri);
 }
 
 static void add_target(struct image_instructions *instructions, const struct local_images *images,
                        const char *repository, const char *tag, struct arena *arena) {
         struct local_image found;
 
-        for (size_t i = 0; i < instructions->target_count; i++) {
-                const struct image_target *target = &instructions->targets[i];
-
-                if (strcmp(target->repository, repository) == 0 && strcmp(target->tag, tag) == 0)
-                        return;
-        }
+        if (image_target_is_listed(instructions, repository, tag))
+                return;
         instructions->targets[instructions->target_count++] = (struct image_target){
                 .repository = repository,
                 .tag = tag,
@@ -126,8 +103,6 @@ int local_instructions(const char *store, const struct manifests *manifests, con
                            reference.tag ? reference.tag : "latest", arena);
         else
                 gather(manifests, &images, arena, &instructions);
-        instructions.recipes = arena_array(arena, instructions.target_count * RECIPES_PER_TARGET,
-                                           sizeof(*instructions.recipes));
         for (size_t i = 0; i < instructions.target_count; i++)
                 add_recipes(&instructions, &instructions.targets[i], arena);
         *ret = instructions;
