@@ -80,12 +80,25 @@ static void on_signal(int number) {
         interrupt_raise();
 }
 
-void interrupt_install(void) {
-        struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+static void on_signal_at_once(int number) {
+        on_signal(number);
+        interrupt_raise();
+}
+
+static void install(void (*handler)(int)) {
+        struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
 
         sigemptyset(&action.sa_mask);
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
+}
+
+void interrupt_install(void) {
+        install(on_signal);
+}
+
+void interrupt_install_at_once(void) {
+        install(on_signal_at_once);
 }
 
 /* A terminal that goes away says so more than once, by the kernel and by the shell: that is no impatience. */

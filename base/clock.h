@@ -31,6 +31,8 @@ int interrupt_signal(void);
 void interrupt_raise(void);
 /* Installs the handlers for SIGINT and SIGTERM. */
 void interrupt_install(void);
+/* The same for as long as nothing is begun that should be finished: the first signal is "stop now". */
+void interrupt_install_at_once(void);
 /* SIGHUP asks to stop too, once at most, however often it comes; where it is ignored (nohup) it stays so. */
 void interrupt_on_hangup(void);
 

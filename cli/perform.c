@@ -135,6 +135,7 @@ int perform(struct session *session, const struct options *options, const struct
 
         if (find_commit(&args.commit, err) < 0)
                 return -1;
+        interrupt_install();
         applied = apply_plan(&args, session->arena, &result, err);
         wipe_bar(&screen);
         fflush(stderr);

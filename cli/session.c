@@ -144,7 +144,7 @@ int session_open_provider(struct session *session, const struct options *options
 int session_open(struct session *session, const struct options *options, struct error *err) {
         if (session_load(session, options, true, err) < 0)
                 return -1;
-        interrupt_install();
+        interrupt_install_at_once();
         if (session_open_provider(session, options, err) < 0)
                 return -1;
         return session_open_state(session, options, STATE_CREATE, err);

@@ -25,7 +25,7 @@ static int open_manifests(struct session *session, const struct options *options
                           struct error *err) {
         if (session_load(session, options, true, err) < 0)
                 return -1;
-        interrupt_install();
+        interrupt_install_at_once();
         if (session_open_provider(session, options, err) < 0)
                 return -1;
         return session_take_lease(session, options, destroy ? "destroy" : "apply", err);
@@ -50,7 +50,7 @@ static int open_saved(struct session *session, const struct options *options, st
         if (options->target_count || options->exclude_count)
                 return error_set(err,
                                  "a saved plan is applied whole: --target and --exclude go with berth plan");
-        interrupt_install();
+        interrupt_install_at_once();
         if (session_take_lease(session, options, "apply", err) < 0 ||
             saved_plan_read(options->operands[0], session->state, session->arena, saved, err) < 0)
                 return -1;

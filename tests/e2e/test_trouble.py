@@ -175,6 +175,25 @@ def test_interrupt_finishes_what_is_in_flight(cloud, four, signums):
     four.assert_settled()
 
 
+def test_interrupt_before_anything_is_begun(cloud, four):
+    """While it looks, there is nothing to finish: the first interrupt ends it, also where nobody answers."""
+    seconds = 6
+    cloud.faults(({"operation": "GetCallerIdentity"}, {"kind": "delay", "seconds": seconds}))
+    for arguments, signum in (["plan"], signal.SIGINT), (["refresh"], signal.SIGTERM), (["apply", "--yes"], signal.SIGINT):
+        since = cloud.mark()
+        process = four.popen(*arguments)
+        end = time.monotonic() + 30
+        while not cloud.calls(since, operation="GetCallerIdentity"):
+            assert time.monotonic() < end and process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=seconds - 1)
+        result = four.result(arguments, process.returncode, out, err).expect(1)
+        assert result.out == "" and "interrupted" in result.err
+    assert cloud.changing_calls() == []
+    assert "Nobody" in four("lock", "show").expect(0).out
+
+
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGHUP])
 def test_second_interrupt_leaves_it_to_the_next_run(cloud, four, first):
     result = interrupted(cloud, four, [first, signal.SIGTERM]).expect(1)
