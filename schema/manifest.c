@@ -21,9 +21,20 @@ static int check_provider(const struct load_options *options, struct error *err)
         return error_set(err, "there is no provider \"%s\": it is aws or local", options->provider);
 }
 
-static void warn_empty(struct loading *loading, uint16_t file) {
-        if (loading->sources[file].documents == 0)
-                problem_warning(loading, (struct place){ .file = file }, NULL, "this file holds no manifest");
+/*
+ * A file of a folder may be empty. Where it is all there is, what should have written it has failed: taken for a stack
+ * without resources, it would have an apply delete everything.
+ */
+static void check_empty(struct loading *loading, uint16_t file) {
+        struct place place = { .file = file };
+
+        if (loading->sources[file].documents > 0)
+                return;
+        if (loading->is_folder || loading->options->controller)
+                problem_warning(loading, place, NULL, "this file holds no manifest");
+        else
+                problem_error(loading, place, "what a stack has is deleted by berth destroy",
+                              "this file holds no manifest");
 }
 
 static void read_all(struct loading *loading) {
@@ -36,7 +47,7 @@ static void read_all(struct loading *loading) {
                         else
                                 source->documents = 1;
                 }
-                warn_empty(loading, (uint16_t)i);
+                check_empty(loading, (uint16_t)i);
         }
 }
 

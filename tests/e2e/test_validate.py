@@ -168,6 +168,16 @@ def test_a_file_without_documents_is_a_warning(offline, source):
     assert [(d["severity"], os.path.basename(d["file"])) for d in found] == [("warning", "empty.yaml")]
 
 
+@pytest.mark.parametrize("source", ["", "# only comments\n"])
+def test_a_pipe_without_documents_deletes_nothing(offline, source):
+    """What should have written it has failed; the pipe's end does not say so."""
+    offline.write("m.yaml", environment())
+    offline("apply", "--yes", "--provider", "local").expect(0)
+    for verb in ["validate"], ["plan"], ["apply", "--yes"]:
+        assert "<stdin>: error: this file holds no manifest" in offline(*verb, "-f", "-", stdin=source).expect(1).err
+    assert "Environment/x" in offline("state", "list").expect(0).out
+
+
 def test_duplicates_over_files(offline):
     offline.write("a.yaml", environment() + "---\n" + agent("  type: general\n", "twin"))
     offline.write("b.yaml", environment() + "---\n" + agent("  type: general\n", "twin"))

@@ -4,6 +4,7 @@
 
 #define HEAD(kind, name) "apiVersion: berth/v1\nkind: " kind "\nmetadata: {name: " name "}\nspec:\n"
 #define ENVIRONMENT HEAD("Environment", "x") "  image: {prebuilt: python}\n"
+#define NO_MANIFEST "this file holds no manifest [what a stack has is deleted by berth destroy]\n"
 #define NAME_40 "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
 #define DIGEST "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -337,9 +338,9 @@ static const struct {
           "m.yaml:1:1: unknown field \"a\" [a manifest has apiVersion, kind, metadata and spec]\n" },
         { "apiVersion: berth/v1\r\nkind: Agent\r\nmetadata: {name: x}\r\nspec:\r\n  type: y\r\n",
           "m.yaml:5:9: type must be specialist or general, found the text \"y\"\n" },
-        { "", "m.yaml:0:0: warning: this file holds no manifest\n" },
-        { "# nothing\n", "m.yaml:0:0: warning: this file holds no manifest\n" },
-        { "---\n---\n~\n", "m.yaml:0:0: warning: this file holds no manifest\n" },
+        { "", "m.yaml:0:0: " NO_MANIFEST },
+        { "# nothing\n", "m.yaml:0:0: " NO_MANIFEST },
+        { "---\n---\n~\n", "m.yaml:0:0: " NO_MANIFEST },
         { "%YAML 1.2\n---\n" ENVIRONMENT, "" },
 };
 
