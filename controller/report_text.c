@@ -16,6 +16,7 @@
 #define ADDRESS_WIDTH_MAX 40
 #define PATH_WIDTH_MAX 32
 #define ACTION_WIDTH 9 /* the longest of them, and two spaces */
+#define NOTE_WIDTH 24  /* what is left to the note, before the addresses are no column any more */
 
 static const char *symbol(enum action action) {
         static const char *const symbols[] = {
@@ -397,19 +398,20 @@ void report_refusals_text(const struct plan *plan, FILE *stream) {
 }
 
 void report_plan_text(const struct plan *plan, const struct report_style *style, FILE *stream) {
-        int width = 0;
+        int width = 0, room = room_for(stream, 4 + 2 + ACTION_WIDTH + NOTE_WIDTH);
 
         for (size_t i = 0; i < plan->change_count; i++) {
                 int columns = shown_columns(plan->changes[i]->address);
 
                 width = columns > width ? columns : width;
         }
+        width = width > ADDRESS_WIDTH_MAX ? ADDRESS_WIDTH_MAX : width;
+        width = width > room ? room : width;
         if (plan_has_changes(plan) || plan->refusal_count)
                 print_header(plan, stream);
         for (size_t i = 0; i < plan->change_count; i++) {
                 if (!style->quiet || change_is_refused(plan->changes[i]))
-                        print_change(plan->changes[i], width > ADDRESS_WIDTH_MAX ? ADDRESS_WIDTH_MAX : width,
-                                     style, stream);
+                        print_change(plan->changes[i], width, style, stream);
         }
         report_refusals_text(plan, stream);
         for (size_t i = 0; i < plan->warning_count; i++) {

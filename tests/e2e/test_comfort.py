@@ -341,3 +341,9 @@ def test_plan_fits_the_terminal(offline, columns):
     lines = on_terminal(offline, "plan", columns=columns)
     assert max(map(width_of, lines)) <= columns, "\n".join(lines)
     assert any(line.rstrip().endswith("語") for line in lines)
+
+
+def test_a_long_address_leaves_the_others_their_notes(offline):
+    offline.write("m.yaml", stacks.text(stacks.environment("e" * 48), stacks.environment("short")))
+    lines = [line for line in on_terminal(offline, "plan", "--provider", "local", columns=50) if "Environment/short" in line]
+    assert len(lines) == 1 and width_of(lines[0]) <= 50 and "2048" in lines[0], lines
