@@ -214,12 +214,25 @@ static bool all_are_allowed(const json_t *allow, const json_t *refusals, struct 
         return true;
 }
 
+/* What is held may be a commit, which is let in by a word of its own. */
+static int check_history(const struct source_status *status, const char *name, struct error *err) {
+        if (!status_is_rewritten(status) || !status->problem.commit[0])
+                return 0;
+        return error_set(
+                err,
+                "the history of %s was rewritten: look at what it is now, then let it in by --allow " HISTORY_REWRITTEN
+                ":%.12s",
+                name, status->problem.commit);
+}
+
 /* In mode approve. Under the lock. */
 static int check_plan(const struct source *source, const char *wanted, const json_t *allow,
                       struct arena *arena, struct error *err) {
         const struct source_status *status = &source->status;
         const char *name = source->config->name, *id = json_text(status->plan, "id");
 
+        if (!id && check_history(status, name, err) < 0)
+                return -1;
         if (!id)
                 return error_set(err, "no plan of %s waits for approval", name);
         if (wanted && strcmp(wanted, id) != 0)
@@ -242,6 +255,8 @@ static int check_refusals(const struct source *source, const char *wanted, const
 
         if (wanted)
                 return error_set(err, "%s applies by itself: no plan of it waits for approval", name);
+        if (json_array_size(status->refusals) == 0 && check_history(status, name, err) < 0)
+                return -1;
         if (json_array_size(status->refusals) == 0)
                 return error_set(err, "nothing is refused in %s", name);
         if (json_array_size(allow) == 0)

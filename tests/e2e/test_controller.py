@@ -610,6 +610,7 @@ def test_a_rewritten_history_is_let_in_by_a_person(make, repository):
         (("history-rewritten", "--allow", "protected"), 1, "goes alone"),
     ):
         assert words in controller("approve", "lab", "--allow", *args).expect(code).err
+    assert f"let it in by --allow history-rewritten:{third[:12]}" in controller("approve", "lab").expect(1).err
     assert "goes with berth controller approve" in controller.berth("plan", "--allow", "history-rewritten").expect(1).err
     shown = controller("status").expect(0).out
     told = re.search(r"\n  berth controller (approve lab --allow history-rewritten:[0-9a-f]{12}) -f ", shown)
