@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -243,6 +244,21 @@ static int commit(struct store_txn *txn, struct error *err) {
         return code == 0 ? 0 : fail(txn->store->path, code, "write to", err);
 }
 
+/* What is written to a file that nobody can open by its name any more is kept for nobody. */
+static int check_place(const struct store *store, struct error *err) {
+        mdb_filehandle_t descriptor;
+        struct stat opened, named;
+
+        if (mdb_env_get_fd(store->env, &descriptor) != 0 || fstat(descriptor, &opened) < 0)
+                return error_set(err, "cannot look at the state file %s: %s", store->path, strerror(errno));
+        if (stat(store->path, &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
+                return 0;
+        return error_set(err,
+                         "the state file %s was removed or replaced while it was in use: what is done now "
+                         "would be recorded nowhere",
+                         store->path);
+}
+
 static int attempt(struct store *store, store_body *body, void *context, size_t *ret_map_size,
                    struct error *err) {
         struct store_txn txn = { .store = store };
@@ -253,6 +269,8 @@ static int attempt(struct store *store, store_body *body, void *context, size_t 
         *ret_map_size = store->map_size;
         result = body(&txn, context, err);
         if (result >= 0 && txn.changed && put_seal(&txn, err) < 0)
+                result = -1;
+        if (result >= 0 && txn.changed && check_place(store, err) < 0)
                 result = -1;
         if (result >= 0)
                 committed = commit(&txn, err);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad weather: throttling, 5xx, lost answers, slow roles, failing functions, killed runs. Nothing twice, nothing lost."""
 
+import shutil
 import signal
 import time
 
@@ -157,6 +158,26 @@ def interrupted(cloud, four, signums, hangup=signal.SIG_DFL):
     out, err = process.communicate(timeout=60)
     cloud.settings(pending_s=0.1)
     return four.result(["apply"], process.returncode, out, err)
+
+
+def test_a_state_that_goes_away(cloud, four):
+    """What would be recorded nowhere is no success; the next run finds what was made by its tags."""
+    cloud.settings(pending_s=2)
+    process = four.popen("apply", "--yes")
+    end = time.monotonic() + 30
+    while not cloud.calls(operation="CreateFunction"):
+        assert time.monotonic() < end and process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    shutil.rmtree(four.stack / ".berth")
+    out, err = process.communicate(timeout=60)
+    result = four.result(["apply"], process.returncode, out, err).expect(1)
+    assert "data.mdb was removed or replaced while it was in use" in result.out + result.err
+    cloud.settings(pending_s=0.1)
+    four.apply()
+    assert made(cloud) == set(NAMES)
+    created = [c["params"]["FunctionName"] for c in cloud.calls(operation="CreateFunction") if c["status"] == 201]
+    assert sorted(created) == sorted(set(created)), "nothing was created twice"
+    four.assert_settled()
 
 
 # A terminal that goes away says so twice, by the kernel and by the shell.

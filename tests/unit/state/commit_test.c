@@ -271,14 +271,36 @@ static void readers_see_whole_commits(void **place) {
         state_close(state);
 }
 
+/* What is removed, or replaced, is written to no more: who commits hears of it. */
+static void a_file_that_goes_away(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *folder = *state, *file = below(folder, "data.mdb", arena);
+        struct state *opened = open_state(folder, STATE_CREATE);
+        struct record record = make_record(opened, arena, "Agent/a", "a");
+        struct state_op op = { .type = STATE_PUT_RECORD, .record = &record };
+        struct error err = { 0 };
+        uint64_t serial = serial_of(opened) + 1;
+
+        commit_ops(opened, &op, 1);
+        REQUIRE(rename(file, below(folder, "aside.mdb", arena)) == 0);
+        assert_int_equal(state_commit(opened, &op, 1, &err), -1);
+        assert_non_null(strstr(err.message, "was removed or replaced"));
+        folder_write(folder, "data.mdb", "another's");
+        assert_int_equal(state_commit(opened, &op, 1, &err), -1);
+        assert_non_null(strstr(err.message, "was removed or replaced"));
+        REQUIRE(rename(below(folder, "aside.mdb", arena), file) == 0);
+        assert_int_equal(serial_of(opened), serial);
+        commit_ops(opened, &op, 1);
+        state_close(opened);
+}
+
 #define STATE_TEST(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                STATE_TEST(threads_commit_together),
-                STATE_TEST(map_grows),
-                STATE_TEST(map_grown_by_another_process),
-                STATE_TEST(readers_see_whole_commits),
+                STATE_TEST(threads_commit_together),      STATE_TEST(map_grows),
+                STATE_TEST(map_grown_by_another_process), STATE_TEST(readers_see_whole_commits),
+                STATE_TEST(a_file_that_goes_away),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
