@@ -295,6 +295,9 @@ static void password(struct input *input) {
         const char *before = text_of(input), *user = text_of(input), *behind = text_of(input), *text;
         struct error err = { 0 };
 
+        /* The same letters in a host's name are no secret. */
+        if ((user && strstr(user, PASSWORD)) || (behind && strstr(behind, PASSWORD)))
+                return;
         /* A user with one of these in it is none, and what follows no password of his. */
         if (user && strpbrk(user, "/:@[]?#"))
                 return;
