@@ -115,6 +115,16 @@ void digest_hex(const uint8_t *bytes, size_t length, char *hex) {
         hex[2 * length] = '\0';
 }
 
+int digest_from_hex(char digit) {
+        if (digit >= '0' && digit <= '9')
+                return digit - '0';
+        if (digit >= 'a' && digit <= 'f')
+                return digit - 'a' + 10;
+        if (digit >= 'A' && digit <= 'F')
+                return digit - 'A' + 10;
+        return -1;
+}
+
 void digest_base64(const uint8_t *bytes, size_t length, char *text) {
         library_need(&crypto);
         sym_EVP_EncodeBlock((unsigned char *)text, bytes, (int)length);

@@ -30,6 +30,8 @@ void digest_stream_end(struct digest_stream *stream, char hex[SHA256_HEX_SIZE]);
 
 /* Lower-case hex; `hex` takes 2 * length + 1 bytes. */
 void digest_hex(const uint8_t *bytes, size_t length, char *hex);
+/* What one digit of either case means: 0 to 15, or -1. */
+int digest_from_hex(char digit);
 /* Base64 with padding; `text` takes 4 * ((length + 2) / 3) + 1 bytes. */
 void digest_base64(const uint8_t *bytes, size_t length, char *text);
 

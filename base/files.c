@@ -34,6 +34,16 @@ static size_t expected_size(int descriptor) {
         return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) ? (size_t)status.st_size : 0;
 }
 
+int descriptor_is_at(int descriptor, const char *path) {
+        struct stat opened, named;
+
+        if (fstat(descriptor, &opened) < 0)
+                return -1;
+        if (stat(path, &named) < 0)
+                return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+        return opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
 int descriptor_read(int descriptor, size_t limit, struct strbuf *ret) {
         size_t expected = expected_size(descriptor), left = limit;
 

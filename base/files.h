@@ -25,6 +25,12 @@ char *path_join(const char *folder, const char *name);
 const char *path_join_in(const char *folder, const char *name, struct arena *arena);
 
 /*
+ * Whether the file that is open is still the one of that name: 1; 0 where there is another or none; -1 with errno where that
+ * cannot be known.
+ */
+int descriptor_is_at(int descriptor, const char *path) MUST_USE;
+
+/*
  * Appends all that is left to read, in as few pieces as the file's size allows. 0; 1 where that is more than `limit` bytes,
  * of which no more than one is read; -1 with errno.
  */

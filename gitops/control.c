@@ -266,11 +266,7 @@ int control_listen(const char *folder, json_t *(*answer)(void *context, json_t *
 }
 
 bool control_is_in_place(const struct control *control) {
-        struct stat locked, there;
-
-        if (fstat(control->lock, &locked) < 0 || stat(control->lock_path, &there) < 0)
-                return errno != ENOENT && errno != ENOTDIR;
-        return locked.st_ino == there.st_ino && locked.st_dev == there.st_dev;
+        return descriptor_is_at(control->lock, control->lock_path) != 0;
 }
 
 void control_close(struct control *control) {

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -247,11 +246,8 @@ static int commit(struct store_txn *txn, struct error *err) {
 /* What is written to a file that nobody can open by its name any more is kept for nobody. */
 static int check_place(const struct store *store, struct error *err) {
         mdb_filehandle_t descriptor;
-        struct stat opened, named;
 
-        if (mdb_env_get_fd(store->env, &descriptor) != 0 || fstat(descriptor, &opened) < 0)
-                return error_set(err, "cannot look at the state file %s: %s", store->path, strerror(errno));
-        if (stat(store->path, &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev)
+        if (mdb_env_get_fd(store->env, &descriptor) == 0 && descriptor_is_at(descriptor, store->path) == 1)
                 return 0;
         return error_set(err,
                          "the state file %s was removed or replaced while it was in use: what is done now "

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gitops/git/url.h"
 
+#include "base/digest.h"
+
 #include "base/terminal.h"
 #include "gitops/git/git.h"
 
@@ -97,23 +99,13 @@ static void lower(char *text) {
         }
 }
 
-static int hex_digit(char character) {
-        if (character >= '0' && character <= '9')
-                return character - '0';
-        if (character >= 'a' && character <= 'f')
-                return character - 'a' + 10;
-        if (character >= 'A' && character <= 'F')
-                return character - 'A' + 10;
-        return -1;
-}
-
 /* In place. False where a percent sign is not followed by two digits, or by 00. */
 static bool decode(char *text) {
         char *to = text;
 
         for (; *text; text++) {
                 if (*text == '%') {
-                        int high = hex_digit(text[1]), low = high < 0 ? -1 : hex_digit(text[2]);
+                        int high = digest_from_hex(text[1]), low = high < 0 ? -1 : digest_from_hex(text[2]);
 
                         if (low < 0 || high * 16 + low == 0)
                                 return false;

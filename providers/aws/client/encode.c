@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/client/encode.h"
 
+#include "base/digest.h"
+
 #include "providers/aws/client/client.h"
 
 #include <string.h>
@@ -26,22 +28,12 @@ void encode_percent(struct strbuf *ret, const char *text, size_t length, bool ke
         }
 }
 
-static int hex_digit(char character) {
-        if (character >= '0' && character <= '9')
-                return character - '0';
-        if (character >= 'a' && character <= 'f')
-                return character - 'a' + 10;
-        if (character >= 'A' && character <= 'F')
-                return character - 'A' + 10;
-        return -1;
-}
-
 void encode_undo(char *text, bool plus) {
         char *to = text;
 
         for (const char *from = text; *from; from++) {
-                if (*from == '%' && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0) {
-                        *to++ = (char)(hex_digit(from[1]) * 16 + hex_digit(from[2]));
+                if (*from == '%' && digest_from_hex(from[1]) >= 0 && digest_from_hex(from[2]) >= 0) {
+                        *to++ = (char)(digest_from_hex(from[1]) * 16 + digest_from_hex(from[2]));
                         from += 2;
                 } else {
                         *to++ = plus && *from == '+' ? ' ' : *from;
