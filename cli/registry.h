@@ -4,6 +4,7 @@
 #define BERTH_CLI_REGISTRY_H
 
 #include "cli/session.h"
+#include "providers/images.h"
 
 /* Opens manifests and provider, and makes sure that it is the Stack's account. The state is not looked at. */
 int registry_open(struct session *session, const struct options *options, struct error *err) MUST_USE;

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 static const struct provider_ops *const providers[] = { &aws_provider_ops, &local_provider_ops };
-#define PROVIDER_COUNT (sizeof(providers) / sizeof(providers[0]))
+const struct provider_registry session_registry = { providers, sizeof(providers) / sizeof(providers[0]) };
 
 void session_init(struct session *session) {
         *session = (struct session){ .arena = arena_new() };
@@ -112,33 +112,16 @@ int session_open_existing(struct session *session, const struct options *options
                               session_state_folder(session, options));
 }
 
-const struct provider_ops *session_find_provider(const char *name) {
-        for (size_t i = 0; i < PROVIDER_COUNT; i++) {
-                if (strcmp(providers[i]->name, name) == 0)
-                        return providers[i];
-        }
-        return NULL;
-}
-
 int session_open_provider(struct session *session, const struct options *options, struct error *err) {
-        const struct resource *stack = session->manifests.stack;
-        const char *declared = value_get_text(stack->spec, "provider");
-        const char *name = options->provider ? options->provider : declared ? declared : "local";
-        struct provider_config config = {
-                .stack_name = stack->name,
-                .stack = stack->spec,
-                .clock = &clock_system,
+        const struct stack_provider_args args = {
+                .registry = &session_registry,
+                .manifests = &session->manifests,
+                .provider = options->provider,
                 .folder = session_state_folder(session, options),
+                .clock = &clock_system,
         };
-        const struct provider_ops *ops = session_find_provider(name);
 
-        session->provider_ops = NULL;
-        if (!ops)
-                return error_set(err, "there is no provider \"%s\"; this version has aws and local", name);
-        if (ops->open(&config, &session->provider, err) < 0)
-                return -1;
-        session->provider_ops = ops;
-        return 0;
+        return stack_provider_open(&args, &session->provider_ops, &session->provider, err);
 }
 
 int session_open(struct session *session, const struct options *options, struct error *err) {

@@ -5,6 +5,7 @@
 
 #include "cli/options.h"
 #include "controller/plan.h"
+#include "controller/stack_provider.h"
 #include "schema/manifest.h"
 #include "state/state.h"
 
@@ -47,8 +48,8 @@ int session_take_lease(struct session *session, const struct options *options, c
  * To look into a state that must be there: an error where the folder has none, which is what a mistyped --state looks like.
  */
 int session_open_existing(struct session *session, const struct options *options, struct error *err) MUST_USE;
-/* NULL where this version has none of that name. */
-const struct provider_ops *session_find_provider(const char *name);
+/* The providers that this program has. */
+extern const struct provider_registry session_registry;
 /* After session_load(): the provider that --provider or the Stack names. */
 int session_open_provider(struct session *session, const struct options *options, struct error *err) MUST_USE;
 

@@ -51,7 +51,7 @@ static int run_controller(const struct options *options, struct error *err) {
         struct follow_args args = {
                 .config = &config,
                 .provider = options->provider,
-                .find_provider = session_find_provider,
+                .registry = &session_registry,
                 .once = options->once,
                 .parallel = options->parallel,
                 .clock = &clock_system,
@@ -65,7 +65,7 @@ static int run_controller(const struct options *options, struct error *err) {
                         "--allow goes with approve: what a source always lets through is `allow` in the Controller");
         if (check_file(options, err) < 0 || load_config(&session, options, &config, err) < 0)
                 return -1;
-        if (options->provider && !session_find_provider(options->provider))
+        if (options->provider && !stack_provider_find(&session_registry, options->provider))
                 return error_set(err, "there is no provider \"%s\": it is aws or local", options->provider);
         args.folder = session_state_folder(&session, options);
         log_set_json(options->json);

@@ -6,6 +6,7 @@
 #include "base/terminal.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "providers/examine.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,12 +4,11 @@
  * signal N to Berth, 125 that it could not be run, each said on standard error.
  */
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/files.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "providers/exec.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -101,75 +100,6 @@ static int usable_input(const struct program *program) {
         return STDIN_FILENO;
 }
 
-/* --- the result --- */
-
-static const char *const reasons[] = {
-        [EXEC_EXITED] = "exited",
-        [EXEC_DEADLINE] = "deadline",
-        [EXEC_MEMORY] = "memory",
-        [EXEC_INTERRUPTED] = "interrupted",
-};
-
-static json_t *content_json(const struct stream_result *stream) {
-        json_t *json;
-        char *text;
-
-        if (stream->utf8)
-                return json_stringn(stream->content, stream->bytes_returned);
-        text = malloc(4 * ((stream->bytes_returned + 2) / 3) + 1);
-        if (!text)
-                abort();
-        digest_base64((const uint8_t *)stream->content, stream->bytes_returned, text);
-        json = json_string(text);
-        free(text);
-        return json;
-}
-
-static json_t *stream_json(const struct stream_result *stream) {
-        return json_pack("{s:I, s:I, s:b, s:s, s:s, s:o}", "bytesTotal", (json_int_t)stream->bytes_total,
-                         "bytesReturned", (json_int_t)stream->bytes_returned, "truncated", stream->truncated,
-                         "sha256", stream->sha256, "encoding", stream->utf8 ? "utf-8" : "base64", "content",
-                         content_json(stream));
-}
-
-static json_t *files_json(const struct exec_result *result) {
-        json_t *list = json_array();
-
-        for (size_t i = 0; i < result->file_count; i++) {
-                const struct exec_left *file = &result->files[i];
-
-                json_array_append_new(list,
-                                      json_pack("{s:o, s:I, s:b, s:s?}", "name", json_from_text(file->name),
-                                                "bytes", (json_int_t)file->bytes, "returned",
-                                                file->reason == NULL, "reason", file->reason));
-        }
-        return list;
-}
-
-static json_t *limits_json(const struct exec_limits *limits) {
-        return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "memoryMB", (json_int_t)limits->memory_mb,
-                         "cpuMillis", (json_int_t)limits->cpu_millis, "processes",
-                         (json_int_t)limits->processes, "workspaceMB", (json_int_t)limits->workspace_mb,
-                         "files", (json_int_t)limits->files, "timeoutSeconds",
-                         (json_int_t)limits->timeout_seconds);
-}
-
-static json_t *result_json(const struct exec_result *result) {
-        json_t *degraded = json_array(), *withheld = json_array();
-
-        for (size_t i = 0; i < result->degraded_count; i++)
-                json_array_append_new(degraded, json_from_text(result->degraded[i]));
-        for (size_t i = 0; i < result->withheld_count; i++)
-                json_array_append_new(withheld, json_from_text(result->withheld[i]));
-        return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:I, s:I, s:I}, s:{s:o, s:o, s:o}}", "exitCode",
-                         result->exit_code, "reason", reasons[result->reason], "stdout",
-                         stream_json(&result->output), "stderr", stream_json(&result->errors), "files",
-                         files_json(result), "usage", "wallMs", (json_int_t)result->wall_ms, "cpuMs",
-                         (json_int_t)result->cpu_ms, "peakMemoryBytes", (json_int_t)result->peak_memory_bytes,
-                         "sandbox", "limits", limits_json(&result->limits), "degraded", degraded, "withheld",
-                         withheld);
-}
-
 /* What a reader of the program's output alone would not know. */
 static void tell(const struct exec_result *result) {
         for (size_t i = 0; i < result->withheld_count; i++)
@@ -242,7 +172,7 @@ int verb_exec(const struct options *options, struct error *err) {
                 code = EXIT_EXEC_FAILED;
         } else {
                 if (options->json)
-                        print_json(result_json(&result));
+                        print_json(exec_result_json(&result));
                 tell(&result);
                 code = result.exit_code;
         }

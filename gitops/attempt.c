@@ -103,26 +103,19 @@ static int check_stack_name(struct work *work) {
 }
 
 static int open_provider(struct work *work) {
-        const struct follow_args *args = work->following->args;
-        const struct resource *stack = work->manifests.stack;
-        const char *declared = value_get_text(stack->spec, "provider");
-        const char *name = args->provider ? args->provider : declared ? declared : "local";
-        struct provider_config config = {
-                .stack_name = stack->name,
-                .stack = stack->spec,
-                .clock = work->following->clock,
+        const struct stack_provider_args args = {
+                .registry = work->following->args->registry,
+                .manifests = &work->manifests,
+                .provider = work->following->args->provider,
                 .folder = work->source->folder,
+                .clock = work->following->clock,
                 .watch = metrics_provider_watch(work->following->metrics),
         };
         struct error err = { 0 };
 
-        work->ops = args->find_provider(name);
-        if (!work->ops)
-                (void)error_set(&err, "there is no provider \"%s\"", name);
-        else if (work->ops->open(&config, &work->provider, &err) == 0)
-                return 0;
-        work->ops = NULL;
-        return work_give_up(work, "ProviderFailed", &err);
+        if (stack_provider_open(&args, &work->ops, &work->provider, &err) < 0)
+                return work_give_up(work, "ProviderFailed", &err);
+        return 0;
 }
 
 static int take_lease(struct work *work) {

@@ -6,6 +6,7 @@
 #ifndef BERTH_GITOPS_FOLLOW_H
 #define BERTH_GITOPS_FOLLOW_H
 
+#include "controller/stack_provider.h"
 #include "gitops/config.h"
 
 #include <jansson.h>
@@ -14,8 +15,8 @@ struct follow_args {
         const struct controller_config *config;
         const char *
                 folder; /* the controller's state: FOLDER/controller.sock, FOLDER/sources/NAME/ (a stack's state, git/ in it) */
-        const char *provider;                                          /* --provider, or NULL */
-        const struct provider_ops *(*find_provider)(const char *name); /* NULL where there is none */
+        const char *provider; /* --provider, or NULL */
+        const struct provider_registry *registry;
         bool once;         /* each source once, to its end; then return */
         unsigned parallel; /* of one apply */
         const struct clock *clock;

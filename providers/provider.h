@@ -15,6 +15,9 @@
  * the same change. The controller MUST NOT know what a stage means.
  *
  * Everything returned lives in the arena that was passed with the call, unless said otherwise.
+ *
+ * What a provider offers besides has headers of its own, which the controller does not need: images.h for people who look
+ * into its registry, exec.h for code to run, examine.h for what the place has and lacks.
  */
 #ifndef BERTH_PROVIDERS_PROVIDER_H
 #define BERTH_PROVIDERS_PROVIDER_H
@@ -31,6 +34,11 @@
 #include <stdint.h>
 
 struct provider; /* each provider's own */
+/* What else a provider may offer, each with a header of its own. */
+struct image_ops;    /* providers/images.h */
+struct exec_request; /* providers/exec.h */
+struct exec_result;
+struct finding; /* providers/examine.h */
 
 /*
  * For who counts what a provider asks of its service. Both are called by any thread, many at once, and return at once;
@@ -241,165 +249,6 @@ struct kind_ops {
         void (*abandon)(struct provider *provider, const struct change *change);
 };
 
-/* An image that the registry holds, or that somebody asks about, and the verdict on it. */
-struct image_row {
-        const char *repository;
-        const char **tags;
-        size_t tag_count;
-        const char *digest;                /* NULL where the name leads nowhere */
-        int64_t pushed_ms;                 /* 0: not known */
-        int64_t size;                      /* bytes, as they are stored; 0: not known */
-        const char *media_type, *platform; /* "linux/amd64"; NULL where not known */
-        const char *problem; /* NULL: of use. Else an id of docs/json.md, static: "missing", "index", ... */
-        const char *message; /* what was seen, a sentence without its full stop; NULL where of use */
-        const char *remedy;  /* may be several lines; NULL where of use */
-        const char *note;    /* of what was imported: what of it was left out, a sentence; else NULL */
-};
-
-/* An image to be made. What is NULL is chosen by the provider. */
-struct image_build_request {
-        const char *name;   /* of the prebuilt image: "python" */
-        const char *mirror; /* where packages come from, a URL */
-        const char *out;    /* an OCI archive to write as well: for skopeo and other machines */
-        int messages;       /* where tools say what they do: a descriptor, or -1 */
-};
-
-/* For qsort(): by repository, the newest first. */
-int image_rows_newest_first(const void *a, const void *b);
-
-/* Commands to copy, one a line. */
-struct image_recipe {
-        const char *tool;       /* "docker", "podman", "skopeo", "aws"; static */
-        const char *repository; /* NULL: for all of them */
-        const char *purpose;    /* a few words */
-        const char **commands;
-        size_t command_count;
-};
-
-struct image_target {
-        const char *repository, *tag;
-        const char *uri; /* as it is pushed to */
-        bool exists;     /* the repository */
-};
-
-struct image_instructions {
-        const char *registry;
-        struct image_target *targets;
-        size_t target_count;
-        struct image_recipe *recipes; /* in the order in which they are needed */
-        size_t recipe_count;
-};
-
-/* Whether the targets have this one. */
-bool image_target_is_listed(const struct image_instructions *instructions, const char *repository,
-                            const char *tag);
-/* A recipe more, without commands; good until the next one is added. Texts are borrowed. */
-struct image_recipe *image_recipe_add(struct image_instructions *instructions, struct arena *arena,
-                                      const char *tool, const char *repository, const char *purpose);
-void image_recipe_command(struct image_recipe *recipe, struct arena *arena, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
-
-/* The registry of images, looked into by people. All of it after identify(); list, check and instructions change nothing. */
-struct image_ops {
-        /* By repository, newest first. `repository` NULL: all. One that does not exist is ERROR_NOT_FOUND. */
-        int (*list)(struct provider *provider, const char *repository, struct arena *arena,
-                    struct image_row **ret, size_t *ret_count, struct error *err);
-        /* "REPOSITORY[:TAG|@DIGEST]", with or without the registry in front. What is missing is a row, too. */
-        int (*check)(struct provider *provider, const char *reference, struct arena *arena,
-                     struct image_row *ret, struct error *err);
-        /* How to fill `repository`, or, where that is NULL, those that the manifests' environments use. */
-        int (*instructions)(struct provider *provider, const struct manifests *manifests,
-                            const char *repository, struct arena *arena, struct image_instructions *ret,
-                            struct error *err);
-        /*
-         * Takes the image at `path` (an OCI layout or archive, a docker-archive) in as `name`, "REPOSITORY:TAG". One that
-         * could not run is a row with its problem, and is not taken in. NULL where the registry is not on this machine.
-         */
-        int (*import)(struct provider *provider, const char *name, const char *path, struct arena *arena,
-                      struct image_row *ret, struct error *err);
-        /* Makes a prebuilt image and takes it in, as import does. NULL where the provider cannot. */
-        int (*build)(struct provider *provider, const struct image_build_request *request,
-                     struct arena *arena, struct image_row *ret, struct error *err);
-        /*
-         * Takes the name "REPOSITORY[:TAG]" away, and the image with its last one; or an image that has no name, by its
-         * digest or the first 12 digits of that. *ret: what it was; where the image stays, `note` says why. ERROR_REFUSED
-         * where an environment or a run needs it. NULL where the registry is not on this machine; so is prune.
-         */
-        int (*remove)(struct provider *provider, const char *reference, struct arena *arena,
-                      struct image_row *ret, struct error *err);
-        /* Images that have no name and that no environment needs: told, and with `remove` removed. One with a `note` stays. */
-        int (*prune)(struct provider *provider, bool remove, struct arena *arena, struct image_row **ret,
-                     size_t *ret_count, struct error *err);
-};
-
-/* One stream of a run's output, as it is returned: the whole or its beginning, and always what the whole was. */
-struct stream_result {
-        uint64_t bytes_total;
-        size_t bytes_returned; /* at most STREAM_RETURNED_MAX */
-        bool truncated;
-        bool utf8;           /* content is valid UTF-8 (it may hold NUL) and ends on a whole character */
-        char sha256[65];     /* of all bytes_total bytes */
-        const char *content; /* bytes_returned bytes */
-};
-#define STREAM_RETURNED_MAX ((size_t)1048576)
-
-enum exec_reason { EXEC_EXITED, EXEC_DEADLINE, EXEC_MEMORY, EXEC_INTERRUPTED };
-
-struct exec_file {
-        const char *name; /* in the workspace, relative */
-        const char *path; /* on this machine */
-};
-
-struct exec_request {
-        const char *environment;
-        const char *agent;     /* on whose behalf, whose limits hold; or NULL */
-        const char *language;  /* "python" or "sh" */
-        const char *code_name; /* what tracebacks call it: "main.py" */
-        const void *code;
-        size_t code_length;
-        const char *const *arguments; /* after the code's name */
-        size_t argument_count;
-        const struct exec_file *files; /* put into the workspace before it starts */
-        size_t file_count;
-        const char *out;     /* folder for what the run leaves in the workspace, or NULL */
-        int64_t deadline_ms; /* 0: the environment's own, which is also the most */
-        bool accept_degraded;
-        bool capture;       /* fill in the result's streams */
-        int input;          /* what the program reads: a descriptor, or -1 for nothing */
-        int output, errors; /* where its output goes as it comes: descriptors, or -1 for nowhere */
-};
-
-struct exec_left {
-        const char *name;   /* in the workspace; bytes that are not UTF-8 escaped as \xNN */
-        uint64_t bytes;     /* of a regular file */
-        const char *reason; /* why it was not brought back, or NULL: it was */
-};
-
-struct exec_result {
-        int exit_code;
-        enum exec_reason reason;
-        struct stream_result output, errors; /* where `capture` was set */
-        const struct exec_left *files;       /* where `out` was set */
-        size_t file_count;
-        int64_t wall_ms, cpu_ms;
-        uint64_t peak_memory_bytes;
-        struct exec_limits {
-                int64_t memory_mb, cpu_millis, processes, workspace_mb, files, timeout_seconds;
-        } limits;
-        const char *const *degraded; /* what this host could not enforce, one line each */
-        size_t degraded_count;
-        const char *const *withheld; /* names of the environment's variables that code never gets */
-        size_t withheld_count;
-};
-
-/* One row of `berth doctor`. */
-struct finding {
-        const char *name;
-        bool works;
-        bool optional;      /* nothing is wrong where it does not work */
-        const char *detail; /* what was found, and where it does not work what to do */
-};
-
 struct provider_ops {
         const char *name; /* "aws", "local" */
 
@@ -413,18 +262,12 @@ struct provider_ops {
         int64_t (*floor_ms)(const struct cost *cost);
         /* NULL where this provider has nothing to do for the kind. */
         const struct kind_ops *(*ops)(const struct provider *provider, enum kind_id kind);
-        const struct image_ops *images; /* NULL: it has no registry of images */
+        const struct image_ops *images; /* images.h; NULL: it has no registry of images */
 
-        /*
-         * Runs code in a fresh sandbox of an environment that was applied, and waits for its end. Succeeds whatever the
-         * program did; fails where it could not be run at all. NULL where this provider cannot.
-         */
+        /* Runs code in a sandbox, and waits for its end: exec.h. NULL where this provider cannot. */
         int (*exec)(struct provider *provider, const struct exec_request *request, struct arena *arena,
                     struct exec_result *ret, struct error *err);
-        /*
-         * What the place where the provider works has and lacks; with `test`, also proven by trying. At most `max`
-         * findings into `ret`, *ret_count. NULL: nothing to say.
-         */
+        /* What the place has and lacks: examine.h. NULL: nothing to say. */
         void (*examine)(struct provider *provider, bool test, struct arena *arena, struct finding *ret,
                         size_t max, size_t *ret_count);
 };

@@ -4,6 +4,7 @@
 #define BERTH_PROVIDERS_AWS_IMAGE_CATALOG_H
 
 #include "providers/aws/ecr.h"
+#include "providers/images.h"
 
 /*
  * "REPOSITORY[:TAG|@DIGEST]", with or without the stack's own registry in front, into repository, tag ("latest" where

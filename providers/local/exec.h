@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An agent's code in a fresh sandbox of an environment that was applied; struct provider_ops says what is promised. */
+/* An agent's code in a fresh sandbox of an environment that was applied; providers/exec.h says what is promised. */
 #ifndef BERTH_PROVIDERS_LOCAL_EXEC_H
 #define BERTH_PROVIDERS_LOCAL_EXEC_H
 
-#include "providers/provider.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "providers/exec.h"
 
 /* `root` is the stack's data root: layout.h. */
 int local_exec(const char *root, const struct exec_request *request, struct arena *arena,

@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "providers/provider.h"
+#include "providers/images.h"
 
 #include <stdbool.h>
 

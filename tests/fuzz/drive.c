@@ -4,6 +4,7 @@
 #include "cloud.h"
 #include "controller/diff.h"
 #include "providers/aws/aws.h"
+#include "providers/images.h"
 
 #include <stdlib.h>
 #include <string.h>

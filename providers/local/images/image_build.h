@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "providers/provider.h"
+#include "providers/images.h"
 
 /*
  * `store` as in local_image_import(); the image becomes prebuilt/NAME:latest there. What is made on the way is below

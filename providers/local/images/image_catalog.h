@@ -3,8 +3,8 @@
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_CATALOG_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_CATALOG_H
 
+#include "providers/images.h"
 #include "providers/local/images/images.h"
-#include "providers/provider.h"
 
 /* `store` is the folder of the store (local_images_folder()), `text` an image as people name it. As struct image_ops says of both. */
 int local_catalog_list(const char *store, const char *repository, struct arena *arena, struct image_row **ret,

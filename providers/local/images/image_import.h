@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "providers/provider.h"
+#include "providers/images.h"
 
 /*
  * `store` is the folder of the store (local_images_folder()), made where needed; `name` is "REPOSITORY[:TAG]", its tag

@@ -3,7 +3,7 @@
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_INSTRUCTIONS_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_INSTRUCTIONS_H
 
-#include "providers/provider.h"
+#include "providers/images.h"
 
 /* For `repository` (with a tag, or latest), or what the manifests' environments run. */
 int local_instructions(const char *store, const struct manifests *manifests, const char *repository,

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/digest.h"
 #include "base/strbuf.h"
-#include "providers/provider.h"
+#include "providers/exec.h"
 
 struct output {
         struct strbuf kept; /* at most STREAM_RETURNED_MAX bytes */

@@ -18,8 +18,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "providers/exec.h"
 #include "providers/local/sandbox/output.h"
-#include "providers/provider.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,8 @@
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_EXAMINE_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_EXAMINE_H
 
-#include "providers/provider.h"
+#include "base/arena.h"
+#include "providers/examine.h"
 
 /* With `test`, code that tries to break out is run, and every attempt must be seen to fail. See struct provider_ops. */
 void sandbox_examine(bool test, struct arena *arena, struct finding *ret, size_t max, size_t *ret_count);
