@@ -397,6 +397,20 @@ void report_refusals_text(const struct plan *plan, FILE *stream) {
         }
 }
 
+/* Below a warning's first line is a list, as in struct observation: as a rule people want its count only. */
+static void print_warning(const char *warning, bool verbose, FILE *stream) {
+        const char *list = strchr(warning, '\n');
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (list && !verbose)
+                strbuf_printf(&text, "%.*s; -v lists them", (int)(list - warning), warning);
+        else
+                strbuf_append(&text, warning);
+        fprintf(stream, "  %swarning:%s ", terminal_style(stream, STYLE_YELLOW),
+                terminal_style(stream, STYLE_PLAIN));
+        terminal_print_wrapped(stream, strbuf_text(&text), 11, 4);
+}
+
 void report_plan_text(const struct plan *plan, const struct report_style *style, FILE *stream) {
         int width = 0, room = room_for(stream, 4 + 2 + ACTION_WIDTH + NOTE_WIDTH);
 
@@ -414,11 +428,8 @@ void report_plan_text(const struct plan *plan, const struct report_style *style,
                         print_change(plan->changes[i], width, style, stream);
         }
         report_refusals_text(plan, stream);
-        for (size_t i = 0; i < plan->warning_count; i++) {
-                fprintf(stream, "  %swarning:%s ", terminal_style(stream, STYLE_YELLOW),
-                        terminal_style(stream, STYLE_PLAIN));
-                terminal_print_wrapped(stream, plan->warnings[i], 11, 4);
-        }
+        for (size_t i = 0; i < plan->warning_count; i++)
+                print_warning(plan->warnings[i], style->verbose, stream);
         if (plan->refusal_count && !plan_has_changes(plan))
                 return;
         if (!plan_has_changes(plan)) {

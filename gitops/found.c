@@ -100,7 +100,7 @@ static void say_warnings(struct work *work) {
                 return;
         memcpy(work->source->warned, hex, sizeof(hex));
         for (size_t i = 0; i < plan->warning_count; i++)
-                log_warning("%s", plan->warnings[i]);
+                log_warning("%.*s", (int)strcspn(plan->warnings[i], "\n"), plan->warnings[i]);
 }
 
 void found_plan(struct work *work) {

@@ -104,7 +104,8 @@ struct observation {
         const struct value *extra; /* provider's own notes that the next run shall see again, or NULL */
         const struct value
                 *resolved; /* what the desired spec's names mean today (image digests, problems), or NULL */
-        const char **warnings; /* what people shall be told of it, whatever changes; not kept */
+        /* What people shall be told, whatever changes; lines after the first are a list for those who ask (-v). Not kept. */
+        const char **warnings;
         size_t warning_count;
 };
 

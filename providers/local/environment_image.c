@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which image an environment shall run, by digest, and what people are told where the store does not have it.
+ * Which image an environment runs, by digest, and the warning about images that the store does not have.
  *
- * An image that is not in the store is no reason to refuse: the environment is declared, and waits for its image.
- * Nothing runs in it until then.
+ * A missing image is no reason to refuse: the environment is made, and nothing runs in it until its image was imported.
  */
 #include "providers/local/images/images.h"
 #include "providers/local/provider_local.h"
@@ -13,7 +12,6 @@
 
 #include <string.h>
 
-#define LISTED_MAX 8
 #define SHORT_DIGITS 12 /* of a digest, as docker shows it */
 #define DIGEST_DIGITS 64
 #define NAMES_MAX 4
@@ -48,13 +46,13 @@ struct value local_desired_image(const struct value *image, const struct value *
         return full;
 }
 
-/* An image that is missing, and the environments that wait for it. */
+/* An image that is missing, and the environments that need it. */
 struct missing {
         struct local_image_name name;
         const char *pinned; /* the digest that is not there; NULL: nothing of that name ever was */
         const char *environments[NAMES_MAX];
         size_t count;
-        struct observation *where; /* the first one's */
+        struct observation *first; /* of those environments */
 };
 
 struct missing_list {
@@ -63,15 +61,15 @@ struct missing_list {
         size_t count;
 };
 
-static void note_missing(struct missing_list *list, const struct local_image_name *name, const char *pinned,
-                         struct observation *observation) {
+static void add_missing(struct missing_list *list, const struct local_image_name *name, const char *pinned,
+                        struct observation *observation) {
         struct missing *item = list->items;
 
         while (item < list->items + list->count &&
                !(strcmp(item->name.text, name->text) == 0 && same(item->pinned, pinned)))
                 item++;
         if (item == list->items + list->count) {
-                *item = (struct missing){ .name = *name, .pinned = pinned, .where = observation };
+                *item = (struct missing){ .name = *name, .pinned = pinned, .first = observation };
                 list->count++;
         }
         if (item->count < NAMES_MAX)
@@ -79,13 +77,7 @@ static void note_missing(struct missing_list *list, const struct local_image_nam
         item->count++;
 }
 
-static void warn(struct missing_list *list, struct observation *observation, const char *text) {
-        observation->warnings = array_grow(list->arena, observation->warnings, observation->warning_count,
-                                           sizeof(*observation->warnings));
-        observation->warnings[observation->warning_count++] = text;
-}
-
-/* "NAME, pinned to DIGEST," and the environments that wait for it; of a digest in the name the first `digits` digits. */
+/* "NAME, pinned to DIGEST," and the environments that need it; of a digest in the name the first `digits` digits. */
 static void append_missing(struct strbuf *text, const struct missing *item, int digits, const char *between) {
         const char *digest = strstr(item->name.text, "@sha256:");
         int length = digest ? (int)(digest - item->name.text) + 8 + digits : -1;
@@ -100,22 +92,13 @@ static void append_missing(struct strbuf *text, const struct missing *item, int 
                 strbuf_printf(text, " and %zu more", item->count - NAMES_MAX);
 }
 
-/* One sentence for all of them: a stack made for AWS begins with none of its images here. */
-static void append_all(struct strbuf *text, const struct missing_list *list) {
-        strbuf_printf(text,
-                      "%zu images are not in the local image store, so nothing can run in the environments "
-                      "that need them (berth image import NAME:TAG PATH, then apply again):",
-                      list->count);
-        for (size_t i = 0; i < list->count && i < LISTED_MAX; i++) {
-                strbuf_append(text, i ? "; " : " ");
-                append_missing(text, &list->items[i], SHORT_DIGITS, " for ");
-        }
-        if (list->count > LISTED_MAX)
-                strbuf_printf(text, "; and %zu more", list->count - LISTED_MAX);
-}
-
-static void tell_missing(struct missing_list *list) {
+/*
+ * One warning for all of them, at the first environment that lacks its image. A stack made for AWS begins with none of its
+ * images here: several are a count, and below it the list.
+ */
+static void warn_of_missing(const struct missing_list *list) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct observation *observation = list->count ? list->items[0].first : NULL;
 
         if (list->count == 0)
                 return;
@@ -124,14 +107,21 @@ static void tell_missing(struct missing_list *list) {
                                " is not in the local image store, so nothing can run in ");
                 strbuf_printf(&text, ": %s", local_image_remedy(&list->items[0].name, list->arena));
         } else {
-                append_all(&text, list);
+                strbuf_printf(&text, "%zu images are not in the local image store", list->count);
+                for (size_t i = 0; i < list->count; i++) {
+                        strbuf_append(&text, "\n  ");
+                        append_missing(&text, &list->items[i], SHORT_DIGITS, " for ");
+                }
+                strbuf_append(&text, "\n  (berth image import NAME:TAG PATH, then berth apply)");
         }
-        warn(list, list->items[0].where, arena_strdup(list->arena, strbuf_text(&text)));
+        observation->warnings = array_grow(list->arena, observation->warnings, observation->warning_count,
+                                           sizeof(*observation->warnings));
+        observation->warnings[observation->warning_count++] = arena_strdup(list->arena, strbuf_text(&text));
 }
 
-/* Resolves what the manifest's name means today, and says whether what shall run is there. */
-static void resolve(const struct local_images *images, const struct wanted *wanted,
-                    struct observation *observation, struct missing_list *list) {
+/* What the manifest's name leads to today. Where the digest that shall run is not in the store, the image is missing. */
+static void resolve_image(const struct local_images *images, const struct wanted *wanted,
+                          struct observation *observation, struct missing_list *list) {
         struct arena *arena = list->arena;
         const struct value *image = value_get(wanted->desired->spec, "image");
         struct local_image_name name = local_image_name(image, arena);
@@ -147,7 +137,7 @@ static void resolve(const struct local_images *images, const struct wanted *want
         if (!digest && name.host_without)
                 return;
         if (!digest || !local_image_find(images, NULL, NULL, digest, arena, &found))
-                note_missing(list, &name, name.digest ? NULL : digest, observation);
+                add_missing(list, &name, name.digest ? NULL : digest, observation);
 }
 
 int local_resolve_images(struct provider *provider, const struct observe_args *args,
@@ -163,8 +153,8 @@ int local_resolve_images(struct provider *provider, const struct observe_args *a
                 return -1;
         for (size_t i = 0; i < args->count; i++) {
                 if (args->wanted[i].desired)
-                        resolve(&images, &args->wanted[i], &observations[i], &list);
+                        resolve_image(&images, &args->wanted[i], &observations[i], &list);
         }
-        tell_missing(&list);
+        warn_of_missing(&list);
         return 0;
 }

@@ -419,6 +419,20 @@ def test_an_imported_image_is_pinned(berth):
     assert "not in the local image store" in warning
 
 
+def test_missing_images_are_counted(berth):
+    """Several are one line with a count; the list is there for those who ask."""
+    images = {"own": {"repository": "a/b", "tag": "1"}, "two": {"repository": "a/b", "tag": "1"}, "geo": {"repository": "c/d", "tag": "2"}}
+    berth.write("m.yaml", stacks.text(*(stacks.environment(name, image=image) for name, image in images.items())))
+    count = "2 images are not in the local image store"
+    lines = berth("plan").out.splitlines()
+    assert [line for line in lines if "image store" in line] == [f"  warning: {count}; -v lists them"]
+    assert not any("a/b:1 for" in line for line in lines)
+    shown = berth("plan", "-v").out
+    assert f"  warning: {count}\n" in shown and "a/b:1 for own, two\n" in shown and "c/d:2 for geo\n" in shown
+    (warning,) = berth.plan()["warnings"]
+    assert warning.splitlines()[1:] == ["  c/d:2 for geo", "  a/b:1 for own, two", "  (berth image import NAME:TAG PATH, then berth apply)"]
+
+
 def test_a_store_elsewhere(berth):
     berth.write("stack.yaml", stacks.text(stack(local={"images": "../../store"})))
     berth.write("m.yaml", stacks.text(stacks.environment("own", image={"repository": "a/b", "tag": "1"})))
