@@ -2,8 +2,13 @@
 /* The AWS provider's table: opened from the Stack's spec, identified by one call. */
 #include "providers/aws/aws.h"
 
-#include "providers/aws/image_guard.h"
-#include "providers/aws/provider_aws.h"
+#include "providers/aws/binding/binding.h"
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/image/image.h"
+#include "providers/aws/image/image_catalog.h"
+#include "providers/aws/registry/image_use.h"
+#include "providers/aws/stack/stack.h"
+#include "providers/aws/workspace_policy/workspace_policy.h"
 
 #include <string.h>
 
@@ -41,8 +46,8 @@ static int open_provider(const struct provider_config *config, struct provider *
 static void close_provider(struct provider *provider) {
         if (!provider)
                 return;
-        aws_bindings_release(provider->bindings);
-        aws_leftovers_release(provider->leftovers);
+        bindings_release(provider->bindings);
+        stack_leftovers_release(provider->leftovers);
         aws_client_close(provider->client);
         pthread_mutex_destroy(&provider->lifecycle_lock);
         arena_free(provider->arena);

@@ -14,7 +14,7 @@
 
 #include "http/http.h"
 #include "providers/aws/client/client.h"
-#include "providers/aws/client/services.h"
+#include "providers/aws/client/service_facts.h"
 
 /*
  * Fills in everything of `ret` but its body. Fails where a 2xx answer cannot be what the protocol promises (JSON that

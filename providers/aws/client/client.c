@@ -8,11 +8,12 @@
 
 #include "base/log.h"
 #include "providers/aws/client/answer.h"
-#include "providers/aws/client/body.h"
 #include "providers/aws/client/client_state.h"
 #include "providers/aws/client/explain.h"
+#include "providers/aws/client/json_body.h"
 #include "providers/aws/client/request.h"
-#include "providers/aws/client/services.h"
+#include "providers/aws/client/service_facts.h"
+#include "providers/aws/client/xml_answer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,14 @@ void aws_response_release(struct aws_response *response) {
 
 bool aws_failed_with(const struct aws_response *response, const char *code) {
         return strcmp(response->error_code, code) == 0;
+}
+
+bool aws_failed_with_any(const struct aws_response *response, const char *const *codes) {
+        for (; codes && *codes; codes++) {
+                if (aws_failed_with(response, *codes))
+                        return true;
+        }
+        return false;
 }
 
 static int64_t signing_time(struct aws_client *client) {
@@ -253,6 +262,16 @@ int aws_call(struct aws_client *client, const struct aws_request *request, struc
                 if (wait_until(client, when_ms, request, err) < 0)
                         return -1;
         }
+}
+
+int aws_call_accepting(struct aws_client *client, const struct aws_request *request, const char *const *codes,
+                       struct aws_response *response, struct error *err) {
+        struct error failure = { 0 };
+
+        if (aws_call(client, request, response, &failure) == 0 || aws_failed_with_any(response, codes))
+                return 0;
+        *err = failure;
+        return -1;
 }
 
 int aws_step_call(struct aws_client *client, const struct aws_request *request, struct progress *progress,

@@ -124,12 +124,21 @@ int aws_call(struct aws_client *client, const struct aws_request *request, struc
 int aws_step_call(struct aws_client *client, const struct aws_request *request, struct progress *progress,
                   struct aws_response *response, struct error *err) MUST_USE;
 
+/*
+ * aws_call() for which an error answer with one of `codes` (ended by NULL) is a success: 0, err untouched, and the
+ * code stands in response->error_code.
+ */
+int aws_call_accepting(struct aws_client *client, const struct aws_request *request, const char *const *codes,
+                       struct aws_response *response, struct error *err) MUST_USE;
+
 /* GET of an absolute, presigned URL: unsigned, no Authorization; only https, or http to a loopback endpoint. */
 int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit, struct strbuf *ret,
                         struct error *err) MUST_USE;
 
 /* Whether the last error answer has this code. */
 bool aws_failed_with(const struct aws_response *response, const char *code);
+/* The same for one of `codes`; NULL is empty. */
+bool aws_failed_with_any(const struct aws_response *response, const char *const *codes);
 
 /* Percent-encodes all but unreserved characters (RFC 3986), "/" too, into the arena. */
 const char *aws_path_encode(struct arena *arena, const char *part);

@@ -2,7 +2,7 @@
 #include "providers/aws/client/endpoint.h"
 
 #include "http/http.h"
-#include "providers/aws/client/services.h"
+#include "providers/aws/client/service_facts.h"
 #include "providers/aws/client/setting.h"
 
 #include <stdlib.h>

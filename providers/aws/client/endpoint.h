@@ -23,7 +23,7 @@ struct partition {
         const char *name;          /* "aws" */
         const char *domain;        /* "amazonaws.com" */
         const char *domain_dual;   /* "api.aws" */
-        const char *iam_host;      /* one for all regions; %f, %s as in services.h */
+        const char *iam_host;      /* one for all regions; %f, %s as in service_facts.h */
         const char *iam_host_dual; /* %f, %d */
         const char *iam_region;    /* which its calls are signed for */
         bool fips;

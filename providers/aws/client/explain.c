@@ -2,7 +2,7 @@
 #include "providers/aws/client/explain.h"
 
 #include "base/clock.h"
-#include "providers/aws/client/services.h"
+#include "providers/aws/client/service_facts.h"
 
 #include <string.h>
 

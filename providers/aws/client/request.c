@@ -2,7 +2,7 @@
 #include "providers/aws/client/request.h"
 
 #include "providers/aws/client/encode.h"
-#include "providers/aws/client/services.h"
+#include "providers/aws/client/service_facts.h"
 
 #include <stdlib.h>
 #include <string.h>

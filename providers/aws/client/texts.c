@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/client/texts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool texts_same(const char *a, const char *b) {
@@ -19,4 +20,20 @@ int texts_compare(const void *a, const void *b) {
         const char *left = value_text_of(a), *right = value_text_of(b);
 
         return strcmp(left ? left : "", right ? right : "");
+}
+
+static int compare_text(const void *a, const void *b) {
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+size_t texts_sort_unique(const char **texts, size_t count) {
+        size_t unique = 0;
+
+        if (count > 1)
+                qsort(texts, count, sizeof(*texts), compare_text);
+        for (size_t i = 0; i < count; i++) {
+                if (unique == 0 || strcmp(texts[unique - 1], texts[i]) != 0)
+                        texts[unique++] = texts[i];
+        }
+        return unique;
 }

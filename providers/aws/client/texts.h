@@ -16,4 +16,7 @@ bool texts_have(const struct value *list, const char *text);
 /* For qsort() of a list's items, in byte order; what is no text counts as "". */
 int texts_compare(const void *a, const void *b);
 
+/* Sorts them in byte order, each once; returns how many are left. */
+size_t texts_sort_unique(const char **texts, size_t count);
+
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conditional writes against a server whose answers contradict each other: none of them goes round for ever. */
-#include "providers/aws/step_support.h"
+#include "providers/aws/binding/binding.h"
+#include "providers/aws/shared/step_support.h"
+#include "providers/aws/workspace_policy/workspace_policy.h"
 
 #define MISSING "404 Not Found\r\n"
 #define REFUSED "412 Precondition Failed\r\n"

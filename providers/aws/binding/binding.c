@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Agents and swarms: binding records in the bucket, each an object of its own.
+ *
+ * A plan lists them and compares ETags. Only a record whose ETag is neither the recorded one nor that of what would be
+ * written is read.
+ */
+#include "providers/aws/binding/binding.h"
+
+#include "base/array.h"
+#include "base/digest.h"
+#include "providers/aws/binding/binding_record.h"
+#include "providers/aws/shared/stage_call.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* All objects below registry/{stack}/, by key, as one listing told. Each kind of the same pass uses it once. */
+struct binding_listing {
+        struct arena *arena;
+        struct s3_object *objects;
+        size_t count;
+        bool used_by[KIND_COUNT];
+};
+
+static struct binding_place place_of(const struct provider *provider, enum kind_id kind, const char *name) {
+        return (struct binding_place){ kind, provider->stack_name, provider->prefix, name };
+}
+
+void bindings_release(struct binding_listing *listing) {
+        if (!listing)
+                return;
+        arena_free(listing->arena);
+        free(listing);
+}
+
+static int desire(const struct provider *provider, const struct resource *resource,
+                  const struct observation *observed, const struct value *recorded, struct arena *arena,
+                  struct value **ret, struct error *err) {
+        (void)provider;
+        (void)observed;
+        (void)recorded;
+        (void)err;
+        *ret = binding_spec(resource, arena);
+        return 0;
+}
+
+static void cost(const struct provider *provider, const struct change *change, struct cost *ret) {
+        (void)provider;
+        (void)change;
+        cost_add(ret, "s3", 1);
+}
+
+static void keep_page(struct binding_listing *listing, const struct s3_page *page) {
+        for (size_t i = 0; i < page->count; i++) {
+                listing->objects = array_grow(listing->arena, listing->objects, listing->count,
+                                              sizeof(*listing->objects));
+                listing->objects[listing->count++] = (struct s3_object){
+                        .key = arena_strdup(listing->arena, page->objects[i].key),
+                        .etag = arena_strdup(listing->arena, page->objects[i].etag),
+                };
+        }
+}
+
+static int by_key(const void *a, const void *b) {
+        return strcmp(((const struct s3_object *)a)->key, ((const struct s3_object *)b)->key);
+}
+
+static int read_pages(struct provider *provider, struct binding_listing *listing, struct error *err) {
+        static const char *const none[] = { "NoSuchBucket", NULL };
+        const struct s3_bucket bucket = aws_bucket(provider);
+        const char *prefix = arena_printf(listing->arena, "registry/%s/", provider->stack_name);
+        const char *token = NULL;
+
+        do {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                struct aws_request request = s3_list_objects(&bucket, prefix, token);
+                struct s3_page page = { 0 };
+
+                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                        return -1;
+                if (*response.error_code)
+                        return 0;
+                if (s3_read_objects(&response, arena, &page, err) < 0)
+                        return -1;
+                keep_page(listing, &page);
+                if (token && page.next && strcmp(token, page.next) == 0)
+                        return error_set(err, "the listing of s3://%s/%s has no end: a page leads to itself",
+                                         bucket.name, prefix);
+                token = arena_strdup(listing->arena, page.next);
+        } while (token);
+        if (listing->count > 1)
+                qsort(listing->objects, listing->count, sizeof(*listing->objects), by_key);
+        return 0;
+}
+
+/* The listing of this pass: a kind that asks a second time is in the next one. */
+static int list_once(struct provider *provider, enum kind_id kind, struct error *err) {
+        struct binding_listing *listing = provider->bindings;
+
+        if (listing && !listing->used_by[kind]) {
+                listing->used_by[kind] = true;
+                return 0;
+        }
+        listing = calloc(1, sizeof(*listing));
+        if (!listing)
+                abort();
+        listing->arena = arena_new();
+        if (read_pages(provider, listing, err) < 0) {
+                bindings_release(listing);
+                return -1;
+        }
+        listing->used_by[kind] = true;
+        bindings_release(provider->bindings);
+        provider->bindings = listing;
+        return 0;
+}
+
+static const struct s3_object *find(const struct binding_listing *listing, const char *key) {
+        const struct s3_object wanted = { .key = key };
+
+        return listing->count ? bsearch(&wanted, listing->objects, listing->count, sizeof(wanted), by_key)
+                              : NULL;
+}
+
+static struct observation seen(const struct provider *provider, const struct binding_place *place,
+                               const char *etag, const struct value *spec, struct arena *arena) {
+        return (struct observation){
+                .name = place->name,
+                .exists = true,
+                .id = arena_printf(arena, "s3://%s/%s", provider->bucket, binding_key(place, arena)),
+                .fingerprint = arena_strdup(arena, etag),
+                .ownership = OWNER_SELF,
+                .spec = spec,
+        };
+}
+
+/* S3 encrypts with its own keys: the ETag of an object that was put whole is then the MD5 of its bytes. */
+static bool is_etag_of(const char *etag, const char *text) {
+        uint8_t digest[MD5_SIZE];
+        char expected[2 * MD5_SIZE + 3] = "\"";
+
+        digest_md5(text, strlen(text), digest);
+        digest_hex(digest, sizeof(digest), expected + 1);
+        expected[sizeof(expected) - 2] = '"';
+        expected[sizeof(expected) - 1] = '\0';
+        return strcmp(etag, expected) == 0;
+}
+
+static int read_record(struct provider *provider, const struct binding_place *place, struct arena *arena,
+                       struct observation *ret, struct error *err) {
+        static const char *const none[] = { "NoSuchKey", "NoSuchBucket", NULL };
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_object(&bucket, binding_key(place, arena), arena);
+
+        if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                return -1;
+        if (!*response.error_code)
+                *ret = seen(provider, place, response.etag,
+                            binding_parse(place, strbuf_text(&response.body), response.body.length, arena),
+                            arena);
+        return 0;
+}
+
+static int see(struct provider *provider, const struct wanted *wanted, enum kind_id kind, struct arena *arena,
+               struct observation *ret, struct error *err) {
+        const struct binding_place place = place_of(provider, kind, wanted->name);
+        const struct s3_object *object = find(provider->bindings, binding_key(&place, arena));
+        const struct observation *last = wanted->last;
+
+        *ret = (struct observation){ .name = wanted->name };
+        if (!object)
+                return 0;
+        if (!wanted->must_read && last && last->exists && last->spec && last->fingerprint &&
+            strcmp(last->fingerprint, object->etag) == 0) {
+                *ret = seen(provider, &place, object->etag, last->spec, arena);
+                return 0;
+        }
+        if (wanted->desired) {
+                const struct value *spec = binding_spec(wanted->desired, arena);
+
+                if (is_etag_of(object->etag, binding_text(&place, spec, arena))) {
+                        *ret = seen(provider, &place, object->etag, spec, arena);
+                        return 0;
+                }
+        }
+        return read_record(provider, &place, arena, ret, err);
+}
+
+static int observe(struct provider *provider, enum kind_id kind, const struct observe_args *args,
+                   struct observation *ret, struct error *err) {
+        for (size_t i = 0; i < args->count; i++)
+                ret[i] = (struct observation){ .name = args->wanted[i].name };
+        if (!provider->bucket || args->count == 0)
+                return 0;
+        if (list_once(provider, kind, err) < 0)
+                return -1;
+        for (size_t i = 0; i < args->count; i++) {
+                if (see(provider, &args->wanted[i], kind, args->arena, &ret[i], err) < 0)
+                        return error_context(err, "%s/%s", kinds[kind].name, args->wanted[i].name);
+        }
+        return 0;
+}
+
+static int observe_agents(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                          struct error *err) {
+        return observe(provider, KIND_AGENT, args, ret, err);
+}
+
+static int observe_swarms(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                          struct error *err) {
+        return observe(provider, KIND_SWARM, args, ret, err);
+}
+
+/* How often a record may be there and not exist, a second apart, as while others write and delete it. */
+#define GONE_MAX 10
+
+enum binding_stage {
+        STAGE_BEGIN,
+        STAGE_WRITE,  /* over what was observed, or where nothing was */
+        STAGE_CREATE, /* what was observed is gone meanwhile */
+        STAGE_COMPARE,
+        STAGE_DELETE,
+        STAGE_COMPARE_DELETED,
+        STAGE_COUNT
+};
+
+static bool writes(const struct change *change) {
+        return change->action != ACTION_DELETE;
+}
+
+static bool deletes(const struct change *change) {
+        return change->action == ACTION_DELETE && change->observed->exists;
+}
+
+static struct binding_place place_of_turn(const struct stage_turn *turn) {
+        return place_of(turn->provider, turn->change->kind->id, turn->change->name);
+}
+
+static int put(struct stage_turn *turn, const char *if_match) {
+        static const char *const moved[] = { "PreconditionFailed", "NoSuchKey", NULL };
+        static const char *const passing[] = { "ConditionalRequestConflict", "NoSuchBucket", NULL };
+        struct arena *arena = turn->progress->arena;
+        const struct binding_place place = place_of_turn(turn);
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        const char *text = binding_text(&place, turn->change->desired, arena);
+        struct aws_request request = s3_put_object(&bucket, binding_key(&place, arena), text, strlen(text),
+                                                   "application/json", if_match, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, moved, passing, &response);
+
+        if (result != 0)
+                return result;
+        if (aws_failed_with(&response, "NoSuchKey"))
+                return stage_enter(turn, STAGE_CREATE);
+        if (*response.error_code)
+                return stage_enter(turn, STAGE_COMPARE);
+        *turn->observed = seen(turn->provider, &place, response.etag, turn->change->desired, arena);
+        return STEP_DONE;
+}
+
+static int write_record(struct stage_turn *turn) {
+        return put(turn, turn->change->observed->exists ? turn->change->observed->fingerprint : NULL);
+}
+
+static int create_record(struct stage_turn *turn) {
+        return put(turn, NULL);
+}
+
+/* The record as it is now. */
+static int look_again(struct stage_turn *turn, const char *const *gone, struct aws_response *response) {
+        struct arena *arena = turn->progress->arena;
+        const struct binding_place place = place_of_turn(turn);
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct aws_request request = s3_get_object(&bucket, binding_key(&place, arena), arena);
+
+        return stage_call(turn, &request, gone, NULL, response);
+}
+
+static int fail_changed(struct stage_turn *turn) {
+        const struct binding_place place = place_of_turn(turn);
+
+        return error_set(
+                turn->err,
+                "the record s3://%s/%s was changed by somebody else since the plan was made: plan again",
+                turn->provider->bucket, binding_key(&place, turn->progress->arena));
+}
+
+/*
+ * Somebody wrote it since it was observed. Where that was ourselves, in a try whose answer was lost, it is what we
+ * want; anything else stands until the next plan has shown it.
+ */
+static int compare_record(struct stage_turn *turn) {
+        static const char *const gone[] = { "NoSuchKey", NULL };
+        struct arena *arena = turn->progress->arena;
+        const struct binding_place place = place_of_turn(turn);
+        const char *text = binding_text(&place, turn->change->desired, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = look_again(turn, gone, &response);
+
+        if (result != 0)
+                return result;
+        if (*response.error_code)
+                return stage_start_over(turn, STAGE_CREATE, "gone", GONE_MAX) == STEP_AGAIN
+                               ? STEP_AGAIN
+                               : fail_changed(turn);
+        if (response.body.length != strlen(text) ||
+            memcmp(strbuf_text(&response.body), text, response.body.length) != 0)
+                return fail_changed(turn);
+        *turn->observed = seen(turn->provider, &place, response.etag, turn->change->desired, arena);
+        return STEP_DONE;
+}
+
+static int delete_record(struct stage_turn *turn) {
+        static const char *const moved[] = { "PreconditionFailed", "NoSuchKey", "NoSuchBucket", NULL };
+        static const char *const passing[] = { "ConditionalRequestConflict", NULL };
+        struct arena *arena = turn->progress->arena;
+        const struct binding_place place = place_of_turn(turn);
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct aws_request request = s3_delete_object(&bucket, binding_key(&place, arena),
+                                                      turn->change->observed->fingerprint, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, moved, passing, &response);
+
+        if (result != 0)
+                return result;
+        return aws_failed_with(&response, "PreconditionFailed") ? stage_enter(turn, STAGE_COMPARE_DELETED)
+                                                                : STAGE_OVER;
+}
+
+/* An object that is gone fails the condition too: a try of ours whose answer was lost, or somebody was faster. */
+static int compare_deleted(struct stage_turn *turn) {
+        static const char *const gone[] = { "NoSuchKey", "NoSuchBucket", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = look_again(turn, gone, &response);
+
+        if (result != 0)
+                return result;
+        return *response.error_code ? STAGE_OVER : fail_changed(turn);
+}
+
+static const struct stage stages[STAGE_COUNT] = {
+        [STAGE_WRITE] = { "s3", NULL, writes, write_record },
+        [STAGE_CREATE] = { NULL, NULL, NULL, create_record },
+        [STAGE_COMPARE] = { NULL, NULL, NULL, compare_record },
+        [STAGE_DELETE] = { "s3", NULL, deletes, delete_record },
+        [STAGE_COMPARE_DELETED] = { NULL, NULL, NULL, compare_deleted },
+};
+
+static int step(struct provider *provider, const struct change *change, struct progress *progress,
+                struct observation *ret_observed, struct error *err) {
+        struct observation observed = { .name = change->name };
+        struct stage_turn turn = { provider, change, progress, &observed, err };
+        int result = stages_step(stages, STAGE_COUNT, &turn);
+
+        if (result == STEP_DONE)
+                *ret_observed = writes(change) ? observed : (struct observation){ .name = change->name };
+        return result;
+}
+
+const struct kind_ops aws_agent_ops = {
+        .kind = KIND_AGENT,
+        .desire = desire,
+        .desire_ignores_record = true,
+        .desire_repeats = true,
+        .cost = cost,
+        .observe = observe_agents,
+        .step = step,
+};
+
+const struct kind_ops aws_swarm_ops = {
+        .kind = KIND_SWARM,
+        .desire = desire,
+        .desire_ignores_record = true,
+        .desire_repeats = true,
+        .cost = cost,
+        .observe = observe_swarms,
+        .step = step,
+};

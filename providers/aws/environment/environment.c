@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Environment kind on AWS: its table, and what is desired. */
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/shared/tags.h"
+
+const char *environment_function(const struct provider *provider, const char *name, struct arena *arena) {
+        return arena_printf(arena, "%s-env-%s", provider->prefix, name);
+}
+
+const char *environment_log_group(const struct provider *provider, const char *name, struct arena *arena) {
+        return arena_printf(arena, "/aws/lambda/%s-env-%s", provider->prefix, name);
+}
+
+static int desire(const struct provider *provider, const struct resource *resource,
+                  const struct observation *observed, const struct value *recorded, struct arena *arena,
+                  struct value **ret, struct error *err) {
+        static const char *const as_written[] = { "description",
+                                                  "memoryMB",
+                                                  "workspaceStorageMB",
+                                                  "timeoutSeconds",
+                                                  "variables",
+                                                  "reservedConcurrency",
+                                                  "logRetentionDays",
+                                                  "tenantIsolation",
+                                                  "protect",
+                                                  NULL };
+        const char *role = provider->execution_role;
+        struct value *spec = value_new_map(arena), *image;
+
+        (void)err;
+        aws_copy_members(spec, resource->spec, as_written, arena);
+        image = environment_desired_image(provider, value_get(resource->spec, "image"),
+                                          observed ? observed->resolved : NULL, value_get(recorded, "image"),
+                                          arena);
+        value_set(arena, spec, "image", *image);
+        value_set_text(arena, spec, "architecture", "x86_64");
+        /* Before identify() the role's ARN is not known, and nothing says that it is another than it was. */
+        value_set_text(arena, spec, "role", role ? role : value_get_text(recorded, "role"));
+        value_set(arena, spec, "tags", *aws_tags_for(provider, resource->kind->name, resource->name, arena));
+        *ret = spec;
+        return 0;
+}
+
+static const char *const recorded_only[] = { "protect",        "image.tag",   "image.follow",
+                                             "image.prebuilt", "image.image", NULL };
+static const char *const immutable[] = { "tenantIsolation", NULL };
+static const char *const free_maps[] = { "variables", "tags", NULL };
+
+const struct kind_ops aws_environment_ops = {
+        .kind = KIND_ENVIRONMENT,
+        .recorded_only = recorded_only,
+        .immutable = immutable,
+        .free_maps = free_maps,
+        .desire = desire,
+        .desire_repeats = true,
+        .cost = environment_cost,
+        .observe = environment_observe,
+        .ask = environment_ask,
+        .step = environment_step,
+};

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An Environment as a Lambda function, {namePrefix}-env-{name}: what the files environment*.c share.
+ *
+ * environment.c: the table, desire and cost. environment_spec.c: a function as AWS describes it, turned into a spec.
+ * environment_body.c: a spec turned into requests. environment_observe.c: reading by lists.
+ * environment_image.c: which image it shall run, and whether that is of use. environment_step.c: changing it, by the
+ * stages of environment_make.c, environment_update.c and environment_wait.c.
+ */
+#ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_H
+#define BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_H
+
+#include "providers/aws/shared/provider_aws.h"
+
+#include <jansson.h>
+
+extern const struct kind_ops aws_environment_ops;
+
+/* "{namePrefix}-env-{name}", and its log group "/aws/lambda/{function}", where Lambda itself writes. */
+const char *environment_function(const struct provider *provider, const char *name, struct arena *arena);
+const char *environment_log_group(const struct provider *provider, const char *name, struct arena *arena);
+
+/*
+ * What we know of a function before we look: of variables and tags only those that are desired or recorded are ours.
+ * Any may be NULL.
+ */
+struct environment_known {
+        const struct value *variables; /* desired */
+        const struct value *recorded_variables;
+        const struct value *tags; /* desired */
+        const struct value *recorded_tags;
+};
+
+/*
+ * The answer to GetFunction as an observation under `name`. `log_retention_days` 0: none, or not looked at. Variables
+ * that are not ours are marked sensitive: nobody said that they may be shown.
+ */
+void environment_observation(const struct provider *provider, const char *name, const json_t *function,
+                             const struct environment_known *known, int64_t log_retention_days,
+                             struct arena *arena, struct observation *ret);
+
+/* Health by State and LastUpdateStatus of a configuration; values that we do not know are taken to be well. */
+enum health environment_health(const json_t *configuration, struct arena *arena, const char **ret_reason);
+
+/* Whether it runs, but what it was last told to become failed: `health_reason` then says so. */
+bool environment_update_failed(const struct observation *observation);
+
+/* "{registry}/{repository}@{digest}" of a spec's image; NULL where the digest is not known. */
+const char *environment_image_uri(const struct provider *provider, const struct value *image,
+                                  struct arena *arena);
+
+/* The body of CreateFunction: everything but concurrency and logs. A new reference. */
+json_t *environment_create_body(const struct provider *provider, const char *name, const struct value *spec,
+                                struct arena *arena);
+/*
+ * The body of UpdateFunctionConfiguration: the members of the fields that differ and no others. `foreign` are the
+ * variables of others that must stay, `revision` may be NULL. A new reference.
+ */
+json_t *environment_configuration_body(const struct change *change, const struct value *foreign,
+                                       const char *revision);
+json_t *environment_code_body(const struct provider *provider, const struct value *spec, const char *revision,
+                              struct arena *arena);
+
+/* What an environment's image shall be: {prebuilt?, image?, repository, tag?, digest?, follow?}. */
+struct value *environment_desired_image(const struct provider *provider, const struct value *image,
+                                        const struct value *resolved, const struct value *recorded,
+                                        struct arena *arena);
+/* Resolves, for every wanted name that needs it, tag to digest into observations[i].resolved. */
+int environment_resolve_images(struct provider *provider, const struct observe_args *args,
+                               struct observation *observations, struct error *err) MUST_USE;
+/* ask(): the refusal image-unusable. */
+int environment_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
+
+int environment_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                        struct error *err);
+
+int environment_step(struct provider *provider, const struct change *change, struct progress *progress,
+                     struct observation *ret, struct error *err);
+void environment_cost(const struct provider *provider, const struct change *change, struct cost *ret);
+
+/*
+ * How long to wait before the next look at a function that is on its way since `elapsed_ms`, where the last ones took
+ * `usual_ms` (0: not known). Sparing, because a thousand may be on their way and share 100 looks a second. Pure.
+ */
+int64_t environment_poll_gap_ms(int64_t elapsed_ms, int64_t usual_ms);
+
+#endif

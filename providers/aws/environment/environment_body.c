@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A spec, turned into what Lambda is asked for. Pure. */
+#include "base/json.h"
+#include "providers/aws/client/json_body.h"
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/registry/ecr_uri.h"
+#include "providers/aws/shared/stages.h"
+
+const char *environment_image_uri(const struct provider *provider, const struct value *image,
+                                  struct arena *arena) {
+        const char *repository = value_get_text(image, "repository"),
+                   *digest = value_get_text(image, "digest");
+
+        if (!repository || !digest || !provider->account)
+                return NULL;
+        return arena_printf(arena, "%s/%s@%s", ecr_registry(provider, arena), repository, digest);
+}
+
+static json_t *variables_json(const struct value *desired, const struct value *foreign) {
+        json_t *variables = aws_json_map(foreign), *ours = aws_json_map(desired);
+
+        json_object_update(variables, ours);
+        json_decref(ours);
+        return json_pack("{s:o}", "Variables", variables);
+}
+
+json_t *environment_create_body(const struct provider *provider, const char *name, const struct value *spec,
+                                struct arena *arena) {
+        const struct value *variables = value_get(spec, "variables");
+        json_t *body = json_object();
+
+        json_set_text(body, "FunctionName", environment_function(provider, name, arena));
+        json_set_text(body, "PackageType", "Image");
+        json_object_set_new(body, "Code",
+                            json_pack("{s:s}", "ImageUri",
+                                      environment_image_uri(provider, value_get(spec, "image"), arena)));
+        json_object_set_new(body, "Architectures", json_pack("[s]", value_get_text(spec, "architecture")));
+        json_set_text(body, "Role", value_get_text(spec, "role"));
+        json_set_text(body, "Description", value_get_text(spec, "description"));
+        json_object_set_new(body, "Timeout", json_integer(value_get_integer(spec, "timeoutSeconds", 900)));
+        json_object_set_new(body, "MemorySize", json_integer(value_get_integer(spec, "memoryMB", 2048)));
+        json_object_set_new(
+                body, "EphemeralStorage",
+                json_pack("{s:I}", "Size", (json_int_t)value_get_integer(spec, "workspaceStorageMB", 512)));
+        if (variables && variables->count > 0)
+                json_object_set_new(body, "Environment", variables_json(variables, NULL));
+        if (value_get_boolean(spec, "tenantIsolation", false))
+                json_object_set_new(body, "TenancyConfig",
+                                    json_pack("{s:s}", "TenantIsolationMode", "PER_TENANT"));
+        json_object_set_new(body, "Tags", aws_json_map(value_get(spec, "tags")));
+        return body;
+}
+
+json_t *environment_configuration_body(const struct change *change, const struct value *foreign,
+                                       const char *revision) {
+        const struct value *spec = change->desired;
+        const char *description = value_get_text(spec, "description");
+        json_t *body = json_object();
+
+        json_set_text(body, "RevisionId", revision);
+        /* An empty text is how a description is taken away. */
+        if (change_touches(change, "description"))
+                json_set_text(body, "Description", description ? description : "");
+        if (change_touches(change, "memoryMB"))
+                json_object_set_new(body, "MemorySize",
+                                    json_integer(value_get_integer(spec, "memoryMB", 2048)));
+        if (change_touches(change, "timeoutSeconds"))
+                json_object_set_new(body, "Timeout",
+                                    json_integer(value_get_integer(spec, "timeoutSeconds", 900)));
+        if (change_touches(change, "workspaceStorageMB"))
+                json_object_set_new(
+                        body, "EphemeralStorage",
+                        json_pack("{s:I}", "Size",
+                                  (json_int_t)value_get_integer(spec, "workspaceStorageMB", 512)));
+        if (change_touches(change, "role"))
+                json_set_text(body, "Role", value_get_text(spec, "role"));
+        if (change_touches(change, "variables"))
+                json_object_set_new(body, "Environment",
+                                    variables_json(value_get(spec, "variables"), foreign));
+        return body;
+}
+
+json_t *environment_code_body(const struct provider *provider, const struct value *spec, const char *revision,
+                              struct arena *arena) {
+        json_t *body = json_pack("{s:s, s:[s]}", "ImageUri",
+                                 environment_image_uri(provider, value_get(spec, "image"), arena),
+                                 "Architectures", value_get_text(spec, "architecture"));
+
+        json_set_text(body, "RevisionId", revision);
+        return body;
+}

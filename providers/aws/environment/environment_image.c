@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which image an environment shall run, by digest, and whether Lambda would take it. */
+#include "providers/aws/client/texts.h"
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/environment/image_watch.h"
+#include "providers/aws/registry/admission.h"
+#include "providers/aws/registry/ecr_resolve.h"
+#include "providers/aws/registry/image_use.h"
+#include "providers/aws/shared/stages.h"
+
+/* The manifest's image with repository and tag spelled out. */
+static struct value *spell_out(const struct provider *provider, const struct value *image,
+                               struct arena *arena) {
+        struct value *full = value_new_map(arena);
+        const char *prebuilt = value_get_text(image, "prebuilt");
+
+        if (image)
+                *full = value_copy(arena, image);
+        if (prebuilt) {
+                value_set_text(arena, full, "repository",
+                               arena_printf(arena, "%s/prebuilt/%s", provider->prefix, prebuilt));
+                value_set_text(arena, full, "tag", "latest");
+        }
+        return full;
+}
+
+/* The digest to which this tag was pinned when it was applied; NULL where it names another image now. */
+static const char *recorded_digest(const struct value *image, const struct value *recorded) {
+        if (texts_same(value_get_text(image, "repository"), value_get_text(recorded, "repository")) &&
+            texts_same(value_get_text(image, "tag"), value_get_text(recorded, "tag")))
+                return value_get_text(recorded, "digest");
+        return NULL;
+}
+
+static bool follows_tag(const struct value *image) {
+        return texts_same(value_get_text(image, "follow"), "tag");
+}
+
+struct value *environment_desired_image(const struct provider *provider, const struct value *image,
+                                        const struct value *resolved, const struct value *recorded,
+                                        struct arena *arena) {
+        struct value *full = spell_out(provider, image, arena);
+        const char *pinned = recorded_digest(full, recorded), *now = value_get_text(resolved, "digest");
+
+        if (value_get_text(full, "digest"))
+                return full;
+        if (pinned && (!follows_tag(full) || !now))
+                value_set_text(arena, full, "digest", pinned);
+        else
+                value_set_text(arena, full, "digest", now);
+        return full;
+}
+
+/* What has to be looked up in the registry to know this environment's image; false for nothing. */
+static bool needs_lookup(const struct provider *provider, const struct wanted *wanted,
+                         const struct observation *observation, struct arena *arena,
+                         struct ecr_reference *ret) {
+        const struct value *recorded = value_get(wanted->recorded, "image"), *image;
+        const char *given, *pinned;
+
+        if (!wanted->desired)
+                return false;
+        image = spell_out(provider, value_get(wanted->desired->spec, "image"), arena);
+        given = value_get_text(image, "digest");
+        pinned = recorded_digest(image, recorded);
+        *ret = (struct ecr_reference){ .repository = value_get_text(image, "repository"),
+                                       .tag = value_get_text(image, "tag") };
+        if (!ret->repository || (!ret->tag && !given))
+                return false;
+        if (given) {
+                ret->digest = given;
+                return !observation->exists || !texts_same(given, value_get_text(recorded, "digest")) ||
+                       !texts_same(ret->repository, value_get_text(recorded, "repository"));
+        }
+        if (pinned && !follows_tag(image)) {
+                ret->digest = pinned;
+                return !observation->exists;
+        }
+        return true;
+}
+
+/* A pinned tag that still names what is pinned: nothing depends on where it leads, but people want to know. */
+static bool may_watch(const struct provider *provider, const struct wanted *wanted, struct arena *arena,
+                      struct ecr_reference *ret) {
+        const struct value *image;
+
+        if (!wanted->desired)
+                return false;
+        image = spell_out(provider, value_get(wanted->desired->spec, "image"), arena);
+        *ret = (struct ecr_reference){ .repository = value_get_text(image, "repository"),
+                                       .tag = value_get_text(image, "tag"),
+                                       .watched = true };
+        return ret->repository && ret->tag && !value_get_text(image, "digest") &&
+               recorded_digest(image, value_get(wanted->recorded, "image"));
+}
+
+static const struct value *resolution(const struct ecr_reference *reference, struct arena *arena) {
+        struct value *resolved = value_new_map(arena);
+
+        value_set_text(arena, resolved, "digest", reference->resolved);
+        value_set_text(arena, resolved, "problem", reference->problem);
+        value_set_text(arena, resolved, "message", reference->message);
+        return resolved;
+}
+
+/* Keeps the verdict on the image that it shall run, or what was known before; the same value where that is the same. */
+static void keep_verdict(const struct wanted *wanted, const struct value *verdict,
+                         struct observation *observation, struct arena *arena) {
+        const struct value *known = value_get(wanted->last ? wanted->last->extra : NULL, "image");
+        struct value *extra;
+
+        if (!verdict)
+                verdict = known;
+        if (value_equal(verdict, value_get(observation->extra, "image"), NULL))
+                return;
+        extra = value_new_map(arena);
+        if (observation->extra)
+                *extra = value_copy(arena, observation->extra);
+        value_set(arena, extra, "image", *verdict);
+        observation->extra = extra;
+        /* Unmoved, it is the very value that came from the state. */
+        if (wanted->last && value_equal(extra, wanted->last->extra, NULL))
+                observation->extra = wanted->last->extra;
+}
+
+/* What this environment runs and what it shall run, for the guards of images. */
+static void note_uses(struct provider *provider, const struct wanted *wanted,
+                      const struct observation *observation, struct arena *arena) {
+        const struct value *now = value_get(observation->spec, "image"), *desired;
+        bool stays = wanted->desired != NULL;
+
+        if (observation->exists)
+                image_use(provider, wanted->name, value_get_text(now, "repository"),
+                          value_get_text(now, "digest"), stays);
+        if (!stays)
+                return;
+        desired =
+                environment_desired_image(provider, value_get(wanted->desired->spec, "image"),
+                                          observation->resolved, value_get(wanted->recorded, "image"), arena);
+        image_use(provider, wanted->name, value_get_text(desired, "repository"),
+                  value_get_text(desired, "digest"), true);
+}
+
+/* The digest that the environment stays with while its tag leads elsewhere, or nowhere; NULL where that is not so. */
+static const char *left_behind(const struct provider *provider, const struct wanted *wanted,
+                               const struct ecr_reference *reference, struct arena *arena) {
+        const struct value *image;
+        const char *pinned;
+
+        if (reference->digest)
+                return NULL;
+        image = spell_out(provider, value_get(wanted->desired->spec, "image"), arena);
+        pinned = recorded_digest(image, value_get(wanted->recorded, "image"));
+        if (!reference->resolved)
+                return pinned;
+        return reference->watched && !texts_same(reference->resolved, pinned) ? pinned : NULL;
+}
+
+struct lookup {
+        struct ecr_reference *references;
+        size_t *whose;
+        size_t count;
+};
+
+static struct lookup gather_lookups(struct provider *provider, const struct observe_args *args,
+                                    const struct observation *observations) {
+        struct arena *arena = args->arena;
+        struct lookup lookup = { .references =
+                                         arena_array(arena, args->count + 1, sizeof(*lookup.references)),
+                                 .whose = arena_array(arena, args->count + 1, sizeof(*lookup.whose)) };
+
+        for (size_t i = 0; i < args->count; i++) {
+                struct ecr_reference *reference = &lookup.references[lookup.count];
+
+                if (needs_lookup(provider, &args->wanted[i], &observations[i], arena, reference) ||
+                    may_watch(provider, &args->wanted[i], arena, reference))
+                        lookup.whose[lookup.count++] = i;
+        }
+        lookup.count = image_watch_affordable(lookup.references, lookup.whose, lookup.count,
+                                              args->refresh == REFRESH_FULL, arena);
+        return lookup;
+}
+
+int environment_resolve_images(struct provider *provider, const struct observe_args *args,
+                               struct observation *observations, struct error *err) {
+        struct lookup lookup = gather_lookups(provider, args, observations);
+        struct admission_memory memory = { .arena = args->arena };
+        struct image_watch watch = { .arena = args->arena };
+
+        for (size_t i = 0; i < args->count; i++)
+                admission_remember(
+                        &memory,
+                        value_get(args->wanted[i].last ? args->wanted[i].last->extra : NULL, "image"));
+        if (ecr_resolve(provider, lookup.references, lookup.count, args->arena, err) < 0 ||
+            admission_check(provider, lookup.references, lookup.count, &memory, args->arena, err) < 0)
+                return -1;
+        for (size_t i = 0; i < args->count; i++)
+                keep_verdict(&args->wanted[i], NULL, &observations[i], args->arena);
+        for (size_t i = 0; i < lookup.count; i++) {
+                const struct ecr_reference *reference = &lookup.references[i];
+                const struct wanted *wanted = &args->wanted[lookup.whose[i]];
+                struct observation *observation = &observations[lookup.whose[i]];
+
+                image_watch_note(&watch, reference, left_behind(provider, wanted, reference, args->arena),
+                                 observation);
+                if (reference->watched)
+                        continue;
+                observation->resolved = resolution(reference, args->arena);
+                keep_verdict(wanted, admission_verdict(reference, args->arena), observation, args->arena);
+        }
+        image_uses_forget(provider);
+        for (size_t i = 0; i < args->count; i++)
+                note_uses(provider, &args->wanted[i], &observations[i], args->arena);
+        image_watch_warn(&watch, provider);
+        return 0;
+}
+
+static const char *remedy(const struct provider *provider, const struct value *image, const char *problem,
+                          struct arena *arena) {
+        return admission_remedy(provider, value_get_text(image, "repository"), value_get_text(image, "tag"),
+                                problem, arena);
+}
+
+static void refuse(struct change *change, const char *message, const char *what_to_do, struct arena *arena) {
+        aws_refuse(change,
+                   (struct refusal){ .id = "image-unusable", .message = message, .remedy = what_to_do },
+                   arena);
+}
+
+/* The guard image-in-use: a rule in force that deletes the image which it shall run. */
+static int refuse_doomed(struct provider *provider, struct change *change, struct arena *arena,
+                         struct error *err) {
+        const struct value *image = value_get(change->desired, "image");
+        const char *repository = value_get_text(image, "repository");
+        const struct ecr_image *doomed;
+
+        if (image_rule_dooms(provider, repository, value_get_text(image, "digest"), arena, &doomed, err) < 0)
+                return -1;
+        if (!doomed)
+                return 0;
+        aws_refuse(change,
+                   (struct refusal){
+                           .id = "image-in-use",
+                           .message = arena_printf(
+                                   arena,
+                                   "the repository's retain rule deletes the image that it shall run: "
+                                   "%s (by Berth's own evaluation of the rules)",
+                                   image_fate(provider, doomed, false, arena)),
+                           .remedy = arena_printf(
+                                   arena,
+                                   "run an image that the rule keeps, or let the rule of %s keep more, "
+                                   "and apply that first",
+                                   repository),
+                   },
+                   arena);
+        return 0;
+}
+
+/* Whether carrying out the change hands an image to Lambda. */
+static bool sets_image(const struct change *change) {
+        if (change->action == ACTION_CREATE || change->action == ACTION_REPLACE)
+                return true;
+        return change->action != ACTION_DELETE &&
+               (change_touches(change, "image.digest") || change_touches(change, "image.repository"));
+}
+
+int environment_ask(struct provider *provider, struct change *change, struct arena *arena,
+                    struct error *err) {
+        const struct value *image = value_get(change->desired, "image"),
+                           *resolved = change->observed->resolved;
+        const char *problem = value_get_text(resolved, "problem"), *tag = value_get_text(image, "tag");
+
+        if (!sets_image(change))
+                return 0;
+        if (refuse_doomed(provider, change, arena, err) < 0)
+                return -1;
+        if (problem) {
+                const char *what_to_do = remedy(provider, image, problem, arena);
+
+                if (recorded_digest(image, value_get(change->recorded, "image")) && tag &&
+                    !follows_tag(image))
+                        what_to_do = arena_printf(arena,
+                                                  "the environment is pinned to that digest: set follow: tag "
+                                                  "once to take what the tag %s names now; or %s",
+                                                  tag, what_to_do);
+                refuse(change, value_get_text(resolved, "message"), what_to_do, arena);
+        } else if (!value_get_text(image, "digest")) {
+                refuse(change,
+                       arena_printf(arena, "the digest of %s:%s is not known",
+                                    value_get_text(image, "repository"), tag ? tag : ""),
+                       "plan again with --refresh sweep, so that the registry is asked", arena);
+        }
+        return 0;
+}

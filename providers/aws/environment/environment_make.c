@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a function, taking it away, and its log group. */
+#include "providers/aws/environment/environment_stages.h"
+#include "providers/aws/services/lambda.h"
+#include "providers/aws/services/logs.h"
+#include "providers/aws/shared/stage_call.h"
+
+/* How often a name may be taken and not exist, a second apart, as while Lambda deletes what had it. */
+#define CONFLICTS_MAX 60
+/* How often a log group may be there and not exist, a second apart: it may just have been made, or deleted. */
+#define UNKNOWN_MAX 10
+
+int environment_run_delete(struct stage_turn *turn) {
+        struct aws_request request =
+                lambda_delete_function(environment_function_of(turn), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = environment_call(turn, &request, environment_not_there, &response);
+
+        if (result != 0)
+                return result;
+        *turn->observed = (struct observation){ .name = turn->change->name };
+        return STAGE_OVER;
+}
+
+int environment_run_gone(struct stage_turn *turn) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = environment_look(turn, environment_not_there, &response);
+
+        if (result != 0)
+                return result;
+        if (*response.error_code)
+                return STAGE_OVER;
+        if (stage_elapsed_ms(turn) >= READY_DEADLINE_MS)
+                return error_set(turn->err, "the function %s is still there 5 minutes after it was deleted",
+                                 environment_function_of(turn));
+        return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
+}
+
+int environment_run_delete_logs(struct stage_turn *turn) {
+        struct aws_request request = logs_delete_group(environment_log_group_of(turn), turn->progress->arena);
+
+        *turn->observed = (struct observation){ .name = turn->change->name };
+        return stage_call_over(turn, request, environment_not_there, NULL);
+}
+
+int environment_run_log_group(struct stage_turn *turn) {
+        static const char *const there[] = { "ResourceAlreadyExistsException", NULL };
+        struct aws_request request =
+                logs_create_group(environment_log_group_of(turn), value_get(turn->change->desired, "tags"),
+                                  turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, there, NULL, &response);
+
+        if (result != 0)
+                return result;
+        if (!*response.error_code)
+                value_set_boolean(turn->progress->arena, stage_data(turn), "logGroup", true);
+        return STAGE_OVER;
+}
+
+int environment_run_retention(struct stage_turn *turn) {
+        int64_t days = value_get_integer(turn->change->desired, "logRetentionDays", 0);
+        const char *group = environment_log_group_of(turn);
+        struct aws_request request = days > 0 ? logs_put_retention(group, days, turn->progress->arena)
+                                              : logs_delete_retention(group, turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, environment_not_there, NULL, &response);
+
+        if (result != 0)
+                return result;
+        if (!*response.error_code || days <= 0)
+                return STAGE_OVER;
+        if (stage_start_over(turn, ENVIRONMENT_STAGE_LOG_GROUP, "unknown", UNKNOWN_MAX) == STEP_AGAIN)
+                return STEP_AGAIN;
+        return error_set(turn->err,
+                         "logs PutRetentionPolicy: for ten seconds AWS has not found the log group %s, which "
+                         "CreateLogGroup made: somebody may be deleting it; try again later",
+                         group);
+}
+
+int environment_run_create(struct stage_turn *turn) {
+        static const char *const taken[] = { "ResourceConflictException", NULL };
+        const struct change *change = turn->change;
+        struct arena *arena = turn->progress->arena;
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request;
+        int result;
+
+        if (!environment_image_uri(turn->provider, value_get(change->desired, "image"), arena) ||
+            !value_get_text(change->desired, "role"))
+                return error_set(turn->err,
+                                 "the image's digest or the role is not known: plan with --refresh sweep");
+        request = lambda_create_function(
+                environment_create_body(turn->provider, change->name, change->desired, arena), arena);
+        result = environment_call(turn, &request, taken, &response);
+        if (result != 0)
+                return result;
+        /* Made by an earlier try whose answer was lost, or somebody was faster. */
+        return *response.error_code ? stage_enter(turn, ENVIRONMENT_STAGE_EXISTING) : STAGE_OVER;
+}
+
+int environment_run_existing(struct stage_turn *turn) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = environment_look(turn, environment_not_there, &response);
+
+        if (result != 0)
+                return result;
+        if (*response.error_code) {
+                if (stage_start_over(turn, ENVIRONMENT_STAGE_CREATE, "conflicts", CONFLICTS_MAX) ==
+                    STEP_AGAIN)
+                        return STEP_AGAIN;
+                return error_set(
+                        turn->err,
+                        "lambda CreateFunction: for a minute AWS has called the name %s taken, and yet there is "
+                        "no such function: somebody may be deleting it; try again later",
+                        environment_function_of(turn));
+        }
+        if (turn->observed->ownership != OWNER_SELF)
+                return error_set(
+                        turn->err,
+                        "a function %s appeared since the plan, and it is not this stack's (%s): left as it is",
+                        environment_function_of(turn),
+                        turn->observed->owner ? turn->observed->owner : "without tags");
+        return stage_enter(turn, ENVIRONMENT_STAGE_CREATED);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the functions of a stack by lists. Singly read are only those that the lists cannot vouch for: new to us,
+ * moved (another RevisionId), unhealthy, left half-way, or with tags that are not what we last saw; for the tag index
+ * lags, so that what it says is news only once the function itself has said it too.
+ */
+#include "base/json.h"
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/environment/environment_read.h"
+#include "providers/aws/services/lambda.h"
+#include "providers/aws/services/logs.h"
+#include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/tags.h"
+
+#include <string.h>
+
+/* So few log groups are asked for one by one, rather than by pages that hold everybody's. */
+#define LOG_GROUPS_SINGLY 8
+
+struct sight {
+        const struct wanted *wanted;
+        const char *function;
+        struct environment_known known;
+        bool listed;
+        const char *revision, *arn; /* as listed */
+        const struct value *tags;   /* as the tag index has them; NULL where it does not list the function */
+        struct function_read *read; /* NULL where `last` still holds */
+        bool wants_logs;
+        int64_t log_retention_days;
+};
+
+struct sweep {
+        struct provider *provider;
+        const struct observe_args *args;
+        struct arena *arena;
+        struct sight *sights; /* by name, as wanted; so by function name as well */
+        bool any_listed;
+};
+
+static void prepare(struct sweep *sweep, size_t i) {
+        const struct wanted *wanted = &sweep->args->wanted[i];
+        const struct value *desired = wanted->desired ? wanted->desired->spec : NULL;
+        struct sight *sight = &sweep->sights[i];
+
+        sight->wanted = wanted;
+        sight->function = environment_function(sweep->provider, wanted->name, sweep->arena);
+        sight->known = (struct environment_known){
+                .variables = value_get(desired, "variables"),
+                .recorded_variables = value_get(wanted->recorded, "variables"),
+                .tags = aws_tags_for(sweep->provider, "Environment", wanted->name, sweep->arena),
+                .recorded_tags = value_get(wanted->recorded, "tags"),
+        };
+        sight->wants_logs =
+                value_get(desired, "logRetentionDays") || value_get(wanted->recorded, "logRetentionDays");
+}
+
+static struct sight *find(const struct sweep *sweep, const char *function) {
+        size_t low = 0, high = sweep->args->count;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                int order = strcmp(function, sweep->sights[middle].function);
+
+                if (order == 0)
+                        return &sweep->sights[middle];
+                if (order < 0)
+                        high = middle;
+                else
+                        low = middle + 1;
+        }
+        return NULL;
+}
+
+static void note_listed(struct sweep *sweep, const json_t *configuration) {
+        const char *function = json_text(configuration, "FunctionName");
+        struct sight *sight = function ? find(sweep, function) : NULL;
+
+        if (!sight)
+                return;
+        sight->listed = true;
+        sight->revision = arena_strdup(sweep->arena, json_text(configuration, "RevisionId"));
+        sight->arn = arena_strdup(sweep->arena, json_text(configuration, "FunctionArn"));
+        sweep->any_listed = true;
+}
+
+static int list_functions(struct sweep *sweep, struct error *err) {
+        const char *marker = NULL;
+
+        do {
+                struct aws_request request = lambda_list_functions(marker);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                const json_t *configuration;
+                size_t i;
+
+                if (aws_call(sweep->provider->client, &request, &response, err) < 0)
+                        return -1;
+                json_array_foreach (json_object_get(response.json, "Functions"), i, configuration)
+                        note_listed(sweep, configuration);
+                if (aws_next_page(&response, "NextMarker", &marker, sweep->arena, err) < 0)
+                        return -1;
+        } while (marker);
+        return 0;
+}
+
+static int list_tags(struct sweep *sweep, struct error *err) {
+        struct tagged_resource *resources;
+        size_t count;
+
+        if (tagging_list(sweep->provider->client, "lambda:function", sweep->provider->stack_name,
+                         sweep->arena, &resources, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                if (sweep->sights[i].arn)
+                        sweep->sights[i].tags = tagging_find(resources, count, sweep->sights[i].arn);
+        }
+        return 0;
+}
+
+/* A variable of which only the hash was kept, while the manifest now says that it may be shown. */
+static bool hides_open_variable(const struct sight *sight, const struct value *spec) {
+        const struct value *seen = value_get(spec, "variables");
+
+        for (uint32_t i = 0; seen && seen->type == VALUE_MAP && i < seen->count; i++) {
+                const struct value *desired = value_get(sight->known.variables, seen->members[i].name);
+
+                if (seen->members[i].value.type == VALUE_SECRET && desired && !desired->sensitive)
+                        return true;
+        }
+        return false;
+}
+
+static bool tags_moved(const struct sweep *sweep, const struct sight *sight, const struct value *spec) {
+        const struct value *ours =
+                aws_tags_of_ours(sight->tags, sight->known.tags, sight->known.recorded_tags, sweep->arena);
+
+        return !value_equal(ours, value_get(spec, "tags"), NULL);
+}
+
+/* Whether what was seen the last time still stands for what is there. */
+static bool last_holds(const struct sweep *sweep, const struct sight *sight) {
+        const struct observation *last = sight->wanted->last;
+
+        return last && last->exists && last->spec && last->fingerprint && sight->revision &&
+               strcmp(last->fingerprint, sight->revision) == 0 && last->health == HEALTH_READY &&
+               !last->health_reason && !sight->wanted->must_read && sweep->args->refresh == REFRESH_SWEEP &&
+               sight->tags && !tags_moved(sweep, sight, last->spec) &&
+               !hides_open_variable(sight, last->spec);
+}
+
+/* What was there the last time, or may be: its absence from a list is not enough to call it gone. */
+static bool missing_from_list(const struct sweep *sweep, const struct sight *sight) {
+        const struct wanted *wanted = sight->wanted;
+
+        if (sight->listed)
+                return false;
+        return wanted->must_read || wanted->recorded || (wanted->last && wanted->last->exists) ||
+               sweep->args->refresh == REFRESH_FULL;
+}
+
+static int read_singly(struct sweep *sweep, struct function_read *reads, size_t *ret_count,
+                       struct error *err) {
+        size_t count = 0;
+
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                struct sight *sight = &sweep->sights[i];
+
+                if (!(sight->listed && !last_holds(sweep, sight)) && !missing_from_list(sweep, sight))
+                        continue;
+                reads[count].request = lambda_get_function(sight->function, sweep->arena);
+                sight->read = &reads[count++];
+        }
+        *ret_count = count;
+        return environment_read_all(sweep->provider->client, reads, count, err);
+}
+
+static const char log_prefix[] = "/aws/lambda/";
+
+static void note_log_group(struct sweep *sweep, const json_t *group) {
+        const char *name = json_text(group, "logGroupName");
+        struct sight *sight = NULL;
+
+        if (name && strncmp(name, log_prefix, sizeof(log_prefix) - 1) == 0)
+                sight = find(sweep, name + sizeof(log_prefix) - 1);
+        if (sight)
+                sight->log_retention_days = json_integer_or(group, "retentionInDays", 0);
+}
+
+/* Pages come in the order of names: none is asked for beyond `last`. */
+static int list_log_groups(struct sweep *sweep, const char *prefix, const char *last, struct error *err) {
+        const char *token = NULL;
+
+        do {
+                struct aws_request request = logs_describe_groups(prefix, token, sweep->arena);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                const json_t *groups, *group;
+                const char *name = NULL;
+                size_t i;
+
+                if (aws_call(sweep->provider->client, &request, &response, err) < 0)
+                        return -1;
+                groups = json_object_get(response.json, "logGroups");
+                json_array_foreach (groups, i, group)
+                        note_log_group(sweep, group);
+                name = json_text(json_array_get(groups, json_array_size(groups) - 1), "logGroupName");
+                if (aws_next_page(&response, "nextToken", &token, sweep->arena, err) < 0)
+                        return -1;
+                if (name && strcmp(name, last) >= 0)
+                        break;
+        } while (token);
+        return 0;
+}
+
+static int read_log_groups(struct sweep *sweep, struct error *err) {
+        const struct sight *first = NULL, *last = NULL;
+        size_t count = 0;
+
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                struct sight *sight = &sweep->sights[i];
+
+                if (!sight->wants_logs || (!sight->listed && !sight->read))
+                        continue;
+                first = first ? first : sight;
+                last = sight;
+                count++;
+        }
+        if (count == 0)
+                return 0;
+        if (count > LOG_GROUPS_SINGLY)
+                return list_log_groups(
+                        sweep, arena_printf(sweep->arena, "%s%s-env-", log_prefix, sweep->provider->prefix),
+                        arena_printf(sweep->arena, "%s%s", log_prefix, last->function), err);
+        for (const struct sight *sight = first; sight <= last; sight++) {
+                const char *group = arena_printf(sweep->arena, "%s%s", log_prefix, sight->function);
+
+                if (sight->wants_logs && (sight->listed || sight->read) &&
+                    list_log_groups(sweep, group, group, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+/* What was seen the last time, with the retention that is there now. */
+static void recall(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
+        const struct observation *last = sight->wanted->last;
+        struct value *spec;
+
+        *ret = *last;
+        ret->name = sight->wanted->name;
+        ret->resolved = NULL;
+        if (!sight->wants_logs ||
+            value_get_integer(last->spec, "logRetentionDays", 0) == sight->log_retention_days)
+                return;
+        spec = value_new_map(sweep->arena);
+        *spec = value_copy(sweep->arena, last->spec);
+        value_unset(spec, "logRetentionDays");
+        if (sight->log_retention_days > 0)
+                value_set_integer(sweep->arena, spec, "logRetentionDays", sight->log_retention_days);
+        ret->spec = spec;
+}
+
+static void conclude(const struct sweep *sweep, struct observation *ret) {
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                const struct sight *sight = &sweep->sights[i];
+                const struct observation *last = sight->wanted->last;
+
+                if (!sight->read && sight->listed) {
+                        recall(sweep, sight, &ret[i]);
+                } else if (!sight->read || !sight->read->function) {
+                        ret[i] = (struct observation){ .name = sight->wanted->name };
+                } else {
+                        environment_observation(sweep->provider, sight->wanted->name, sight->read->function,
+                                                &sight->known, sight->log_retention_days, sweep->arena,
+                                                &ret[i]);
+                        ret[i].extra = last ? last->extra : NULL;
+                }
+        }
+}
+
+static int sweep_all(struct sweep *sweep, struct function_read *reads, size_t *ret_count, struct error *err) {
+        if (list_functions(sweep, err) < 0)
+                return -1;
+        if (sweep->any_listed && list_tags(sweep, err) < 0)
+                return -1;
+        if (read_singly(sweep, reads, ret_count, err) < 0)
+                return -1;
+        return read_log_groups(sweep, err);
+}
+
+int environment_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                        struct error *err) {
+        struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
+        struct function_read *reads = arena_array(args->arena, args->count + 1, sizeof(*reads));
+        size_t read_count = 0;
+        int result;
+
+        if (args->count == 0)
+                return 0;
+        sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
+        for (size_t i = 0; i < args->count; i++)
+                prepare(&sweep, i);
+        result = sweep_all(&sweep, reads, &read_count, err);
+        if (result == 0) {
+                conclude(&sweep, ret);
+                result = environment_resolve_images(provider, args, ret, err);
+        }
+        for (size_t i = 0; i < read_count; i++)
+                json_decref(reads[i].function);
+        return result;
+}

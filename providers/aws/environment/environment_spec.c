@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A function as Lambda describes it, read into the shape that desire() gives. */
+#include "base/json.h"
+#include "providers/aws/client/json_body.h"
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/registry/ecr_uri.h"
+#include "providers/aws/shared/tags.h"
+
+#include <string.h>
+
+static const char update_failed[] = "its last update failed: ";
+
+bool environment_update_failed(const struct observation *observation) {
+        return observation->health_reason &&
+               strncmp(observation->health_reason, update_failed, sizeof(update_failed) - 1) == 0;
+}
+
+enum health environment_health(const json_t *configuration, struct arena *arena, const char **ret_reason) {
+        const char *reason = json_text(configuration, "StateReason");
+
+        *ret_reason = NULL;
+        if (aws_json_says(configuration, "State", "Failed")) {
+                *ret_reason = arena_strdup(arena, reason ? reason : "Lambda gives no reason");
+                return HEALTH_FAILED;
+        }
+        if (aws_json_says(configuration, "State", "Pending") ||
+            aws_json_says(configuration, "State", "Deleting") ||
+            aws_json_says(configuration, "LastUpdateStatus", "InProgress")) {
+                *ret_reason = arena_strdup(
+                        arena, reason ? reason : json_text(configuration, "LastUpdateStatusReason"));
+                return HEALTH_PENDING;
+        }
+        /* It goes on running what it ran before: to be updated again, not to be replaced. */
+        if (aws_json_says(configuration, "LastUpdateStatus", "Failed")) {
+                reason = json_text(configuration, "LastUpdateStatusReason");
+                *ret_reason = arena_printf(arena, "%s%s", update_failed,
+                                           reason ? reason : "Lambda gives no reason");
+        }
+        return HEALTH_READY;
+}
+
+/*
+ * Of ImageUri and ResolvedImageUri, the one that names a digest: ImageUri always does where Berth set it, and is then
+ * to be believed before the other.
+ */
+static struct value *read_image(const struct provider *provider, const json_t *code, struct arena *arena) {
+        const char *uri = json_text(code, "ImageUri"), *resolved = json_text(code, "ResolvedImageUri");
+        struct value *image = value_new_map(arena);
+        struct ecr_uri parts, now;
+
+        if (!uri || !ecr_uri_parse(provider, uri, arena, &parts))
+                return image;
+        if (!parts.digest && resolved && ecr_uri_parse(provider, resolved, arena, &now))
+                parts.digest = now.digest;
+        value_set_text(arena, image, "repository", parts.repository);
+        value_set_text(arena, image, "digest", parts.digest);
+        return image;
+}
+
+/* Whether the value may be kept and shown as it is: ours, and never said to be sensitive. */
+static bool is_open(const struct environment_known *known, const char *name) {
+        const struct value *desired = value_get(known->variables, name);
+        const struct value *recorded = value_get(known->recorded_variables, name);
+
+        if (desired)
+                return !desired->sensitive && desired->type == VALUE_TEXT;
+        return recorded && !recorded->sensitive && recorded->type == VALUE_TEXT;
+}
+
+static const struct value *read_variables(const json_t *configuration, const struct environment_known *known,
+                                          struct arena *arena) {
+        const json_t *variables = json_object_get(json_object_get(configuration, "Environment"), "Variables");
+        struct value *map = value_new_map(arena);
+        const char *name;
+        json_t *item;
+
+        json_object_foreach ((json_t *)variables, name, item) {
+                struct value text = value_text(arena, json_string_value(item) ? json_string_value(item) : "");
+
+                text.sensitive = !is_open(known, name);
+                value_set(arena, map, name, text);
+        }
+        return map;
+}
+
+/* Where the key that encrypts them refuses us, Lambda gives an error in place of the variables. */
+static const struct value *variables_or_recorded(const json_t *configuration,
+                                                 const struct environment_known *known, struct arena *arena,
+                                                 const char **reason) {
+        const json_t *failure = json_object_get(json_object_get(configuration, "Environment"), "Error");
+
+        if (!failure)
+                return read_variables(configuration, known, arena);
+        *reason = arena_printf(arena, "its variables cannot be read (%s: %s)",
+                               json_text(failure, "ErrorCode") ? json_text(failure, "ErrorCode") : "error",
+                               json_text(failure, "Message") ? json_text(failure, "Message")
+                                                             : "no reason given");
+        return known->recorded_variables;
+}
+
+static const char *first_architecture(const json_t *configuration) {
+        const char *name =
+                json_string_value(json_array_get(json_object_get(configuration, "Architectures"), 0));
+
+        return name ? name : "x86_64";
+}
+
+static struct value *read_spec(const struct provider *provider, const json_t *function,
+                               const struct environment_known *known, struct arena *arena,
+                               const char **reason) {
+        const json_t *configuration = json_object_get(function, "Configuration");
+        const json_t *concurrency = json_object_get(function, "Concurrency");
+        const json_t *storage = json_object_get(configuration, "EphemeralStorage");
+        const json_t *tenancy = json_object_get(configuration, "TenancyConfig");
+        const char *description = json_text(configuration, "Description");
+        struct value *spec = value_new_map(arena), *image, *tags;
+        const struct value *variables;
+
+        if (description && *description)
+                value_set_text(arena, spec, "description", description);
+        value_set_integer(arena, spec, "memoryMB", json_integer_or(configuration, "MemorySize", 128));
+        value_set_integer(arena, spec, "workspaceStorageMB", json_integer_or(storage, "Size", 512));
+        value_set_integer(arena, spec, "timeoutSeconds", json_integer_or(configuration, "Timeout", 3));
+        value_set_boolean(arena, spec, "tenantIsolation",
+                          aws_json_says(tenancy, "TenantIsolationMode", "PER_TENANT"));
+        value_set_text(arena, spec, "architecture", first_architecture(configuration));
+        value_set_text(arena, spec, "role", json_text(configuration, "Role"));
+        if (json_is_integer(json_object_get(concurrency, "ReservedConcurrentExecutions")))
+                value_set_integer(arena, spec, "reservedConcurrency",
+                                  json_integer_or(concurrency, "ReservedConcurrentExecutions", 0));
+        image = read_image(provider, json_object_get(function, "Code"), arena);
+        /* Which image runs after a failed update is anybody's guess; unknown, it will be set again. */
+        if (aws_json_says(configuration, "LastUpdateStatus", "Failed"))
+                value_unset(image, "digest");
+        value_set(arena, spec, "image", *image);
+        variables = variables_or_recorded(configuration, known, arena, reason);
+        if (variables && variables->count > 0)
+                value_set(arena, spec, "variables", *variables);
+        tags = aws_tags_from_json(json_object_get(function, "Tags"), arena);
+        value_set(arena, spec, "tags", *aws_tags_of_ours(tags, known->tags, known->recorded_tags, arena));
+        return spec;
+}
+
+void environment_observation(const struct provider *provider, const char *name, const json_t *function,
+                             const struct environment_known *known, int64_t log_retention_days,
+                             struct arena *arena, struct observation *ret) {
+        const json_t *configuration = json_object_get(function, "Configuration");
+        struct value *tags = aws_tags_from_json(json_object_get(function, "Tags"), arena), *spec;
+        const char *reason = NULL, *unreadable = NULL;
+        struct observation observation = { .name = name, .exists = true };
+
+        observation.id = arena_strdup(arena, json_text(configuration, "FunctionArn"));
+        observation.fingerprint = arena_strdup(arena, json_text(configuration, "RevisionId"));
+        observation.ownership = aws_ownership(provider, tags, arena, &observation.owner);
+        observation.health = environment_health(configuration, arena, &reason);
+        spec = read_spec(provider, function, known, arena, &unreadable);
+        if (log_retention_days > 0)
+                value_set_integer(arena, spec, "logRetentionDays", log_retention_days);
+        observation.health_reason = reason ? reason : unreadable;
+        observation.spec = spec;
+        *ret = observation;
+}

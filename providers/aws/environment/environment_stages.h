@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stages of changing a function: what environment_step.c (the table), environment_make.c, environment_update.c and
+ * environment_wait.c share.
+ */
+#ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_STAGES_H
+#define BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_STAGES_H
+
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/shared/stages.h"
+
+/* In the order in which they come; a change needs some of them. */
+enum {
+        ENVIRONMENT_STAGE_LOOK = 1,
+        ENVIRONMENT_STAGE_DELETE,
+        ENVIRONMENT_STAGE_GONE,
+        ENVIRONMENT_STAGE_LOG_GROUP,
+        ENVIRONMENT_STAGE_RETENTION,
+        ENVIRONMENT_STAGE_CREATE,
+        ENVIRONMENT_STAGE_CREATED,
+        ENVIRONMENT_STAGE_TAG,
+        ENVIRONMENT_STAGE_UNTAG,
+        ENVIRONMENT_STAGE_CONCURRENCY,
+        ENVIRONMENT_STAGE_CONFIGURE,
+        ENVIRONMENT_STAGE_CONFIGURED,
+        ENVIRONMENT_STAGE_CODE,
+        ENVIRONMENT_STAGE_CODED,
+        ENVIRONMENT_STAGE_READ,
+        ENVIRONMENT_STAGE_DELETE_LOGS,
+        ENVIRONMENT_STAGE_COUNT,
+        ENVIRONMENT_STAGE_EXISTING = ENVIRONMENT_STAGE_COUNT, /* entered out of turn only */
+        ENVIRONMENT_STAGE_LOOK_AGAIN,
+        ENVIRONMENT_STAGE_ROWS
+};
+
+/* As long as the SDKs' waiters wait. */
+#define READY_DEADLINE_MS (300 * 1000)
+
+/* environment_wait.c */
+const char *environment_function_of(const struct stage_turn *turn);
+const char *environment_log_group_of(const struct stage_turn *turn);
+const char *environment_arn_of(const struct stage_turn *turn);
+
+bool environment_makes(const struct change *change);   /* create, replace */
+bool environment_mends(const struct change *change);   /* update, adopt */
+bool environment_removes(const struct change *change); /* delete, replace */
+
+/* Where what was asked for is no longer, or not yet, there: for stage_call.h, and the two below. */
+extern const char *const environment_not_there[];
+/* GetFunction, as stage_call(); *turn->observed is what it shows where it shows any. */
+int environment_look(struct stage_turn *turn, const char *const *codes,
+                     struct aws_response *response) MUST_USE;
+/*
+ * A call that changes the function: as stage_call(), and STEP_AGAIN while Lambda cannot take it yet, since another
+ * change is in progress (5 minutes at the most) or it has not heard of a role that IAM has just made (a minute).
+ */
+int environment_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
+                     struct aws_response *response) MUST_USE;
+/* The RevisionId that the next update shall carry: of what was last seen; before that, of the plan. */
+void environment_keep_revision(struct stage_turn *turn);
+const char *environment_revision(struct stage_turn *turn);
+
+/* environment_update.c: the fields of UpdateFunctionConfiguration and of UpdateFunctionCode, ended by NULL. */
+extern const char *const environment_configuration_paths[];
+extern const char *const environment_code_paths[];
+
+/* The stages' `run`. */
+int environment_run_look(struct stage_turn *turn);
+int environment_run_delete(struct stage_turn *turn);
+int environment_run_gone(struct stage_turn *turn);
+int environment_run_delete_logs(struct stage_turn *turn);
+int environment_run_log_group(struct stage_turn *turn);
+int environment_run_retention(struct stage_turn *turn);
+int environment_run_create(struct stage_turn *turn);
+int environment_run_existing(struct stage_turn *turn);
+int environment_run_created(struct stage_turn *turn);
+int environment_run_updated(struct stage_turn *turn);
+int environment_run_tag(struct stage_turn *turn);
+int environment_run_untag(struct stage_turn *turn);
+int environment_run_concurrency(struct stage_turn *turn);
+int environment_run_configure(struct stage_turn *turn);
+int environment_run_code(struct stage_turn *turn);
+int environment_run_look_again(struct stage_turn *turn);
+int environment_run_read(struct stage_turn *turn);
+
+#endif

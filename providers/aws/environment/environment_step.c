@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changing a function, stage by stage. Only the calls that the fields in question need are made; each stage may be
+ * entered again after a crash, since it looks at what is there or does no harm twice.
+ */
+#include "providers/aws/environment/environment_stages.h"
+#include "providers/aws/shared/tags.h"
+
+static const struct stage stages[ENVIRONMENT_STAGE_ROWS];
+
+/* Variables are replaced as a whole, so what others set must be known; and nobody's function is deleted unseen. */
+static bool needs_look(const struct change *change) {
+        return environment_removes(change) ||
+               (environment_mends(change) && change_touches(change, "variables"));
+}
+
+static bool needs_gone(const struct change *change) {
+        return change->action == ACTION_REPLACE;
+}
+
+static bool needs_delete_logs(const struct change *change) {
+        return change->action == ACTION_DELETE &&
+               (value_get(change->recorded, "logRetentionDays") ||
+                value_get_boolean(change->observed->extra, "logGroup", false));
+}
+
+static bool needs_log_group(const struct change *change) {
+        if (!value_get(change->desired, "logRetentionDays"))
+                return false;
+        return environment_makes(change) ||
+               (environment_mends(change) && change_touches(change, "logRetentionDays") &&
+                !value_get(change->observed->spec, "logRetentionDays"));
+}
+
+static bool needs_retention(const struct change *change) {
+        if (environment_makes(change))
+                return value_get(change->desired, "logRetentionDays");
+        return environment_mends(change) && change_touches(change, "logRetentionDays");
+}
+
+static bool needs_create(const struct change *change) {
+        return environment_makes(change);
+}
+
+static const struct value *observed_tags(const struct change *change) {
+        return value_get(change->observed->spec, "tags");
+}
+
+static bool needs_tag(const struct change *change) {
+        return environment_mends(change) &&
+               aws_any_tag_beyond(value_get(change->desired, "tags"), observed_tags(change), false);
+}
+
+/* The observed tags are only those that we desire or once put there. */
+static bool needs_untag(const struct change *change) {
+        return environment_mends(change) &&
+               aws_any_tag_beyond(observed_tags(change), value_get(change->desired, "tags"), true);
+}
+
+static bool needs_concurrency(const struct change *change) {
+        if (environment_makes(change))
+                return value_get(change->desired, "reservedConcurrency");
+        return environment_mends(change) && change_touches(change, "reservedConcurrency");
+}
+
+static bool touches_any(const struct change *change, const char *const *paths) {
+        for (; *paths; paths++) {
+                if (change_touches(change, *paths))
+                        return true;
+        }
+        return false;
+}
+
+static bool needs_configure(const struct change *change) {
+        return environment_mends(change) && touches_any(change, environment_configuration_paths);
+}
+
+static bool needs_code(const struct change *change) {
+        return environment_mends(change) && touches_any(change, environment_code_paths);
+}
+
+static bool needs_read(const struct change *change) {
+        int last = stages_next(stages, ENVIRONMENT_STAGE_READ, change, 0), next;
+
+        if (change->action == ACTION_DELETE || last == ENVIRONMENT_STAGE_READ)
+                return false;
+        while ((next = stages_next(stages, ENVIRONMENT_STAGE_READ, change, last)) < ENVIRONMENT_STAGE_READ)
+                last = next;
+        return last != ENVIRONMENT_STAGE_CREATED && last != ENVIRONMENT_STAGE_CONFIGURED &&
+               last != ENVIRONMENT_STAGE_CODED;
+}
+
+static const char control[] = "lambda", reads[] = "lambda GetFunction", logs[] = "logs";
+
+static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
+        [ENVIRONMENT_STAGE_LOOK] = { reads, NULL, needs_look, environment_run_look },
+        [ENVIRONMENT_STAGE_DELETE] = { control, NULL, environment_removes, environment_run_delete },
+        [ENVIRONMENT_STAGE_GONE] = { reads, "to be gone", needs_gone, environment_run_gone },
+        [ENVIRONMENT_STAGE_LOG_GROUP] = { logs, NULL, needs_log_group, environment_run_log_group },
+        [ENVIRONMENT_STAGE_RETENTION] = { logs, NULL, needs_retention, environment_run_retention },
+        [ENVIRONMENT_STAGE_CREATE] = { control, NULL, needs_create, environment_run_create },
+        [ENVIRONMENT_STAGE_CREATED] = { reads, "to become active", needs_create, environment_run_created },
+        [ENVIRONMENT_STAGE_TAG] = { control, NULL, needs_tag, environment_run_tag },
+        [ENVIRONMENT_STAGE_UNTAG] = { control, NULL, needs_untag, environment_run_untag },
+        [ENVIRONMENT_STAGE_CONCURRENCY] = { control, NULL, needs_concurrency, environment_run_concurrency },
+        [ENVIRONMENT_STAGE_CONFIGURE] = { control, NULL, needs_configure, environment_run_configure },
+        [ENVIRONMENT_STAGE_CONFIGURED] = { reads, "to take its new configuration", needs_configure,
+                                           environment_run_updated },
+        [ENVIRONMENT_STAGE_CODE] = { control, NULL, needs_code, environment_run_code },
+        [ENVIRONMENT_STAGE_CODED] = { reads, "to take its new image", needs_code, environment_run_updated },
+        [ENVIRONMENT_STAGE_READ] = { reads, NULL, needs_read, environment_run_read },
+        [ENVIRONMENT_STAGE_DELETE_LOGS] = { logs, NULL, needs_delete_logs, environment_run_delete_logs },
+        [ENVIRONMENT_STAGE_EXISTING] = { NULL, NULL, NULL, environment_run_existing },
+        [ENVIRONMENT_STAGE_LOOK_AGAIN] = { NULL, "to settle", NULL, environment_run_look_again },
+};
+
+int environment_step(struct provider *provider, const struct change *change, struct progress *progress,
+                     struct observation *ret, struct error *err) {
+        struct observation observed = { .name = change->name };
+        struct stage_turn turn = { provider, change, progress, &observed, err };
+        int result;
+
+        if (aws_need_account(provider, err) < 0)
+                return -1;
+        result = stages_step(stages, ENVIRONMENT_STAGE_COUNT, &turn);
+        if (result == STEP_DONE)
+                *ret = observed;
+        return result;
+}
+
+void environment_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
+        (void)provider;
+        stages_cost(stages, ENVIRONMENT_STAGE_COUNT, change, ret);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at a function while it changes, and waiting for it, sparingly. */
+#include "providers/aws/environment/environment_stages.h"
+#include "providers/aws/services/lambda.h"
+#include "providers/aws/shared/stage_call.h"
+
+#include <string.h>
+
+/* How long a new role may take to be known to Lambda. */
+#define ROLE_DEADLINE_MS (60 * 1000)
+/* How long a function that was just made may be unknown to the next call. */
+#define UNKNOWN_DEADLINE_MS (10 * 1000)
+
+const char *environment_function_of(const struct stage_turn *turn) {
+        return environment_function(turn->provider, turn->change->name, turn->progress->arena);
+}
+
+const char *environment_log_group_of(const struct stage_turn *turn) {
+        return environment_log_group(turn->provider, turn->change->name, turn->progress->arena);
+}
+
+const char *environment_arn_of(const struct stage_turn *turn) {
+        return arena_printf(turn->progress->arena, "arn:%s:lambda:%s:%s:function:%s",
+                            turn->provider->partition, turn->provider->region, turn->provider->account,
+                            environment_function_of(turn));
+}
+
+bool environment_makes(const struct change *change) {
+        return change->action == ACTION_CREATE || change->action == ACTION_REPLACE;
+}
+
+bool environment_mends(const struct change *change) {
+        return change->action == ACTION_UPDATE || change->action == ACTION_ADOPT;
+}
+
+bool environment_removes(const struct change *change) {
+        return change->action == ACTION_DELETE || change->action == ACTION_REPLACE;
+}
+
+/* The answer to GetFunction as what step() will return. */
+static void observe_answer(struct stage_turn *turn, const json_t *function) {
+        const struct change *change = turn->change;
+        const struct environment_known known = {
+                .variables = value_get(change->desired, "variables"),
+                .recorded_variables = value_get(change->recorded, "variables"),
+                .tags = value_get(change->desired, "tags"),
+                .recorded_tags = value_get(change->recorded, "tags"),
+        };
+        int64_t days = value_get_integer(change->desired, "logRetentionDays", 0);
+
+        environment_observation(turn->provider, change->name, function, &known, days, turn->progress->arena,
+                                turn->observed);
+        turn->observed->extra = change->observed->extra;
+        if (value_get_boolean(turn->progress->data, "logGroup", false)) {
+                struct value *extra = value_new_map(turn->progress->arena);
+
+                if (change->observed->extra)
+                        *extra = value_copy(turn->progress->arena, change->observed->extra);
+                value_set_boolean(turn->progress->arena, extra, "logGroup", true);
+                turn->observed->extra = extra;
+        }
+}
+
+void environment_keep_revision(struct stage_turn *turn) {
+        value_set_text(turn->progress->arena, stage_data(turn), "revision", turn->observed->fingerprint);
+}
+
+const char *environment_revision(struct stage_turn *turn) {
+        const char *revision = value_get_text(turn->progress->data, "revision");
+
+        return revision ? revision : turn->change->observed->fingerprint;
+}
+
+const char *const environment_not_there[] = { "ResourceNotFoundException", NULL };
+
+int environment_look(struct stage_turn *turn, const char *const *codes, struct aws_response *response) {
+        struct aws_request request =
+                lambda_get_function(environment_function_of(turn), turn->progress->arena);
+        int result = stage_call(turn, &request, codes, NULL, response);
+
+        if (result == 0 && !*response->error_code)
+                observe_answer(turn, response->json);
+        return result;
+}
+
+static bool role_is_unknown(const struct aws_response *response) {
+        return aws_failed_with(response, "InvalidParameterValueException") &&
+               strstr(response->error_message, "cannot be assumed by Lambda");
+}
+
+/* Whether the role has been unknown for no longer than a new one may be, in whichever stage. */
+static bool role_may_come(struct stage_turn *turn) {
+        const struct clock *clock = aws_client_clock(turn->provider->client);
+        int64_t now = clock->monotonic_ms(clock),
+                since = value_get_integer(turn->progress->data, "roleSince", 0);
+
+        if (since == 0) {
+                value_set_integer(turn->progress->arena, stage_data(turn), "roleSince", now);
+                since = now;
+        }
+        return now - since < ROLE_DEADLINE_MS;
+}
+
+int environment_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
+                     struct aws_response *response) {
+        struct error failure;
+        int result = aws_step_call(turn->provider->client, request, turn->progress, response, &failure);
+
+        if (result >= 0)
+                return result;
+        if (aws_failed_with_any(response, codes))
+                return 0;
+        if (aws_failed_with(response, "ResourceConflictException") &&
+            stage_elapsed_ms(turn) < READY_DEADLINE_MS)
+                return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
+        if (role_is_unknown(response) && role_may_come(turn))
+                return stage_wait(turn, 2000);
+        *turn->err = failure;
+        return -1;
+}
+
+int64_t environment_poll_gap_ms(int64_t elapsed_ms, int64_t usual_ms) {
+        int64_t gap;
+
+        if (usual_ms <= 0 || elapsed_ms > 2 * usual_ms)
+                return stage_retry_gap_ms(elapsed_ms);
+        /* Not much before the usual time is up; then closely, so that the usual time can shrink again. */
+        if (elapsed_ms < usual_ms * 8 / 10)
+                gap = usual_ms * 8 / 10 - elapsed_ms;
+        else
+                gap = usual_ms / 10;
+        return gap < 250 ? 250 : gap;
+}
+
+/* What the next waits are expected to take: mostly what the last ones took. */
+static void learn(atomic_llong *usual, int64_t taken_ms) {
+        long long before = atomic_load(usual);
+
+        atomic_store(usual, before == 0 ? taken_ms : (3 * before + taken_ms) / 4);
+}
+
+static int wait_ready(struct stage_turn *turn, atomic_llong *usual) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int64_t elapsed = stage_elapsed_ms(turn);
+        int result;
+
+        if (!value_get_boolean(turn->progress->data, "looked", false)) {
+                value_set_boolean(turn->progress->arena, stage_data(turn), "looked", true);
+                return stage_wait(turn, environment_poll_gap_ms(0, atomic_load(usual)));
+        }
+        result = environment_look(turn, elapsed < UNKNOWN_DEADLINE_MS ? environment_not_there : NULL,
+                                  &response);
+        if (result != 0)
+                return result;
+        if (*response.error_code)
+                return stage_wait(turn, stage_retry_gap_ms(elapsed));
+        if (turn->observed->health == HEALTH_PENDING) {
+                if (elapsed < READY_DEADLINE_MS)
+                        return stage_wait(turn, environment_poll_gap_ms(elapsed, atomic_load(usual)));
+                return error_set(turn->err, "the function %s is not ready after 5 minutes%s%s",
+                                 environment_function_of(turn), turn->observed->health_reason ? ": " : "",
+                                 turn->observed->health_reason ? turn->observed->health_reason : "");
+        }
+        value_unset(stage_data(turn), "looked");
+        if (turn->observed->health == HEALTH_FAILED)
+                return error_set(turn->err, "Lambda could not make the function %s ready: %s",
+                                 environment_function_of(turn), turn->observed->health_reason);
+        if (environment_update_failed(turn->observed))
+                return error_set(turn->err, "Lambda could not update the function %s: %s",
+                                 environment_function_of(turn), turn->observed->health_reason);
+        learn(usual, elapsed);
+        environment_keep_revision(turn);
+        return STAGE_OVER;
+}
+
+int environment_run_created(struct stage_turn *turn) {
+        return wait_ready(turn, &turn->provider->usual_wait_ms[0]);
+}
+
+int environment_run_updated(struct stage_turn *turn) {
+        return wait_ready(turn, &turn->provider->usual_wait_ms[1]);
+}
+
+int environment_run_read(struct stage_turn *turn) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = environment_look(turn, NULL, &response);
+
+        return result == 0 ? STAGE_OVER : result;
+}

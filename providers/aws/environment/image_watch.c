@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/environment/image_watch.h"
+
+#include "base/array.h"
+#include "providers/aws/registry/image_use.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Repositories, and names of them, that are worth a call each (a hundred names a call) at every plan. */
+#define WATCHED_REPOSITORIES 5
+#define WATCHED_NAMES 500
+/* Environments that a warning names. */
+#define NAMED 3
+
+static int by_name(const void *a, const void *b) {
+        const struct ecr_reference *left = *(const struct ecr_reference *const *)a;
+        const struct ecr_reference *right = *(const struct ecr_reference *const *)b;
+        int order = strcmp(left->repository, right->repository);
+
+        return order ? order : strcmp(left->tag, right->tag);
+}
+
+static bool is_affordable(const struct ecr_reference *references, size_t count, struct arena *arena) {
+        const struct ecr_reference **sorted = arena_array(arena, count + 1, sizeof(*sorted));
+        size_t watched = 0, names = 0, repositories = 0;
+
+        for (size_t i = 0; i < count; i++) {
+                if (references[i].watched)
+                        sorted[watched++] = &references[i];
+        }
+        qsort(sorted, watched, sizeof(*sorted), by_name);
+        for (size_t i = 0; i < watched; i++) {
+                bool same = i > 0 && strcmp(sorted[i]->repository, sorted[i - 1]->repository) == 0;
+
+                repositories += !same;
+                names += !same || strcmp(sorted[i]->tag, sorted[i - 1]->tag) != 0;
+        }
+        return repositories <= WATCHED_REPOSITORIES && names <= WATCHED_NAMES;
+}
+
+size_t image_watch_affordable(struct ecr_reference *references, size_t *whose, size_t count, bool full,
+                              struct arena *arena) {
+        size_t kept = 0;
+
+        if (full || is_affordable(references, count, arena))
+                return count;
+        for (size_t i = 0; i < count; i++) {
+                if (references[i].watched)
+                        continue;
+                references[kept] = references[i];
+                whose[kept++] = whose[i];
+        }
+        return kept;
+}
+
+void image_watch_note(struct image_watch *watch, const struct ecr_reference *reference, const char *pinned,
+                      struct observation *observation) {
+        /* What could not be asked is no news about the tag. */
+        if (!pinned || (reference->problem && strcmp(reference->problem, "denied") == 0) ||
+            (reference->problem && strcmp(reference->problem, "unread") == 0))
+                return;
+        watch->left = array_grow(watch->arena, watch->left, watch->count, sizeof(*watch->left));
+        watch->left[watch->count++] = (struct image_left){
+                .repository = reference->repository,
+                .tag = reference->tag,
+                .pinned = pinned,
+                .now = reference->resolved,
+                .observation = observation,
+        };
+}
+
+static int same_group(const struct image_left *a, const struct image_left *b) {
+        int order = strcmp(a->repository, b->repository);
+
+        if (order == 0)
+                order = strcmp(a->tag, b->tag);
+        return order ? order : strcmp(a->pinned, b->pinned);
+}
+
+static int by_group(const void *a, const void *b) {
+        const struct image_left *left = a, *right = b;
+        int order = same_group(left, right);
+
+        return order ? order : strcmp(left->observation->name, right->observation->name);
+}
+
+static const char *warning(const struct provider *provider, const struct image_left *left, size_t count,
+                           struct arena *arena) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT, names STRBUF_CLEANUP = STRBUF_INIT;
+        int64_t days = image_untagged_days(provider, left->repository);
+
+        for (size_t i = 0; i < count && i < NAMED; i++)
+                strbuf_printf(&names, "%sEnvironment/%s", i ? ", " : "", left[i].observation->name);
+        if (count > NAMED)
+                strbuf_printf(&names, " and %zu more", count - NAMED);
+        if (left->now)
+                strbuf_printf(&text,
+                              "tag %s of %s now means %s, %s %s pinned to %s; set follow: tag or change the "
+                              "tag to take it",
+                              left->tag, left->repository, left->now, strbuf_text(&names),
+                              count == 1 ? "is" : "are", left->pinned);
+        else
+                strbuf_printf(&text, "tag %s of %s does not exist any more, %s %s pinned to %s", left->tag,
+                              left->repository, strbuf_text(&names), count == 1 ? "is" : "are", left->pinned);
+        if (days > 0)
+                strbuf_printf(&text,
+                              "; where no other tag names it, the repository's retain rule deletes it %lld "
+                              "days after it was pushed",
+                              (long long)days);
+        return arena_strdup(arena, strbuf_text(&text));
+}
+
+void image_watch_warn(struct image_watch *watch, const struct provider *provider) {
+        if (watch->count == 0)
+                return;
+        qsort(watch->left, watch->count, sizeof(*watch->left), by_group);
+        for (size_t start = 0, end; start < watch->count; start = end) {
+                struct observation *first = watch->left[start].observation;
+                const char **warnings = arena_array(watch->arena, 1, sizeof(*warnings));
+
+                for (end = start + 1; end < watch->count; end++) {
+                        if (same_group(&watch->left[start], &watch->left[end]) != 0)
+                                break;
+                }
+                warnings[0] = warning(provider, &watch->left[start], end - start, watch->arena);
+                first->warnings = warnings;
+                first->warning_count = 1;
+        }
+}

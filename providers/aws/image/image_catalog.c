@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/image/image_catalog.h"
+
+#include "base/array.h"
+#include "base/json.h"
+#include "providers/aws/registry/admission.h"
+#include "providers/aws/registry/ecr_lifecycle.h"
+#include "providers/aws/registry/ecr_resolve.h"
+#include "providers/aws/registry/ecr_uri.h"
+#include "providers/aws/services/ecr.h"
+#include "providers/image_rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Past our own registry, or NULL where another one stands in front: only they have dots or ports there. */
+static const char *without_registry(const struct provider *provider, const char *text, struct arena *arena) {
+        const char *registry = ecr_registry(provider, arena), *slash = strchr(text, '/');
+        size_t length = strlen(registry), first = slash ? (size_t)(slash - text) : 0;
+
+        if (first == length && strncmp(text, registry, length) == 0)
+                return slash + 1;
+        return memchr(text, '.', first) || memchr(text, ':', first) ? NULL : text;
+}
+
+int image_reference_parse(const struct provider *provider, const char *text, struct arena *arena,
+                          struct ecr_reference *ret, struct error *err) {
+        const char *name = without_registry(provider, text, arena), *mark;
+        struct ecr_reference reference = { 0 };
+
+        if (!name)
+                return error_set(err, "%s is not in this stack's registry %s", text,
+                                 ecr_registry(provider, arena));
+        mark = strpbrk(name, ":@");
+        reference.repository = mark ? arena_strndup(arena, name, (size_t)(mark - name)) : name;
+        if (!mark)
+                reference.tag = "latest";
+        else if (*mark == ':')
+                reference.tag = mark + 1;
+        else
+                reference.digest = mark + 1;
+        if (!image_rules_is_repository(reference.repository) ||
+            (reference.tag && !image_rules_is_tag(reference.tag)) ||
+            (reference.digest && !image_rules_is_digest(reference.digest)))
+                return error_set(err, "\"%s\" is no image: " IMAGE_RULES_REFERENCE_WORDS, text);
+        *ret = reference;
+        return 0;
+}
+
+static void fill_verdict(const struct provider *provider, const struct ecr_reference *reference,
+                         const char *tag, struct arena *arena, struct image_row *row) {
+        row->digest = reference->resolved;
+        row->media_type = reference->media_type ? reference->media_type : row->media_type;
+        row->platform = reference->platform;
+        if (reference->size > 0)
+                row->size = reference->size;
+        row->problem = reference->problem;
+        row->message = reference->message;
+        if (reference->problem)
+                row->remedy =
+                        admission_remedy(provider, reference->repository, tag, reference->problem, arena);
+}
+
+static int check(struct provider *provider, const char *text, struct arena *arena, struct image_row *ret,
+                 struct error *err) {
+        struct admission_memory memory = { .arena = arena };
+        struct ecr_reference reference;
+        struct image_row row = { 0 };
+
+        if (image_reference_parse(provider, text, arena, &reference, err) < 0 ||
+            ecr_resolve(provider, &reference, 1, arena, err) < 0 ||
+            admission_check(provider, &reference, 1, &memory, arena, err) < 0)
+                return -1;
+        row.repository = reference.repository;
+        row.tags = arena_array(arena, 1, sizeof(*row.tags));
+        if (reference.tag)
+                row.tags[row.tag_count++] = reference.tag;
+        fill_verdict(provider, &reference, reference.tag, arena, &row);
+        *ret = row;
+        return 0;
+}
+
+struct catalog {
+        struct provider *provider;
+        struct arena *arena;
+        struct image_row *rows;
+        size_t count;
+};
+
+static void add_row(struct catalog *catalog, const char *repository, const struct ecr_image *image) {
+        catalog->rows = array_grow(catalog->arena, catalog->rows, catalog->count, sizeof(*catalog->rows));
+        catalog->rows[catalog->count++] = (struct image_row){
+                .repository = repository,
+                .tags = image->tags,
+                .tag_count = image->tag_count,
+                .digest = image->digest,
+                .pushed_ms = image->pushed_ms,
+                .size = image->size,
+                .media_type = image->media_type,
+        };
+}
+
+static int add_repository(struct catalog *catalog, const char *repository, struct error *err) {
+        struct ecr_image *images;
+        size_t count;
+
+        if (ecr_list_images(catalog->provider, repository, catalog->arena, &images, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++)
+                add_row(catalog, repository, &images[i]);
+        return 0;
+}
+
+static int add_page(struct catalog *catalog, const json_t *repositories, struct error *err) {
+        const json_t *item;
+        size_t i;
+
+        json_array_foreach (repositories, i, item) {
+                const char *name = arena_strdup(catalog->arena, json_text(item, "repositoryName"));
+                struct error failure;
+
+                if (!name || add_repository(catalog, name, &failure) == 0)
+                        continue;
+                /* Deleted since it was listed. */
+                if (failure.kind == ERROR_NOT_FOUND)
+                        continue;
+                *err = failure;
+                return -1;
+        }
+        return 0;
+}
+
+static int add_all(struct catalog *catalog, struct error *err) {
+        const char *token = NULL;
+
+        do {
+                struct aws_request request = ecr_describe_repositories(token, catalog->arena);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+
+                if (aws_call(catalog->provider->client, &request, &response, err) < 0 ||
+                    add_page(catalog, json_object_get(response.json, "repositories"), err) < 0)
+                        return -1;
+                if (aws_next_page(&response, "nextToken", &token, catalog->arena, err) < 0)
+                        return -1;
+        } while (token);
+        return 0;
+}
+
+static int judge(struct catalog *catalog, struct error *err) {
+        struct ecr_reference *references =
+                arena_array(catalog->arena, catalog->count + 1, sizeof(*references));
+        struct admission_memory memory = { .arena = catalog->arena };
+
+        for (size_t i = 0; i < catalog->count; i++)
+                references[i] = (struct ecr_reference){ .repository = catalog->rows[i].repository,
+                                                        .digest = catalog->rows[i].digest };
+        if (ecr_resolve(catalog->provider, references, catalog->count, catalog->arena, err) < 0 ||
+            admission_check(catalog->provider, references, catalog->count, &memory, catalog->arena, err) < 0)
+                return -1;
+        for (size_t i = 0; i < catalog->count; i++) {
+                struct image_row *row = &catalog->rows[i];
+
+                fill_verdict(catalog->provider, &references[i], row->tag_count ? row->tags[0] : NULL,
+                             catalog->arena, row);
+                row->digest = references[i].digest;
+        }
+        return 0;
+}
+
+static int list(struct provider *provider, const char *repository, struct arena *arena,
+                struct image_row **ret, size_t *ret_count, struct error *err) {
+        struct catalog catalog = { .provider = provider, .arena = arena };
+
+        if (repository) {
+                struct ecr_reference reference;
+
+                if (image_reference_parse(provider, repository, arena, &reference, err) < 0)
+                        return -1;
+                if (strpbrk(repository, ":@"))
+                        return error_set(
+                                err, "\"%s\" is more than a repository; berth image check tells of one image",
+                                repository);
+                if (add_repository(&catalog, reference.repository, err) < 0)
+                        return -1;
+        } else if (add_all(&catalog, err) < 0) {
+                return -1;
+        }
+        if (judge(&catalog, err) < 0)
+                return -1;
+        if (catalog.count)
+                qsort(catalog.rows, catalog.count, sizeof(*catalog.rows), image_rows_newest_first);
+        *ret = catalog.rows;
+        *ret_count = catalog.count;
+        return 0;
+}
+
+const struct image_ops aws_image_registry = {
+        .list = list,
+        .check = check,
+        .instructions = image_instructions,
+};

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands that build and push images which Lambda takes: one of linux/amd64, no index, layers in gzip. */
+#include "base/json.h"
+#include "providers/aws/image/image_catalog.h"
+#include "providers/aws/registry/admission.h"
+#include "providers/aws/registry/ecr_uri.h"
+#include "providers/aws/services/ecr.h"
+
+#include <string.h>
+
+static void add_login(const struct provider *provider, struct arena *arena, const char *tool,
+                      struct image_instructions *instructions) {
+        struct image_recipe *recipe =
+                image_recipe_add(instructions, arena, tool, NULL, "log in, for 12 hours");
+
+        image_recipe_command(
+                recipe, arena,
+                "aws ecr get-login-password --region %s | %s login --username AWS --password-stdin %s",
+                provider->region, tool, instructions->registry);
+}
+
+/* The one that `berth image build` can make (providers/local/images/prebuilt.c), on any machine. */
+static void add_prebuilt(const struct provider *provider, struct arena *arena,
+                         const struct image_target *target, struct image_instructions *instructions) {
+        struct image_recipe *recipe;
+
+        if (strcmp(target->repository, arena_printf(arena, "%s/prebuilt/python", provider->prefix)) != 0)
+                return;
+        recipe = image_recipe_add(instructions, arena, "berth", target->repository,
+                                  "make it of Debian's packages, and push");
+        image_recipe_command(recipe, arena, "berth image build python -o python.tar");
+        image_recipe_command(recipe, arena, "skopeo copy oci-archive:python.tar docker://%s", target->uri);
+}
+
+static void add_target(const struct provider *provider, struct arena *arena,
+                       const struct image_target *target, struct image_instructions *instructions) {
+        struct image_recipe *recipe;
+
+        if (!target->exists) {
+                recipe = image_recipe_add(instructions, arena, "aws", target->repository,
+                                          "make the repository");
+                image_recipe_command(recipe, arena,
+                                     "aws ecr create-repository --region %s --repository-name %s",
+                                     provider->region, target->repository);
+        }
+        add_prebuilt(provider, arena, target, instructions);
+        recipe = image_recipe_add(instructions, arena, "docker", target->repository, "build and push");
+        image_recipe_command(recipe, arena, "%s",
+                             admission_build_command(provider, target->repository, target->tag, arena));
+        recipe = image_recipe_add(instructions, arena, "podman", target->repository, "build and push");
+        image_recipe_command(recipe, arena, "podman build --platform linux/amd64 -t %s .", target->uri);
+        image_recipe_command(recipe, arena, "podman push --format v2s2 --compression-format gzip %s",
+                             target->uri);
+        recipe = image_recipe_add(instructions, arena, "skopeo", target->repository,
+                                  "copy what is elsewhere: SOURCE is REGISTRY/REPOSITORY:TAG");
+        image_recipe_command(
+                recipe, arena,
+                "skopeo copy --override-os linux --override-arch amd64 --dest-compress-format gzip "
+                "docker://SOURCE docker://%s",
+                target->uri);
+}
+
+void image_recipes(const struct provider *provider, struct arena *arena, struct image_instructions *ret) {
+        static const char *const tools[] = { "docker", "podman", "skopeo" };
+
+        ret->registry = ecr_registry(provider, arena);
+        ret->recipe_count = 0;
+        ret->recipes = NULL;
+        for (size_t i = 0; i < sizeof(tools) / sizeof(*tools); i++)
+                add_login(provider, arena, tools[i], ret);
+        for (size_t i = 0; i < ret->target_count; i++) {
+                struct image_target *target = &ret->targets[i];
+
+                target->uri = arena_printf(arena, "%s/%s:%s", ret->registry, target->repository, target->tag);
+                add_target(provider, arena, target, ret);
+        }
+}
+
+static void add(struct image_instructions *instructions, const char *repository, const char *tag) {
+        if (image_target_is_listed(instructions, repository, tag))
+                return;
+        instructions->targets[instructions->target_count++] =
+                (struct image_target){ .repository = repository, .tag = tag };
+}
+
+/* What the manifests' environments run by tag; python where they say nothing. */
+static void gather(const struct provider *provider, const struct manifests *manifests, struct arena *arena,
+                   struct image_instructions *ret) {
+        ret->targets = arena_array(arena, manifests->count + 1, sizeof(*ret->targets));
+        for (size_t i = 0; i < manifests->count; i++) {
+                const struct resource *resource = &manifests->resources[i];
+                const struct value *image = value_get(resource->spec, "image");
+                const char *prebuilt = value_get_text(image, "prebuilt"), *tag = value_get_text(image, "tag");
+                const char *repository = value_get_text(image, "repository");
+
+                if (resource->kind->id != KIND_ENVIRONMENT)
+                        continue;
+                if (prebuilt)
+                        add(ret, arena_printf(arena, "%s/prebuilt/%s", provider->prefix, prebuilt), "latest");
+                else if (repository && tag)
+                        add(ret, repository, tag);
+        }
+        if (ret->target_count == 0)
+                add(ret, arena_printf(arena, "%s/prebuilt/python", provider->prefix), "latest");
+}
+
+static int look(struct provider *provider, struct image_target *target, struct arena *arena,
+                struct error *err) {
+        struct aws_request request = ecr_describe_repository(target->repository, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure;
+
+        if (aws_call(provider->client, &request, &response, &failure) == 0) {
+                target->exists = true;
+                return 0;
+        }
+        if (aws_failed_with(&response, "RepositoryNotFoundException"))
+                return 0;
+        *err = failure;
+        return -1;
+}
+
+int image_instructions(struct provider *provider, const struct manifests *manifests, const char *repository,
+                       struct arena *arena, struct image_instructions *ret, struct error *err) {
+        struct image_instructions instructions = { 0 };
+        struct ecr_reference reference;
+
+        if (repository) {
+                if (image_reference_parse(provider, repository, arena, &reference, err) < 0)
+                        return -1;
+                instructions.targets = arena_array(arena, 1, sizeof(*instructions.targets));
+                add(&instructions, reference.repository, reference.tag ? reference.tag : "latest");
+        } else {
+                gather(provider, manifests, arena, &instructions);
+        }
+        for (size_t i = 0; i < instructions.target_count; i++) {
+                if (look(provider, &instructions.targets[i], arena, err) < 0)
+                        return -1;
+        }
+        image_recipes(provider, arena, &instructions);
+        *ret = instructions;
+        return 0;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading repositories by lists: settings from DescribeRepositories, tags from the tag index. Lifecycle policies are in
+ * no list; a few are read each time, many only where nothing is known of them yet, or by a full refresh.
+ */
+#include "base/json.h"
+#include "providers/aws/image/image.h"
+#include "providers/aws/registry/ecr_uri.h"
+#include "providers/aws/registry/image_use.h"
+#include "providers/aws/services/ecr.h"
+#include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/tags.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* So many lifecycle policies are read in a sweep, however well known. */
+#define POLICIES_ALWAYS 8
+
+struct sight {
+        const struct wanted *wanted;
+        const char *repository;
+        bool owns; /* createRepository, now or when it was applied */
+        bool found;
+        bool scan_on_push, immutable_tags;
+        const struct value *tags;   /* as the repository has them; NULL where nobody needs to know */
+        const struct value *retain; /* NULL where there is no policy, or nobody needs to know */
+};
+
+struct sweep {
+        struct provider *provider;
+        const struct observe_args *args;
+        struct arena *arena;
+        struct sight *sights;  /* in the order of `wanted` */
+        struct sight **sorted; /* by repository */
+};
+
+static int by_repository(const void *a, const void *b) {
+        return strcmp((*(struct sight *const *)a)->repository, (*(struct sight *const *)b)->repository);
+}
+
+static void prepare(struct sweep *sweep) {
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                const struct wanted *wanted = &sweep->args->wanted[i];
+                const struct value *desired = wanted->desired ? wanted->desired->spec : NULL;
+                const char *repository = value_get_text(desired ? desired : wanted->recorded, "repository");
+
+                if (!repository && wanted->last)
+                        repository = value_get_text(wanted->last->spec, "repository");
+                sweep->sights[i] = (struct sight){
+                        .wanted = wanted,
+                        .repository = repository ? repository : "",
+                        .owns = value_get_boolean(desired, "createRepository", false) ||
+                                value_get_boolean(wanted->recorded, "createRepository", false),
+                };
+                sweep->sorted[i] = &sweep->sights[i];
+        }
+        qsort(sweep->sorted, sweep->args->count, sizeof(struct sight *), by_repository);
+}
+
+/* Two Images may stand for one repository. */
+static void note_repository(struct sweep *sweep, const json_t *repository) {
+        const char *name = json_text(repository, "repositoryName"),
+                   *mutability = json_text(repository, "imageTagMutability");
+        const json_t *scanning = json_object_get(repository, "imageScanningConfiguration");
+        size_t low = 0, high = sweep->args->count;
+
+        if (!name)
+                return;
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (strcmp(sweep->sorted[middle]->repository, name) < 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        for (; low < sweep->args->count && strcmp(sweep->sorted[low]->repository, name) == 0; low++) {
+                struct sight *sight = sweep->sorted[low];
+
+                sight->found = true;
+                sight->scan_on_push = json_is_true(json_object_get(scanning, "scanOnPush"));
+                /* With exceptions (IMMUTABLE_WITH_EXCLUSION) it is still what was asked for, made finer. */
+                sight->immutable_tags = mutability && strncmp(mutability, "IMMUTABLE", 9) == 0;
+        }
+}
+
+static int list_repositories(struct sweep *sweep, struct error *err) {
+        const char *token = NULL;
+
+        do {
+                struct aws_request request = ecr_describe_repositories(token, sweep->arena);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                const json_t *repository;
+                size_t i;
+
+                if (aws_call(sweep->provider->client, &request, &response, err) < 0)
+                        return -1;
+                json_array_foreach (json_object_get(response.json, "repositories"), i, repository)
+                        note_repository(sweep, repository);
+                if (aws_next_page(&response, "nextToken", &token, sweep->arena, err) < 0)
+                        return -1;
+        } while (token);
+        return 0;
+}
+
+static struct value *ours(const struct sweep *sweep, const struct sight *sight, const struct value *tags) {
+        return aws_tags_of_ours(tags,
+                                aws_tags_for(sweep->provider, "Image", sight->wanted->name, sweep->arena),
+                                value_get(sight->wanted->recorded, "tags"), sweep->arena);
+}
+
+static int read_tags(struct sweep *sweep, struct sight *sight, const char *arn, struct error *err) {
+        struct aws_request request = ecr_list_tags(arn, sweep->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+
+        if (aws_call(sweep->provider->client, &request, &response, err) < 0)
+                return -1;
+        sight->tags = aws_tags_from_json(json_object_get(response.json, "tags"), sweep->arena);
+        return 0;
+}
+
+/* The index lags: what it says is taken where it is what we last saw, and asked of ECR itself where it is not. */
+static int find_tags(struct sweep *sweep, struct error *err) {
+        struct tagged_resource *resources;
+        size_t count, owned = 0;
+
+        for (size_t i = 0; i < sweep->args->count; i++)
+                owned += sweep->sights[i].found && sweep->sights[i].owns;
+        if (owned == 0)
+                return 0;
+        if (tagging_list(sweep->provider->client, "ecr:repository", sweep->provider->stack_name, sweep->arena,
+                         &resources, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                struct sight *sight = &sweep->sights[i];
+                const struct observation *last = sight->wanted->last;
+                const char *arn = ecr_repository_arn(sweep->provider, sight->repository, sweep->arena);
+
+                if (!sight->found || !sight->owns)
+                        continue;
+                sight->tags = tagging_find(resources, count, arn);
+                if (sight->tags && last && last->spec && !sight->wanted->must_read &&
+                    sweep->args->refresh == REFRESH_SWEEP &&
+                    value_equal(ours(sweep, sight, sight->tags), value_get(last->spec, "tags"), NULL))
+                        continue;
+                if (read_tags(sweep, sight, arn, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static bool wants_policy(const struct sight *sight) {
+        const struct value *desired = sight->wanted->desired ? sight->wanted->desired->spec : NULL;
+
+        return sight->found && (value_get(desired, "retain") || value_get(sight->wanted->recorded, "retain"));
+}
+
+static int read_policy(struct sweep *sweep, struct sight *sight, struct error *err) {
+        struct aws_request request = ecr_get_lifecycle_policy(sight->repository, sweep->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error failure;
+        const char *text;
+
+        if (aws_call(sweep->provider->client, &request, &response, &failure) < 0) {
+                if (aws_failed_with(&response, "LifecyclePolicyNotFoundException"))
+                        return 0;
+                *err = failure;
+                return -1;
+        }
+        text = json_text(response.json, "lifecyclePolicyText");
+        if (text)
+                sight->retain = image_policy_read(text, sweep->arena);
+        return 0;
+}
+
+static int find_policies(struct sweep *sweep, struct error *err) {
+        size_t wanted = 0;
+
+        for (size_t i = 0; i < sweep->args->count; i++)
+                wanted += wants_policy(&sweep->sights[i]);
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                struct sight *sight = &sweep->sights[i];
+                const struct observation *last = sight->wanted->last;
+                bool known =
+                        last && last->exists && value_get(last->spec, "retain") && !sight->wanted->must_read;
+
+                if (!wants_policy(sight))
+                        continue;
+                if (known && wanted > POLICIES_ALWAYS && sweep->args->refresh == REFRESH_SWEEP)
+                        sight->retain = value_get(last->spec, "retain");
+                else if (read_policy(sweep, sight, err) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static void conclude(struct sweep *sweep, const struct sight *sight, struct observation *ret) {
+        const struct observation *last = sight->wanted->last;
+        struct value *spec;
+
+        *ret = (struct observation){ .name = sight->wanted->name, .exists = sight->found };
+        if (!sight->found)
+                return;
+        spec = value_new_map(sweep->arena);
+        value_set_text(sweep->arena, spec, "repository", sight->repository);
+        value_set_boolean(sweep->arena, spec, "scanOnPush", sight->scan_on_push);
+        value_set_boolean(sweep->arena, spec, "immutableTags", sight->immutable_tags);
+        if (sight->retain)
+                value_set(sweep->arena, spec, "retain", *sight->retain);
+        if (sight->owns)
+                value_set(sweep->arena, spec, "tags", *ours(sweep, sight, sight->tags));
+        ret->id = ecr_repository_arn(sweep->provider, sight->repository, sweep->arena);
+        ret->ownership = OWNER_SELF;
+        if (sight->owns)
+                ret->ownership = aws_ownership(sweep->provider, sight->tags, sweep->arena, &ret->owner);
+        ret->spec = last && value_equal(last->spec, spec, NULL) ? last->spec : spec;
+}
+
+/* The declared rules, for the guard of images in use. */
+static void note_rules(struct provider *provider, const struct observe_args *args,
+                       const struct observation *observations) {
+        image_retains_forget(provider);
+        for (size_t i = 0; i < args->count; i++) {
+                const struct resource *desired = args->wanted[i].desired;
+                const struct value *retain = desired ? value_get(desired->spec, "retain") : NULL;
+
+                if (retain)
+                        image_retain(provider, value_get_text(desired->spec, "repository"), retain,
+                                     value_equal(retain, value_get(observations[i].spec, "retain"), NULL));
+        }
+}
+
+int image_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                  struct error *err) {
+        struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
+
+        if (args->count == 0)
+                return 0;
+        sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
+        sweep.sorted = arena_array(args->arena, args->count, sizeof(*sweep.sorted));
+        prepare(&sweep);
+        if (list_repositories(&sweep, err) < 0 || find_tags(&sweep, err) < 0 ||
+            find_policies(&sweep, err) < 0)
+                return -1;
+        for (size_t i = 0; i < args->count; i++)
+                conclude(&sweep, &sweep.sights[i], &ret[i]);
+        note_rules(provider, args, ret);
+        return 0;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changing a repository's settings. What a change lets go of (on deletion, or when the Image now names another
+ * repository) comes first: a repository that Berth made is deleted if it is empty; one that holds images is kept, and
+ * only Berth's policy and tags are taken off it. Nothing here ever deletes an image.
+ */
+#include "providers/aws/image/image.h"
+#include "providers/aws/services/ecr.h"
+#include "providers/aws/shared/stage_call.h"
+#include "providers/aws/shared/stages.h"
+
+#include "base/json.h"
+#include "providers/aws/registry/ecr_uri.h"
+#include "providers/aws/shared/tags.h"
+
+#include <string.h>
+
+enum {
+        STAGE_LOOK = 1,
+        STAGE_DELETE,
+        STAGE_LOOK_POLICY,
+        STAGE_DELETE_POLICY,
+        STAGE_DISOWN,
+        STAGE_CREATE,
+        STAGE_SCANNING,
+        STAGE_MUTABILITY,
+        STAGE_POLICY,
+        STAGE_TAG,
+        STAGE_UNTAG,
+        STAGE_COUNT,
+        STAGE_EXISTING = STAGE_COUNT,
+        STAGE_ROWS
+};
+
+static bool noted(const struct stage_turn *turn, const char *name) {
+        return value_get_boolean(turn->progress->data, name, false);
+}
+
+static void note(struct stage_turn *turn, const char *name) {
+        value_set_boolean(turn->progress->arena, stage_data(turn), name, true);
+}
+
+static const char *repository_of(const struct stage_turn *turn) {
+        return value_get_text(turn->change->desired, "repository");
+}
+
+static const char *const no_repository[] = { "RepositoryNotFoundException", NULL };
+static const char *const no_policy[] = { "LifecyclePolicyNotFoundException", NULL };
+
+/* --- letting go --- */
+
+static const char *released_arn(const struct stage_turn *turn) {
+        return ecr_repository_arn(turn->provider, image_released(turn->change), turn->progress->arena);
+}
+
+static int run_look(struct stage_turn *turn) {
+        struct aws_request request = ecr_list_tags(released_arn(turn), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, no_repository, NULL, &response);
+        const char *owner;
+        enum ownership ownership;
+
+        if (result != 0)
+                return result;
+        if (*response.error_code) {
+                note(turn, "gone");
+                return STAGE_OVER;
+        }
+        ownership = aws_ownership(
+                turn->provider,
+                aws_tags_from_json(json_object_get(response.json, "tags"), turn->progress->arena),
+                turn->progress->arena, &owner);
+        /* Somebody took our tags away, or put theirs there: it is not ours to delete any more. */
+        if (ownership != OWNER_SELF)
+                note(turn, "kept");
+        return STAGE_OVER;
+}
+
+static int run_delete(struct stage_turn *turn) {
+        static const char *const kept_or_gone[] = { "RepositoryNotEmptyException",
+                                                    "RepositoryNotFoundException", NULL };
+        struct aws_request request =
+                ecr_delete_repository(image_released(turn->change), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result;
+
+        if (noted(turn, "gone") || noted(turn, "kept"))
+                return STAGE_OVER;
+        result = stage_call(turn, &request, kept_or_gone, NULL, &response);
+        if (result != 0)
+                return result;
+        if (!aws_failed_with(&response, "RepositoryNotEmptyException"))
+                note(turn, "gone");
+        return STAGE_OVER;
+}
+
+/* The policy goes only if it is still the one that we put there. */
+static bool lets_policy_go(const struct change *change) {
+        return image_released(change) && value_get(change->recorded, "retain");
+}
+
+static int run_look_policy(struct stage_turn *turn) {
+        static const char *const neither[] = { "LifecyclePolicyNotFoundException",
+                                               "RepositoryNotFoundException", NULL };
+        struct aws_request request =
+                ecr_get_lifecycle_policy(image_released(turn->change), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        const char *text;
+        int result;
+
+        if (noted(turn, "gone"))
+                return STAGE_OVER;
+        result = stage_call(turn, &request, neither, NULL, &response);
+        if (result != 0)
+                return result;
+        text = *response.error_code ? NULL : json_text(response.json, "lifecyclePolicyText");
+        if (text && value_equal(image_policy_read(text, turn->progress->arena),
+                                value_get(turn->change->recorded, "retain"), NULL))
+                note(turn, "policy");
+        return STAGE_OVER;
+}
+
+static int run_delete_policy(struct stage_turn *turn) {
+        struct aws_request request =
+                ecr_delete_lifecycle_policy(image_released(turn->change), turn->progress->arena);
+
+        if (!noted(turn, "policy"))
+                return STAGE_OVER;
+        return stage_call_over(turn, request, no_policy, NULL);
+}
+
+static int run_disown(struct stage_turn *turn) {
+        const struct value *tags = value_get(turn->change->recorded, "tags");
+        struct aws_request request;
+
+        if (noted(turn, "gone") || noted(turn, "kept"))
+                return STAGE_OVER;
+        if (!tags)
+                tags = value_get(turn->change->observed->spec, "tags");
+        if (!tags || tags->count == 0)
+                return STAGE_OVER;
+        request = ecr_untag(released_arn(turn), tags, turn->progress->arena);
+        return stage_call_over(turn, request, no_repository, NULL);
+}
+
+/* --- making --- */
+
+static bool needs_create(const struct change *change) {
+        return change->action == ACTION_CREATE &&
+               value_get_boolean(change->desired, "createRepository", false);
+}
+
+static int run_create(struct stage_turn *turn) {
+        static const char *const taken[] = { "RepositoryAlreadyExistsException", NULL };
+        const struct value *spec = turn->change->desired;
+        struct aws_request request = ecr_create_repository(
+                repository_of(turn), value_get(spec, "tags"), value_get(spec, "scanOnPush"),
+                value_get(spec, "immutableTags"), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, taken, NULL, &response);
+
+        if (result != 0)
+                return result;
+        return *response.error_code ? stage_enter(turn, STAGE_EXISTING) : STAGE_OVER;
+}
+
+/* Made by an earlier try whose answer was lost, or somebody was faster. */
+static int run_existing(struct stage_turn *turn) {
+        struct arena *arena = turn->progress->arena;
+        struct aws_request request =
+                ecr_list_tags(ecr_repository_arn(turn->provider, repository_of(turn), arena), arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, NULL, NULL, &response);
+        const char *owner;
+
+        if (result != 0)
+                return result;
+        if (aws_ownership(turn->provider, aws_tags_from_json(json_object_get(response.json, "tags"), arena),
+                          arena, &owner) != OWNER_SELF)
+                return error_set(
+                        turn->err,
+                        "a repository %s appeared since the plan, and it is not this stack's (%s): left as "
+                        "it is",
+                        repository_of(turn), owner ? owner : "without tags");
+        turn->progress->stage = STAGE_CREATE;
+        return STAGE_OVER;
+}
+
+/* --- settings --- */
+
+static bool sets(const struct change *change, const char *name) {
+        return value_get(change->desired, name) && change->action != ACTION_DELETE && !needs_create(change) &&
+               change_touches(change, name);
+}
+
+static bool needs_scanning(const struct change *change) {
+        return sets(change, "scanOnPush");
+}
+
+static int run_scanning(struct stage_turn *turn) {
+        struct aws_request request = ecr_put_scanning(
+                repository_of(turn), value_get_boolean(turn->change->desired, "scanOnPush", false),
+                turn->progress->arena);
+
+        return stage_call_over(turn, request, NULL, NULL);
+}
+
+static bool needs_mutability(const struct change *change) {
+        return sets(change, "immutableTags");
+}
+
+static int run_mutability(struct stage_turn *turn) {
+        struct aws_request request = ecr_put_mutability(
+                repository_of(turn), value_get_boolean(turn->change->desired, "immutableTags", false),
+                turn->progress->arena);
+
+        return stage_call_over(turn, request, NULL, NULL);
+}
+
+static bool needs_policy(const struct change *change) {
+        return change->action != ACTION_DELETE && change_touches(change, "retain");
+}
+
+static int run_policy(struct stage_turn *turn) {
+        const struct value *retain = value_get(turn->change->desired, "retain");
+        struct arena *arena = turn->progress->arena;
+        struct aws_request request =
+                retain ? ecr_put_lifecycle_policy(repository_of(turn), image_policy_text(retain, arena),
+                                                  arena)
+                       : ecr_delete_lifecycle_policy(repository_of(turn), arena);
+
+        return stage_call_over(turn, request, retain ? NULL : no_policy, NULL);
+}
+
+static bool mends(const struct change *change) {
+        return change->action == ACTION_UPDATE || change->action == ACTION_ADOPT;
+}
+
+static const struct value *observed_tags(const struct change *change) {
+        return value_get(change->observed->spec, "tags");
+}
+
+static bool needs_tag(const struct change *change) {
+        return mends(change) &&
+               aws_any_tag_beyond(value_get(change->desired, "tags"), observed_tags(change), false);
+}
+
+static int run_tag(struct stage_turn *turn) {
+        struct arena *arena = turn->progress->arena;
+        const struct value *tags = aws_tags_beyond(value_get(turn->change->desired, "tags"),
+                                                   observed_tags(turn->change), false, arena);
+        struct aws_request request =
+                ecr_tag(ecr_repository_arn(turn->provider, repository_of(turn), arena), tags, arena);
+
+        return stage_call_over(turn, request, NULL, NULL);
+}
+
+static bool needs_untag(const struct change *change) {
+        return mends(change) &&
+               aws_any_tag_beyond(observed_tags(change), value_get(change->desired, "tags"), true);
+}
+
+static int run_untag(struct stage_turn *turn) {
+        struct arena *arena = turn->progress->arena;
+        const struct value *keys = aws_tags_beyond(observed_tags(turn->change),
+                                                   value_get(turn->change->desired, "tags"), true, arena);
+        struct aws_request request =
+                ecr_untag(ecr_repository_arn(turn->provider, repository_of(turn), arena), keys, arena);
+
+        return stage_call_over(turn, request, NULL, NULL);
+}
+
+static const struct stage stages[STAGE_ROWS] = {
+        [STAGE_LOOK] = { "ecr", NULL, image_releases_repository, run_look },
+        [STAGE_DELETE] = { "ecr", NULL, image_releases_repository, run_delete },
+        [STAGE_LOOK_POLICY] = { "ecr", NULL, lets_policy_go, run_look_policy },
+        [STAGE_DELETE_POLICY] = { "ecr", NULL, lets_policy_go, run_delete_policy },
+        [STAGE_DISOWN] = { NULL, NULL, image_releases_repository, run_disown },
+        [STAGE_CREATE] = { "ecr", NULL, needs_create, run_create },
+        [STAGE_SCANNING] = { "ecr", NULL, needs_scanning, run_scanning },
+        [STAGE_MUTABILITY] = { "ecr", NULL, needs_mutability, run_mutability },
+        [STAGE_POLICY] = { "ecr", NULL, needs_policy, run_policy },
+        [STAGE_TAG] = { "ecr", NULL, needs_tag, run_tag },
+        [STAGE_UNTAG] = { "ecr", NULL, needs_untag, run_untag },
+        [STAGE_EXISTING] = { NULL, NULL, NULL, run_existing },
+};
+
+/* Every call was taken, so what exists is what was there with what was set laid over it. */
+static void conclude(const struct stage_turn *turn, struct observation *ret) {
+        static const char *const set[] = { "scanOnPush", "immutableTags", "retain", "tags" };
+        const struct change *change = turn->change;
+        struct arena *arena = turn->progress->arena;
+        struct value *spec;
+
+        *ret = (struct observation){ .name = change->name };
+        if (change->action == ACTION_DELETE)
+                return;
+        spec = value_new_map(arena);
+        value_set_text(arena, spec, "repository", repository_of(turn));
+        for (size_t i = 0; i < sizeof(set) / sizeof(*set); i++) {
+                const struct value *member = value_get(change->desired, set[i]);
+
+                /* A setting without default that was not given stays; retain and tags that are not given go. */
+                if (!member && i < 2)
+                        member = value_get(change->observed->spec, set[i]);
+                if (!member && i == 2 && !change_touches(change, "retain"))
+                        member = value_get(change->observed->spec, set[i]);
+                if (member)
+                        value_set(arena, spec, set[i], *member);
+        }
+        ret->exists = true;
+        ret->id = ecr_repository_arn(turn->provider, repository_of(turn), arena);
+        ret->ownership = OWNER_SELF;
+        ret->owner = arena_printf(arena, "stack %s", turn->provider->stack_name);
+        ret->spec = spec;
+}
+
+int image_step(struct provider *provider, const struct change *change, struct progress *progress,
+               struct observation *ret, struct error *err) {
+        struct observation observed = { .name = change->name };
+        struct stage_turn turn = { provider, change, progress, &observed, err };
+        int result;
+
+        if (aws_need_account(provider, err) < 0)
+                return -1;
+        result = stages_step(stages, STAGE_COUNT, &turn);
+        if (result == STEP_DONE)
+                conclude(&turn, ret);
+        return result;
+}
+
+void image_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
+        (void)provider;
+        stages_cost(stages, STAGE_COUNT, change, ret);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/registry/admission.h"
+
+#include "base/array.h"
+#include "base/digest.h"
+#include "base/json.h"
+#include "providers/aws/client/texts.h"
+#include "providers/aws/registry/ecr_uri.h"
+#include "providers/aws/services/ecr.h"
+#include "providers/image_rules.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Configurations are a few KB; one with a long history has some hundred. */
+#define CONFIG_MAX ((size_t)4 * 1024 * 1024)
+
+/* What the rules found, as a problem of the reference. */
+static void take_verdict(struct ecr_reference *reference, const struct image_verdict *verdict,
+                         struct arena *arena) {
+        if (verdict->problem)
+                ecr_reference_refuse(reference, verdict->problem, verdict->seen, arena);
+}
+
+void admission_judge_manifest(const json_t *image, struct ecr_reference *reference, struct arena *arena) {
+        const char *text = json_text(image, "imageManifest"),
+                   *type = json_text(image, "imageManifestMediaType");
+        const char *digest = json_text(json_object_get(image, "imageId"), "imageDigest");
+        json_t *manifest JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
+        struct image_verdict verdict = { 0 };
+
+        if (!digest) {
+                reference->problem = "missing";
+                reference->message = arena_printf(arena, "ECR gives no digest for %s",
+                                                  ecr_reference_name(reference, arena));
+                return;
+        }
+        reference->resolved = arena_strdup(arena, digest);
+        image_rules_judge_manifest(manifest, type, &verdict, arena);
+        reference->media_type = verdict.media_type;
+        reference->config = verdict.config;
+        reference->size = verdict.size;
+        take_verdict(reference, &verdict, arena);
+}
+
+void admission_judge_config(const char *bytes, size_t length, struct ecr_reference *reference,
+                            struct arena *arena) {
+        struct image_verdict verdict = { 0 };
+
+        image_rules_judge_config(bytes, length, &verdict, arena);
+        reference->platform = verdict.platform;
+        take_verdict(reference, &verdict, arena);
+}
+
+static const struct value *recall(const struct admission_memory *memory, const char *digest) {
+        for (size_t i = 0; i < memory->count; i++) {
+                if (strcmp(value_get_text(memory->verdicts[i], "digest"), digest) == 0)
+                        return memory->verdicts[i];
+        }
+        return NULL;
+}
+
+void admission_remember(struct admission_memory *memory, const struct value *verdict) {
+        const char *digest = value_get_text(verdict, "digest");
+
+        if (!digest || recall(memory, digest))
+                return;
+        memory->verdicts =
+                array_grow(memory->arena, memory->verdicts, memory->count, sizeof(*memory->verdicts));
+        memory->verdicts[memory->count++] = verdict;
+}
+
+const struct value *admission_verdict(const struct ecr_reference *reference, struct arena *arena) {
+        struct value *verdict;
+
+        if (!reference->resolved || (reference->problem ? !reference->seen : !reference->platform))
+                return NULL;
+        verdict = value_new_map(arena);
+        value_set_text(arena, verdict, "digest", reference->resolved);
+        value_set_text(arena, verdict, "platform", reference->platform);
+        value_set_text(arena, verdict, "problem", reference->problem);
+        value_set_text(arena, verdict, "seen", reference->problem ? reference->seen : NULL);
+        return verdict;
+}
+
+static void apply_verdict(struct ecr_reference *reference, const struct value *verdict, struct arena *arena) {
+        const char *problem = value_get_text(verdict, "problem"), *seen = value_get_text(verdict, "seen");
+
+        reference->platform = value_get_text(verdict, "platform");
+        if (problem && seen)
+                ecr_reference_refuse(reference, problem, seen, arena);
+}
+
+/* Not of the digest: the next run asks again. */
+static void cannot_read(struct ecr_reference *reference, const char *problem, const char *why,
+                        struct arena *arena) {
+        reference->problem = problem;
+        reference->message = arena_printf(arena, "the platform of %s cannot be read: %s",
+                                          ecr_reference_name(reference, arena), why);
+}
+
+static bool bytes_are(const struct strbuf *bytes, const char *digest) {
+        char hex[SHA256_HEX_SIZE];
+
+        digest_sha256_hex(strbuf_text(bytes), bytes->length, hex);
+        return strncmp(digest, "sha256:", 7) == 0 && strcmp(digest + 7, hex) == 0;
+}
+
+/* The configuration behind the manifest. Fails only where the user wants to stop. */
+static int read_config(struct provider *provider, struct ecr_reference *reference, struct arena *arena,
+                       struct error *err) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        struct aws_request request;
+        struct error failure;
+        const char *url;
+
+        if (!reference->config) {
+                cannot_read(reference, "unread", "its manifest names no configuration", arena);
+                return 0;
+        }
+        request = ecr_download_url(reference->repository, reference->config, arena);
+        if (aws_call(provider->client, &request, &response, &failure) < 0) {
+                bool denied = aws_code_is_denied(response.error_code);
+
+                if (failure.kind == ERROR_INTERRUPTED) {
+                        *err = failure;
+                        return -1;
+                }
+                cannot_read(reference, denied ? "denied" : "unread", failure.message, arena);
+                return 0;
+        }
+        url = json_text(response.json, "downloadUrl");
+        if (!url) {
+                cannot_read(reference, "unread", "ECR gives no address for its configuration", arena);
+        } else if (aws_fetch_presigned(provider->client, url, CONFIG_MAX, &bytes, &failure) < 0) {
+                if (failure.kind == ERROR_INTERRUPTED) {
+                        *err = failure;
+                        return -1;
+                }
+                cannot_read(reference, "unread", failure.message, arena);
+        } else if (!bytes_are(&bytes, reference->config)) {
+                cannot_read(reference, "unread", "its configuration is not what its digest says", arena);
+        } else {
+                admission_judge_config(strbuf_text(&bytes), bytes.length, reference, arena);
+        }
+        return 0;
+}
+
+int admission_check(struct provider *provider, struct ecr_reference *references, size_t count,
+                    struct admission_memory *memory, struct arena *arena, struct error *err) {
+        for (size_t i = 0; i < count; i++) {
+                struct ecr_reference *reference = &references[i];
+                const struct value *known;
+
+                if (reference->watched || !reference->resolved)
+                        continue;
+                known = recall(memory, reference->resolved);
+                if (known && !reference->problem)
+                        apply_verdict(reference, known, arena);
+                else if (!reference->problem && read_config(provider, reference, arena, err) < 0)
+                        return -1;
+                if (!known)
+                        admission_remember(memory, admission_verdict(reference, arena));
+        }
+        return 0;
+}
+
+const char *admission_build_command(const struct provider *provider, const char *repository, const char *tag,
+                                    struct arena *arena) {
+        return arena_printf(arena,
+                            "docker buildx build --platform linux/amd64 --provenance=false --sbom=false "
+                            "--push -t %s/%s:%s .",
+                            ecr_registry(provider, arena), repository, tag);
+}
+
+const char *admission_remedy(const struct provider *provider, const char *repository, const char *tag,
+                             const char *problem, struct arena *arena) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (texts_same(problem, "denied"))
+                return "let these credentials call ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on the "
+                       "repository";
+        if (texts_same(problem, "unread"))
+                return "plan again once that works; where you know the image to be of use: --allow "
+                       "image-unusable";
+        if (!tag)
+                strbuf_append(&text,
+                              "name a digest that the repository holds (berth images lists them), or a tag; "
+                              "to build and push one:\n");
+        else if (texts_same(problem, "size"))
+                strbuf_append(&text, "make it smaller, build and push it:\n");
+        else
+                strbuf_append(&text, "build and push it:\n");
+        if (texts_same(problem, "repository"))
+                strbuf_printf(&text, "  aws ecr create-repository --region %s --repository-name %s\n",
+                              provider->region, repository);
+        strbuf_printf(
+                &text,
+                "  aws ecr get-login-password --region %s | docker login --username AWS --password-stdin %s\n",
+                provider->region, ecr_registry(provider, arena));
+        strbuf_printf(&text, "  %s", admission_build_command(provider, repository, tag ? tag : "TAG", arena));
+        return arena_strdup(arena, strbuf_text(&text));
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An image by name, and what is found out about it: ecr_resolve.h fills it in, then admission.h. Pure. */
+#ifndef BERTH_PROVIDERS_AWS_REGISTRY_ECR_REFERENCE_H
+#define BERTH_PROVIDERS_AWS_REGISTRY_ECR_REFERENCE_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An image by name, what that name means today, and what stands behind it. Texts are static, or in the arena. */
+struct ecr_reference {
+        const char *repository; /* in the stack's own registry */
+        const char *tag;        /* or NULL where the digest is given */
+        const char *digest;     /* given, or NULL */
+        bool watched; /* nobody needs the answer: a call that fails for watched ones only is no error */
+        /* Results: */
+        const char
+                *resolved; /* the digest that the name leads to, of use or not; NULL where it leads nowhere */
+        const char *problem; /* "repository", "missing", "denied", "unread", or of the digest itself: "index",
+                                 "media-type", "size", "platform"; NULL: none known */
+        const char *seen; /* of the digest itself: what was seen, to follow a name ("is an index of ...") */
+        const char *message;               /* the problem as a sentence without its full stop */
+        const char *media_type, *platform; /* "linux/amd64"; NULL where not known */
+        const char *config;                /* the digest of the configuration */
+        int64_t size;                      /* of the layers, as they are stored */
+};
+
+/* "REPOSITORY:TAG" or "REPOSITORY@DIGEST" of a reference. */
+const char *ecr_reference_name(const struct ecr_reference *reference, struct arena *arena);
+/* Sets a problem of the digest itself, and the message that follows from it. `problem` is static. */
+void ecr_reference_refuse(struct ecr_reference *reference, const char *problem, const char *seen,
+                          struct arena *arena);
+
+#endif

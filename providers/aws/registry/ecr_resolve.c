@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/registry/ecr_resolve.h"
+
+#include "base/json.h"
+#include "providers/aws/registry/admission.h"
+#include "providers/aws/registry/ecr_uri.h"
+#include "providers/aws/services/ecr.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IDS_PER_CALL 100
+
+static void set_problem(struct ecr_reference *reference, const char *problem, const char *message) {
+        reference->problem = problem;
+        reference->message = message;
+}
+
+static void judge_failure(const json_t *failure, struct ecr_reference *reference, struct arena *arena) {
+        const char *code = json_text(failure, "failureCode"), *reason = json_text(failure, "failureReason");
+        const char *name = ecr_reference_name(reference, arena);
+
+        if (code && strcmp(code, "ImageNotFound") == 0)
+                set_problem(reference, "missing", arena_printf(arena, "%s does not exist", name));
+        else
+                set_problem(reference, "missing",
+                            arena_printf(arena, "%s cannot be read: %s%s%s", name,
+                                         code ? code : "unknown failure", reason ? ": " : "",
+                                         reason ? reason : ""));
+}
+
+static bool is_same_name(const struct ecr_reference *a, const struct ecr_reference *b) {
+        if (a->digest || b->digest)
+                return a->digest && b->digest && strcmp(a->digest, b->digest) == 0;
+        return strcmp(a->tag, b->tag) == 0;
+}
+
+static bool id_matches(const json_t *id, const struct ecr_reference *reference) {
+        const char *name = json_text(id, reference->digest ? "imageDigest" : "imageTag");
+
+        return name && strcmp(name, reference->digest ? reference->digest : reference->tag) == 0;
+}
+
+static void take_answer(const json_t *answer, struct ecr_reference *reference, struct arena *arena) {
+        const json_t *item;
+        size_t i;
+
+        json_array_foreach (json_object_get(answer, "images"), i, item) {
+                if (id_matches(json_object_get(item, "imageId"), reference)) {
+                        admission_judge_manifest(item, reference, arena);
+                        return;
+                }
+        }
+        json_array_foreach (json_object_get(answer, "failures"), i, item) {
+                if (id_matches(json_object_get(item, "imageId"), reference)) {
+                        judge_failure(item, reference, arena);
+                        return;
+                }
+        }
+        judge_failure(NULL, reference, arena);
+}
+
+static bool all_watched(struct ecr_reference *const *names, size_t count) {
+        for (size_t i = 0; i < count; i++) {
+                if (!names[i]->watched)
+                        return false;
+        }
+        return true;
+}
+
+/* One call for the `count` names, all of one repository, each once. */
+static int resolve_some(struct provider *provider, struct ecr_reference **names, size_t count,
+                        struct arena *arena, struct error *err) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        const char *repository = names[0]->repository;
+        struct aws_request request;
+        struct error failure;
+        json_t *ids = json_array();
+
+        for (size_t i = 0; i < count; i++) {
+                const struct ecr_reference *name = names[i];
+
+                json_array_append_new(ids, name->digest ? json_pack("{s:s}", "imageDigest", name->digest)
+                                                        : json_pack("{s:s}", "imageTag", name->tag));
+        }
+        request = ecr_batch_get_image(repository, ids, arena);
+        if (aws_call(provider->client, &request, &response, &failure) == 0) {
+                for (size_t i = 0; i < count; i++)
+                        take_answer(response.json, names[i], arena);
+                return 0;
+        }
+        for (size_t i = 0; i < count; i++) {
+                if (aws_failed_with(&response, "RepositoryNotFoundException")) {
+                        set_problem(names[i], "repository",
+                                    arena_printf(arena, "the repository %s does not exist in %s", repository,
+                                                 ecr_registry(provider, arena)));
+                } else if (aws_code_is_denied(response.error_code)) {
+                        set_problem(names[i], "denied", arena_strdup(arena, failure.message));
+                } else if (all_watched(names, count)) {
+                        set_problem(names[i], "unread", arena_strdup(arena, failure.message));
+                } else {
+                        *err = failure;
+                        return -1;
+                }
+        }
+        return 0;
+}
+
+static int by_name(const void *a, const void *b) {
+        const struct ecr_reference *left = *(struct ecr_reference *const *)a;
+        const struct ecr_reference *right = *(struct ecr_reference *const *)b;
+        int order = strcmp(left->repository, right->repository);
+
+        if (order != 0)
+                return order;
+        if (!left->digest != !right->digest)
+                return left->digest ? 1 : -1;
+        order = left->digest ? strcmp(left->digest, right->digest) : strcmp(left->tag, right->tag);
+        /* The one that somebody needs first: it stands for all of its name. */
+        return order ? order : (int)left->watched - (int)right->watched;
+}
+
+/* The end of what one call takes from `start` on: each name once, one repository, at most a hundred. */
+static size_t gather(struct ecr_reference **sorted, size_t start, size_t count, struct ecr_reference **names,
+                     size_t *ret_count) {
+        size_t end = start;
+
+        *ret_count = 0;
+        for (; end < count && strcmp(sorted[end]->repository, sorted[start]->repository) == 0; end++) {
+                if (*ret_count > 0 && is_same_name(names[*ret_count - 1], sorted[end]))
+                        continue;
+                if (*ret_count == IDS_PER_CALL)
+                        break;
+                names[(*ret_count)++] = sorted[end];
+        }
+        return end;
+}
+
+static void share_results(struct ecr_reference **sorted, size_t start, size_t end) {
+        struct ecr_reference shared;
+
+        for (size_t i = start + 1; i < end; i++) {
+                if (!is_same_name(sorted[i - 1], sorted[i]))
+                        continue;
+                shared = *sorted[i - 1];
+                shared.watched = sorted[i]->watched;
+                *sorted[i] = shared;
+        }
+}
+
+int ecr_resolve(struct provider *provider, struct ecr_reference *references, size_t count,
+                struct arena *arena, struct error *err) {
+        struct ecr_reference **sorted = arena_array(arena, count + 1, sizeof(*sorted)), *names[IDS_PER_CALL];
+
+        for (size_t i = 0; i < count; i++)
+                sorted[i] = &references[i];
+        qsort(sorted, count, sizeof(struct ecr_reference *), by_name);
+        for (size_t start = 0, end; start < count; start = end) {
+                size_t name_count;
+
+                end = gather(sorted, start, count, names, &name_count);
+                if (resolve_some(provider, names, name_count, arena, err) < 0)
+                        return -1;
+                share_results(sorted, start, end);
+        }
+        return 0;
+}

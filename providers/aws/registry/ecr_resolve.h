@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tags resolved to digests, by as few calls as can be. */
+#ifndef BERTH_PROVIDERS_AWS_REGISTRY_ECR_RESOLVE_H
+#define BERTH_PROVIDERS_AWS_REGISTRY_ECR_RESOLVE_H
+
+#include "providers/aws/registry/ecr_reference.h"
+#include "providers/aws/shared/provider_aws.h"
+
+/*
+ * BatchGetImage as few times as can be: once for each repository and hundred of names. What cannot be used is a problem
+ * of that reference, not an error. admission.h goes on from here.
+ */
+int ecr_resolve(struct provider *provider, struct ecr_reference *references, size_t count,
+                struct arena *arena, struct error *err) MUST_USE;
+
+#endif

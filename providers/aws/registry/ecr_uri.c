@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/registry/ecr_uri.h"
+
+#include "providers/image_rules.h"
+
+#include <string.h>
+
+const char *ecr_registry(const struct provider *provider, struct arena *arena) {
+        const char *domain =
+                strcmp(provider->partition, "aws-cn") == 0 ? "amazonaws.com.cn" : "amazonaws.com";
+
+        return arena_printf(arena, "%s.dkr.ecr.%s.%s", provider->account ? provider->account : "ACCOUNT",
+                            provider->region, domain);
+}
+
+const char *ecr_repository_arn(const struct provider *provider, const char *repository, struct arena *arena) {
+        return arena_printf(arena, "arn:%s:ecr:%s:%s:repository/%s", provider->partition, provider->region,
+                            provider->account ? provider->account : "", repository);
+}
+
+bool ecr_uri_parse(const struct provider *provider, const char *uri, struct arena *arena,
+                   struct ecr_uri *ret) {
+        const char *registry = ecr_registry(provider, arena), *slash = strchr(uri, '/');
+        const char *start = uri, *at = strchr(uri, '@'), *end, *colon = NULL;
+        size_t length = strlen(registry);
+
+        if (!slash || slash == uri)
+                return false;
+        if ((size_t)(slash - uri) == length && strncmp(uri, registry, length) == 0)
+                start = slash + 1;
+        end = at ? at : uri + strlen(uri);
+        /* A colon before the slash is the registry's port. */
+        for (const char *p = slash; p < end; p++) {
+                if (*p == ':')
+                        colon = p;
+        }
+        ret->repository = arena_strndup(arena, start, (size_t)((colon ? colon : end) - start));
+        ret->tag = colon ? arena_strndup(arena, colon + 1, (size_t)(end - colon - 1)) : NULL;
+        ret->digest = at && image_rules_is_digest(at + 1) ? arena_strdup(arena, at + 1) : NULL;
+        return true;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Amazon ECR (JSON 1.1, AmazonEC2ContainerRegistry_V20150921), one function a call. */
+#ifndef BERTH_PROVIDERS_AWS_SERVICES_ECR_H
+#define BERTH_PROVIDERS_AWS_SERVICES_ECR_H
+
+#include "providers/aws/client/json_body.h"
+
+/* DescribeRepositories {maxResults 1000[, nextToken]} -> {repositories: [{repositoryName, repositoryArn,
+ * imageTagMutability, imageScanningConfiguration: {scanOnPush}}], nextToken?} */
+struct aws_request ecr_describe_repositories(const char *token, struct arena *arena);
+/* DescribeRepositories {repositoryNames: [repository]}: RepositoryNotFoundException where there is none. */
+struct aws_request ecr_describe_repository(const char *repository, struct arena *arena);
+/* CreateRepository {repositoryName, tags, imageScanningConfiguration?, imageTagMutability?};
+ * RepositoryAlreadyExistsException. */
+struct aws_request ecr_create_repository(const char *repository, const struct value *tags,
+                                         const struct value *scan_on_push, const struct value *immutable_tags,
+                                         struct arena *arena);
+/* DeleteRepository {repositoryName}, never with force: RepositoryNotEmptyException where it holds an image. */
+struct aws_request ecr_delete_repository(const char *repository, struct arena *arena);
+/* PutImageScanningConfiguration {repositoryName, imageScanningConfiguration: {scanOnPush}} */
+struct aws_request ecr_put_scanning(const char *repository, bool scan_on_push, struct arena *arena);
+/* PutImageTagMutability {repositoryName, imageTagMutability: IMMUTABLE | MUTABLE} */
+struct aws_request ecr_put_mutability(const char *repository, bool immutable, struct arena *arena);
+/* GetLifecyclePolicy {repositoryName} -> {lifecyclePolicyText}: LifecyclePolicyNotFoundException. */
+struct aws_request ecr_get_lifecycle_policy(const char *repository, struct arena *arena);
+/* PutLifecyclePolicy {repositoryName, lifecyclePolicyText}: replaces the whole. */
+struct aws_request ecr_put_lifecycle_policy(const char *repository, const char *policy, struct arena *arena);
+/* DeleteLifecyclePolicy {repositoryName}: LifecyclePolicyNotFoundException. */
+struct aws_request ecr_delete_lifecycle_policy(const char *repository, struct arena *arena);
+/* ListTagsForResource {resourceArn} -> {tags: [{Key, Value}]} */
+struct aws_request ecr_list_tags(const char *arn, struct arena *arena);
+/* TagResource {resourceArn, tags: [{Key, Value}]} */
+struct aws_request ecr_tag(const char *arn, const struct value *tags, struct arena *arena);
+/* UntagResource {resourceArn, tagKeys} */
+struct aws_request ecr_untag(const char *arn, const struct value *keys, struct arena *arena);
+/* ListImages {repositoryName, maxResults 1} -> {imageIds: [...]}: whether it holds any. */
+struct aws_request ecr_list_one_image(const char *repository, struct arena *arena);
+
+/*
+ * BatchGetImage {repositoryName, imageIds (at most 100), acceptedMediaTypes} -> {images: [{imageId: {imageDigest,
+ * imageTag?}, imageManifest, imageManifestMediaType}], failures: [{imageId, failureCode}]}: `ids` is taken.
+ */
+struct aws_request ecr_batch_get_image(const char *repository, json_t *ids, struct arena *arena);
+/* GetDownloadUrlForLayer {repositoryName, layerDigest} -> {downloadUrl}: a presigned URL, of any blob. */
+struct aws_request ecr_download_url(const char *repository, const char *digest, struct arena *arena);
+/* DescribeImages {repositoryName, maxResults 1000[, nextToken]} -> {imageDetails: [{imageDigest, imageTags?,
+ * imagePushedAt (seconds), imageSizeInBytes, imageManifestMediaType}], nextToken?} */
+struct aws_request ecr_describe_images(const char *repository, const char *token, struct arena *arena);
+/* StartLifecyclePolicyPreview {repositoryName, lifecyclePolicyText}: changes nothing; one at a time, else
+ * LifecyclePolicyPreviewInProgressException. */
+struct aws_request ecr_start_preview(const char *repository, const char *policy, struct arena *arena);
+/* GetLifecyclePolicyPreview {repositoryName, maxResults 100[, nextToken]} -> {status: IN_PROGRESS | COMPLETE | EXPIRED |
+ * FAILED, previewResults: [{imageDigest, action: {type: EXPIRE}}], nextToken?} */
+struct aws_request ecr_get_preview(const char *repository, const char *token, struct arena *arena);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/services/iam.h"
+
+#include "providers/aws/client/encode.h"
+#include "providers/aws/client/xml.h"
+#include "providers/aws/client/xml_answer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void add_tags(struct strbuf *form, const struct value *tags) {
+        for (uint32_t i = 0; tags && i < tags->count; i++) {
+                char name[48];
+
+                snprintf(name, sizeof(name), "Tags.member.%u.Key", i + 1);
+                aws_form_add(form, name, tags->members[i].name);
+                snprintf(name, sizeof(name), "Tags.member.%u.Value", i + 1);
+                aws_form_add(form, name, value_text_of(&tags->members[i].value));
+        }
+}
+
+/* A form into the arena, as the request's body. */
+static struct aws_request request_of(const char *operation, const struct strbuf *form, struct arena *arena) {
+        return (struct aws_request){ .service = AWS_IAM,
+                                     .operation = operation,
+                                     .method = "POST",
+                                     .body = arena_strndup(arena, strbuf_text(form), form->length),
+                                     .body_length = form->length };
+}
+
+/* What else a call about a role says, but for tags. */
+struct fields {
+        const char *policy, *document, *trust, *description; /* NULL: not said */
+};
+
+static void add_field(struct strbuf *form, const char *name, const char *text) {
+        if (text)
+                aws_form_add(form, name, text);
+}
+
+static struct aws_request on_role(const char *operation, const char *role, struct fields fields,
+                                  const struct value *tags, struct arena *arena) {
+        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
+
+        aws_form_add(&form, "RoleName", role);
+        add_field(&form, "PolicyName", fields.policy);
+        add_field(&form, "PolicyDocument", fields.document);
+        add_field(&form, "AssumeRolePolicyDocument", fields.trust);
+        add_field(&form, "Description", fields.description);
+        add_tags(&form, tags);
+        return request_of(operation, &form, arena);
+}
+
+struct aws_request iam_get_role(const char *role, struct arena *arena) {
+        return on_role("GetRole", role, (struct fields){ 0 }, NULL, arena);
+}
+
+const char *iam_decode_document(const char *text, struct arena *arena) {
+        char *copy;
+
+        /* JSON begins with a brace; a percent sign within it is then its own. */
+        if (!text || text[strspn(text, " \t\r\n")] == '{')
+                return text;
+        copy = arena_strdup(arena, text);
+        encode_undo(copy, false);
+        return copy;
+}
+
+int iam_read_role(const struct aws_response *response, struct arena *arena, struct iam_role *ret,
+                  struct error *err) {
+        struct xml_document *document XML_CLEANUP = NULL;
+        const struct xml_node *role;
+        struct iam_role result;
+
+        if (aws_answer_xml(response, "iam GetRole", "GetRoleResponse", &document, err) < 0)
+                return -1;
+        role = xml_child(xml_child(xml_root(document), "GetRoleResult"), "Role");
+        result.arn = xml_text(role, "Arn", arena);
+        result.trust = iam_decode_document(xml_text(role, "AssumeRolePolicyDocument", arena), arena);
+        result.tags = aws_tags_from_xml(xml_child(role, "Tags"), "member", arena);
+        if (!result.arn)
+                return error_set(err, "the answer to iam GetRole names no role");
+        *ret = result;
+        return 0;
+}
+
+struct aws_request iam_create_role(const char *role, const char *trust, const char *description,
+                                   const struct value *tags, struct arena *arena) {
+        return on_role("CreateRole", role, (struct fields){ .trust = trust, .description = description },
+                       tags, arena);
+}
+
+struct aws_request iam_update_trust(const char *role, const char *trust, struct arena *arena) {
+        return on_role("UpdateAssumeRolePolicy", role, (struct fields){ .document = trust }, NULL, arena);
+}
+
+struct aws_request iam_delete_role(const char *role, struct arena *arena) {
+        return on_role("DeleteRole", role, (struct fields){ 0 }, NULL, arena);
+}
+
+struct aws_request iam_tag_role(const char *role, const struct value *tags, struct arena *arena) {
+        return on_role("TagRole", role, (struct fields){ 0 }, tags, arena);
+}
+
+struct aws_request iam_untag_role(const char *role, const struct value *keys, struct arena *arena) {
+        struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
+
+        aws_form_add(&form, "RoleName", role);
+        for (uint32_t i = 0; i < keys->count; i++) {
+                char name[48];
+
+                snprintf(name, sizeof(name), "TagKeys.member.%u", i + 1);
+                aws_form_add(&form, name, keys->members[i].name);
+        }
+        return request_of("UntagRole", &form, arena);
+}
+
+struct aws_request iam_get_role_policy(const char *role, const char *policy, struct arena *arena) {
+        return on_role("GetRolePolicy", role, (struct fields){ .policy = policy }, NULL, arena);
+}
+
+int iam_read_role_policy(const struct aws_response *response, struct arena *arena, const char **ret,
+                         struct error *err) {
+        struct xml_document *document XML_CLEANUP = NULL;
+        const char *text;
+
+        if (aws_answer_xml(response, "iam GetRolePolicy", "GetRolePolicyResponse", &document, err) < 0)
+                return -1;
+        text = xml_text(xml_root(document), "GetRolePolicyResult/PolicyDocument", arena);
+        if (!text)
+                return error_set(err, "the answer to iam GetRolePolicy holds no document");
+        *ret = iam_decode_document(text, arena);
+        return 0;
+}
+
+struct aws_request iam_put_role_policy(const char *role, const char *policy, const char *document,
+                                       struct arena *arena) {
+        return on_role("PutRolePolicy", role, (struct fields){ .policy = policy, .document = document }, NULL,
+                       arena);
+}
+
+struct aws_request iam_delete_role_policy(const char *role, const char *policy, struct arena *arena) {
+        return on_role("DeleteRolePolicy", role, (struct fields){ .policy = policy }, NULL, arena);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * AWS IAM (query protocol, 2010-05-08; one global host a partition): roles and their inline policies. One function a
+ * call, and one for each answer that is read. Requests' texts and what answers say live in the arena.
+ */
+#ifndef BERTH_PROVIDERS_AWS_SERVICES_IAM_H
+#define BERTH_PROVIDERS_AWS_SERVICES_IAM_H
+
+#include "base/arena.h"
+#include "providers/aws/client/client.h"
+#include "schema/value.h"
+
+/* GetRole RoleName -> GetRoleResult/Role {Arn, AssumeRolePolicyDocument, Tags}. 404 NoSuchEntity. */
+struct aws_request iam_get_role(const char *role, struct arena *arena);
+struct iam_role {
+        const char *arn;
+        const char *trust;        /* the document, JSON */
+        const struct value *tags; /* a map of texts */
+};
+int iam_read_role(const struct aws_response *response, struct arena *arena, struct iam_role *ret,
+                  struct error *err) MUST_USE;
+
+/* CreateRole RoleName, AssumeRolePolicyDocument, Description, Tags.member.N. 409 EntityAlreadyExists. */
+struct aws_request iam_create_role(const char *role, const char *trust, const char *description,
+                                   const struct value *tags, struct arena *arena);
+/* UpdateAssumeRolePolicy RoleName, PolicyDocument. */
+struct aws_request iam_update_trust(const char *role, const char *trust, struct arena *arena);
+/* DeleteRole RoleName. 409 DeleteConflict while it has policies. */
+struct aws_request iam_delete_role(const char *role, struct arena *arena);
+
+/* TagRole RoleName, Tags.member.N.Key/Value: adds and replaces; other tags stay. */
+struct aws_request iam_tag_role(const char *role, const struct value *tags, struct arena *arena);
+/* UntagRole RoleName, TagKeys.member.N: the keys of a map. */
+struct aws_request iam_untag_role(const char *role, const struct value *keys, struct arena *arena);
+
+/* GetRolePolicy RoleName, PolicyName -> GetRolePolicyResult/PolicyDocument. 404 NoSuchEntity. */
+struct aws_request iam_get_role_policy(const char *role, const char *policy, struct arena *arena);
+/* The document, JSON. */
+int iam_read_role_policy(const struct aws_response *response, struct arena *arena, const char **ret,
+                         struct error *err) MUST_USE;
+/* PutRolePolicy RoleName, PolicyName, PolicyDocument: makes or replaces. */
+struct aws_request iam_put_role_policy(const char *role, const char *policy, const char *document,
+                                       struct arena *arena);
+/* DeleteRolePolicy RoleName, PolicyName. 404 NoSuchEntity. */
+struct aws_request iam_delete_role_policy(const char *role, const char *policy, struct arena *arena);
+
+/* Documents come back percent-encoded (RFC 3986); one that is not is taken as it is. In the arena. */
+const char *iam_decode_document(const char *text, struct arena *arena);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/services/lambda.h"
+
+static const char *function_path(const char *version, const char *function, const char *part,
+                                 struct arena *arena) {
+        return arena_printf(arena, "/%s/functions/%s%s", version, aws_path_encode(arena, function), part);
+}
+
+struct aws_request lambda_list_functions(const char *marker) {
+        struct aws_request request = { .service = AWS_LAMBDA,
+                                       .operation = "ListFunctions",
+                                       .method = "GET",
+                                       .path = "/2015-03-31/functions",
+                                       .query = { { "MaxItems", "50" } } };
+
+        if (marker)
+                request.query[1] = (struct aws_query){ "Marker", marker };
+        return request;
+}
+
+struct aws_request lambda_get_function(const char *function, struct arena *arena) {
+        return (struct aws_request){ .service = AWS_LAMBDA,
+                                     .operation = "GetFunction",
+                                     .method = "GET",
+                                     .path = function_path("2015-03-31", function, "", arena) };
+}
+
+struct aws_request lambda_create_function(json_t *body, struct arena *arena) {
+        struct aws_request request = { .service = AWS_LAMBDA,
+                                       .operation = "CreateFunction",
+                                       .method = "POST",
+                                       .path = "/2015-03-31/functions" };
+
+        aws_request_body(&request, body, arena);
+        return request;
+}
+
+struct aws_request lambda_update_configuration(const char *function, json_t *body, struct arena *arena) {
+        struct aws_request request = { .service = AWS_LAMBDA,
+                                       .operation = "UpdateFunctionConfiguration",
+                                       .method = "PUT",
+                                       .path = function_path("2015-03-31", function, "/configuration",
+                                                             arena) };
+
+        aws_request_body(&request, body, arena);
+        return request;
+}
+
+struct aws_request lambda_update_code(const char *function, json_t *body, struct arena *arena) {
+        struct aws_request request = { .service = AWS_LAMBDA,
+                                       .operation = "UpdateFunctionCode",
+                                       .method = "PUT",
+                                       .path = function_path("2015-03-31", function, "/code", arena) };
+
+        aws_request_body(&request, body, arena);
+        return request;
+}
+
+struct aws_request lambda_delete_function(const char *function, struct arena *arena) {
+        return (struct aws_request){ .service = AWS_LAMBDA,
+                                     .operation = "DeleteFunction",
+                                     .method = "DELETE",
+                                     .path = function_path("2015-03-31", function, "", arena) };
+}
+
+struct aws_request lambda_tag_resource(const char *arn, const struct value *tags, struct arena *arena) {
+        struct aws_request request = { .service = AWS_LAMBDA,
+                                       .operation = "TagResource",
+                                       .method = "POST",
+                                       .path = arena_printf(arena, "/2017-03-31/tags/%s",
+                                                            aws_path_encode(arena, arn)) };
+
+        aws_request_body(&request, json_pack("{s:o}", "Tags", aws_json_map(tags)), arena);
+        return request;
+}
+
+struct aws_request lambda_untag_resource(const char *arn, const struct value *keys, uint32_t *from,
+                                         struct arena *arena) {
+        struct aws_request request = { .service = AWS_LAMBDA,
+                                       .operation = "UntagResource",
+                                       .method = "DELETE",
+                                       .path = arena_printf(arena, "/2017-03-31/tags/%s",
+                                                            aws_path_encode(arena, arn)) };
+
+        for (size_t i = 0; i < AWS_QUERY_MAX && *from < keys->count; i++, (*from)++)
+                request.query[i] = (struct aws_query){ "tagKeys", keys->members[*from].name };
+        return request;
+}
+
+struct aws_request lambda_put_concurrency(const char *function, int64_t reserved, struct arena *arena) {
+        struct aws_request request = { .service = AWS_LAMBDA,
+                                       .operation = "PutFunctionConcurrency",
+                                       .method = "PUT",
+                                       .path = function_path("2017-10-31", function, "/concurrency", arena) };
+
+        aws_request_body(&request, json_pack("{s:I}", "ReservedConcurrentExecutions", (json_int_t)reserved),
+                         arena);
+        return request;
+}
+
+struct aws_request lambda_delete_concurrency(const char *function, struct arena *arena) {
+        return (struct aws_request){ .service = AWS_LAMBDA,
+                                     .operation = "DeleteFunctionConcurrency",
+                                     .method = "DELETE",
+                                     .path = function_path("2017-10-31", function, "/concurrency", arena) };
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * AWS Lambda (rest-json), one function a call. Quotas: GetFunction 100 a second, every other call here 15 a second
+ * together; so whoever waits polls with GetFunction.
+ */
+#ifndef BERTH_PROVIDERS_AWS_SERVICES_LAMBDA_H
+#define BERTH_PROVIDERS_AWS_SERVICES_LAMBDA_H
+
+#include "providers/aws/client/json_body.h"
+
+/*
+ * GET /2015-03-31/functions?MaxItems=50[&Marker=] -> {"Functions": [configuration], "NextMarker"}. The
+ * configurations come without State, LastUpdateStatus, tags and image, but with RevisionId. `marker` NULL: the first
+ * page.
+ */
+struct aws_request lambda_list_functions(const char *marker);
+
+/*
+ * GET /2015-03-31/functions/{name} -> {"Configuration": {FunctionArn, RevisionId, State, LastUpdateStatus, ...},
+ * "Code": {"ImageUri", "ResolvedImageUri"}, "Tags": {}, "Concurrency": {"ReservedConcurrentExecutions"}}.
+ * 404 ResourceNotFoundException.
+ */
+struct aws_request lambda_get_function(const char *function, struct arena *arena);
+
+/*
+ * POST /2015-03-31/functions {FunctionName, Role, PackageType, Code, ...} -> 201 configuration. 409
+ * ResourceConflictException where the name is taken. The reference to `body` is taken, here and below.
+ */
+struct aws_request lambda_create_function(json_t *body, struct arena *arena);
+
+/*
+ * PUT /2015-03-31/functions/{name}/configuration {RevisionId, MemorySize, ...} -> 200 configuration. Only the members
+ * given change, but Environment is replaced whole. 412 PreconditionFailedException where RevisionId has moved, 409
+ * ResourceConflictException while another update is in progress.
+ */
+struct aws_request lambda_update_configuration(const char *function, json_t *body, struct arena *arena);
+
+/* PUT /2015-03-31/functions/{name}/code {RevisionId, ImageUri, Architectures} -> 200 configuration; errors as above. */
+struct aws_request lambda_update_code(const char *function, json_t *body, struct arena *arena);
+
+/* DELETE /2015-03-31/functions/{name} -> 204. Takes no RevisionId: look whose it is just before. */
+struct aws_request lambda_delete_function(const char *function, struct arena *arena);
+
+/* POST /2017-03-31/tags/{arn} {"Tags": {}} -> 204: adds and replaces; other tags stay. */
+struct aws_request lambda_tag_resource(const char *arn, const struct value *tags, struct arena *arena);
+
+/*
+ * DELETE /2017-03-31/tags/{arn}?tagKeys=K&tagKeys=K -> 204, for the keys from *from on, as many as one request
+ * holds; moves *from behind them.
+ */
+struct aws_request lambda_untag_resource(const char *arn, const struct value *keys, uint32_t *from,
+                                         struct arena *arena);
+
+/* PUT /2017-10-31/functions/{name}/concurrency {"ReservedConcurrentExecutions": n} -> 200. */
+struct aws_request lambda_put_concurrency(const char *function, int64_t reserved, struct arena *arena);
+/* DELETE /2017-10-31/functions/{name}/concurrency -> 204. */
+struct aws_request lambda_delete_concurrency(const char *function, struct arena *arena);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CloudWatch Logs (JSON 1.1, Logs_20140328), one function a call. */
+#ifndef BERTH_PROVIDERS_AWS_SERVICES_LOGS_H
+#define BERTH_PROVIDERS_AWS_SERVICES_LOGS_H
+
+#include "providers/aws/client/json_body.h"
+
+/*
+ * DescribeLogGroups {logGroupNamePrefix, limit 50[, nextToken]} -> {"logGroups": [{logGroupName, retentionInDays?}],
+ * "nextToken"?}, in byte order of the names.
+ */
+struct aws_request logs_describe_groups(const char *prefix, const char *token, struct arena *arena);
+/* CreateLogGroup {logGroupName, tags}: ResourceAlreadyExistsException where it exists. */
+struct aws_request logs_create_group(const char *group, const struct value *tags, struct arena *arena);
+/* DeleteLogGroup {logGroupName}: ResourceNotFoundException where it does not exist. */
+struct aws_request logs_delete_group(const char *group, struct arena *arena);
+/* PutRetentionPolicy {logGroupName, retentionInDays}; only the days that AWS lists are taken. */
+struct aws_request logs_put_retention(const char *group, int64_t days, struct arena *arena);
+/* DeleteRetentionPolicy {logGroupName}: events are kept for ever. */
+struct aws_request logs_delete_retention(const char *group, struct arena *arena);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Amazon S3 (rest-xml, 2006-03-01): one function a call, and one for each answer that is read.
+ *
+ * The first return a request for aws_call() or aws_step_call(); its texts live in the arena, or are borrowed for as
+ * long as the request is used. All but CreateBucket say in x-amz-expected-bucket-owner whose bucket it must be: bucket
+ * names are global, and one of ours that somebody else took first must not get our data (403 then).
+ * The functions that read answers take the response's body; what they give lives in the arena.
+ */
+#ifndef BERTH_PROVIDERS_AWS_SERVICES_S3_H
+#define BERTH_PROVIDERS_AWS_SERVICES_S3_H
+
+#include "base/arena.h"
+#include "providers/aws/client/client.h"
+#include "providers/aws/client/xml.h"
+#include "schema/value.h"
+
+#define S3_NAMESPACE "http://s3.amazonaws.com/doc/2006-03-01/"
+
+struct s3_bucket {
+        const char *name;
+        const char *account; /* its owner; NULL: not said */
+};
+
+/*
+ * PUT / with <CreateBucketConfiguration><LocationConstraint>region</...>, in us-east-1 without a body. 409
+ * BucketAlreadyOwnedByYou where it is the caller's already (us-east-1 says 200 then), BucketAlreadyExists where it is
+ * another account's, OperationAborted while a bucket of that name is still being deleted.
+ */
+struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *region, struct arena *arena);
+/* HEAD /: an error has no body, so its code is that of the status: NotFound. */
+struct aws_request s3_head_bucket(const struct s3_bucket *bucket);
+/* DELETE /. 409 BucketNotEmpty. */
+struct aws_request s3_delete_bucket(const struct s3_bucket *bucket);
+
+/* GET ?tagging -> <Tagging><TagSet><Tag><Key/><Value/>. 404 NoSuchTagSet, NoSuchBucket. */
+struct aws_request s3_get_bucket_tagging(const struct s3_bucket *bucket);
+int s3_read_tagging(const struct aws_response *response, struct arena *arena, struct value **ret,
+                    struct error *err) MUST_USE;
+/* PUT ?tagging: replaces all tags. `tags`: a map of texts. */
+struct aws_request s3_put_bucket_tagging(const struct s3_bucket *bucket, const struct value *tags,
+                                         struct arena *arena);
+
+/* GET ?encryption. 404 ServerSideEncryptionConfigurationNotFoundError. */
+struct aws_request s3_get_bucket_encryption(const struct s3_bucket *bucket);
+/* "AES256", "aws:kms", ...; NULL where the answer names none. */
+int s3_read_encryption(const struct aws_response *response, struct arena *arena, const char **ret,
+                       struct error *err) MUST_USE;
+/* PUT ?encryption: new objects are encrypted with S3's own keys (AES256). */
+struct aws_request s3_put_bucket_encryption(const struct s3_bucket *bucket, struct arena *arena);
+
+/* GET ?publicAccessBlock. 404 NoSuchPublicAccessBlockConfiguration. */
+struct aws_request s3_get_public_access_block(const struct s3_bucket *bucket);
+/* Whether all four settings are on. */
+int s3_read_public_access_block(const struct aws_response *response, struct arena *arena, bool *ret,
+                                struct error *err) MUST_USE;
+/* PUT ?publicAccessBlock: all four on. */
+struct aws_request s3_put_public_access_block(const struct s3_bucket *bucket, struct arena *arena);
+
+/* GET ?policy -> the document, JSON. 404 NoSuchBucketPolicy. */
+struct aws_request s3_get_bucket_policy(const struct s3_bucket *bucket);
+/* PUT ?policy. `text` is borrowed. */
+struct aws_request s3_put_bucket_policy(const struct s3_bucket *bucket, const char *text);
+
+/* GET ?lifecycle -> <LifecycleConfiguration><Rule>... 404 NoSuchLifecycleConfiguration. */
+struct aws_request s3_get_lifecycle(const struct s3_bucket *bucket);
+/* The document, with its rules as they came: the caller's. */
+int s3_read_lifecycle(const struct aws_response *response, struct xml_document **ret,
+                      struct error *err) MUST_USE;
+/*
+ * PUT ?lifecycle: replaces all rules; takes no If-Match. `minimum_size` is that of the answer to the GET (a setting of
+ * the whole document, which would fall back to S3's default if it were left out), or "". Texts are borrowed.
+ */
+struct aws_request s3_put_lifecycle(const struct s3_bucket *bucket, const char *text, size_t length,
+                                    const char *minimum_size);
+/* DELETE ?lifecycle -> 204. */
+struct aws_request s3_delete_lifecycle(const struct s3_bucket *bucket);
+
+struct s3_object {
+        const char *key;
+        const char *etag;    /* with its quotes, as in struct aws_response */
+        const char *version; /* of s3_read_versions() only; "null" in a bucket without versions */
+        int64_t size;        /* bytes; 0 where the answer has none that can be read */
+        int64_t modified_ms; /* LastModified; 0 where the answer has none that can be read */
+        bool is_marker;      /* a delete marker: no data */
+        bool is_noncurrent;  /* a version that another one, or a delete marker, has taken the place of */
+};
+struct s3_page {
+        struct s3_object *objects;
+        size_t count;
+        const char **prefixes; /* CommonPrefixes, where a delimiter was asked for */
+        size_t prefix_count;
+        const char *next, *next_version; /* where the next page begins; NULL on the last one */
+};
+
+/* GET ?list-type=2&encoding-type=url&prefix= [&continuation-token=], 1,000 objects a page, by key in byte order. */
+struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *prefix, const char *token);
+int s3_read_objects(const struct aws_response *response, struct arena *arena, struct s3_page *ret,
+                    struct error *err) MUST_USE;
+/*
+ * GET ?versions&encoding-type=url&prefix= [&delimiter=] [&key-marker=&version-id-marker=]: every version and delete
+ * marker, which in a bucket without versions are just its objects. Keys are encoded since they may hold what XML
+ * cannot.
+ */
+struct aws_request s3_list_versions(const struct s3_bucket *bucket, const char *prefix, const char *delimiter,
+                                    const char *key_marker, const char *version_marker);
+int s3_read_versions(const struct aws_response *response, struct arena *arena, struct s3_page *ret,
+                     struct error *err) MUST_USE;
+
+/* GET /key?tagging [&versionId=]; s3_read_tagging() reads the answer. 404 NoSuchKey, NoSuchVersion. */
+struct aws_request s3_get_object_tagging(const struct s3_bucket *bucket, const char *key, const char *version,
+                                         struct arena *arena);
+
+/* POST ?delete <Delete><Quiet>true</Quiet><Object><Key/><VersionId/></Object>...: 1,000 at most. */
+struct aws_request s3_delete_objects(const struct s3_bucket *bucket, const struct s3_object *objects,
+                                     size_t count, struct arena *arena);
+/* The answer is 200 even where objects stayed: fails with the first of them. */
+int s3_read_deleted(const struct aws_response *response, struct arena *arena, struct error *err) MUST_USE;
+
+/* GET /key. 404 NoSuchKey. */
+struct aws_request s3_get_object(const struct s3_bucket *bucket, const char *key, struct arena *arena);
+
+/*
+ * PUT /key. With `if_match` (an ETag) only over that very version: 412 PreconditionFailed, 404 NoSuchKey; without it
+ * only where there is none (If-None-Match: *): 412. 409 ConditionalRequestConflict where two raced: try again.
+ */
+struct aws_request s3_put_object(const struct s3_bucket *bucket, const char *key, const char *body,
+                                 size_t length, const char *content_type, const char *if_match,
+                                 struct arena *arena);
+/* DELETE /key with If-Match -> 204; 412 PreconditionFailed. */
+struct aws_request s3_delete_object(const struct s3_bucket *bucket, const char *key, const char *if_match,
+                                    struct arena *arena);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lock that runs on different machines heed: an object in the bucket, which only one of them can make.
+ *
+ *     lock_take -> LOCK_HELD -> ... -> lock_release
+ *              \-> LOCK_BUSY -> lock_look -> LOCK_FREE: lock_take again
+ *                                       \-> LOCK_BUSY: wait, then lock_look again
+ *                                       \-> LOCK_STALE -> lock_take_over -> LOCK_HELD, or LOCK_BUSY: lock_look again
+ *
+ * Each is one call, for a stage of its own. The object says who holds the lock and until when (LOCK_LEASE_MS from the
+ * taking). A lock is stale, and may be taken over, when that time is over; when its holder was a process of this very
+ * machine that is gone; when it is this process, for this stack: the answer to our taking was lost; or when it has been
+ * seen unchanged, by our own clock, for as long as a lease lasts. The caller lets one change of a stack at a time in,
+ * whatever the number of threads. Taking over is conditional on the object being the one that was looked at, so that of
+ * two who try one succeeds. A holder that may have outstayed its lease renews it, by lock_take_over() with its own ETag,
+ * before it relies on it again.
+ *
+ * What is known of the lock travels in progress->data: lockEtag while it is held; lockSeen and lockSeenAtMs of another's.
+ */
+#ifndef BERTH_PROVIDERS_AWS_SHARED_LOCK_H
+#define BERTH_PROVIDERS_AWS_SHARED_LOCK_H
+
+#include "providers/aws/services/s3.h"
+#include "providers/aws/shared/stages.h"
+
+#include <stdbool.h>
+
+#define LOCK_LEASE_MS 60000
+
+enum lock_result {
+        LOCK_HELD = 10, /* apart from enum step_result and STAGE_OVER */
+        LOCK_BUSY,
+        LOCK_STALE,
+        LOCK_FREE,
+        LOCK_NO_BUCKET
+};
+
+/*
+ * All return one of enum lock_result, STEP_AGAIN, or -1 with err. `key` names the object, `stack` is written into it for
+ * people.
+ */
+int lock_take(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) MUST_USE;
+int lock_look(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) MUST_USE;
+int lock_take_over(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) MUST_USE;
+/* LOCK_FREE, also where somebody else has taken it over meanwhile. */
+int lock_release(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) MUST_USE;
+
+/* Whether our lease has so little left that it must be renewed. */
+bool lock_is_ageing(const struct stage_turn *turn);
+
+/* Pure parts, for tests: the object's text, and what it says of its holder at a time. */
+char *lock_body(const char *stack, const char *process, const char *holder, int64_t now_ms); /* free() */
+struct lock_viewer {
+        const char *stack, *process; /* who looks */
+        int64_t now_ms;
+        bool (*is_gone)(const char *process);
+};
+bool lock_body_is_stale(const char *text, size_t length, const struct lock_viewer *viewer);
+/* "boot id/process namespace/pid" of this process; whether such a process of this machine is gone. */
+const char *lock_process(char *buffer, size_t size);
+bool lock_process_is_gone(const char *process);
+
+#endif

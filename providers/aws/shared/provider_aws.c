@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/shared/provider_aws.h"
+
+#include "base/array.h"
+
+struct s3_bucket aws_bucket(const struct provider *provider) {
+        return (struct s3_bucket){ .name = provider->bucket, .account = provider->account };
+}
+
+int aws_need_account(const struct provider *provider, struct error *err) {
+        return provider->account ? 0 : error_set(err, "the account is not known: plan with --refresh sweep");
+}
+
+void aws_copy_members(struct value *to, const struct value *from, const char *const *names,
+                      struct arena *arena) {
+        for (; *names; names++) {
+                const struct value *member = value_get(from, *names);
+
+                if (member)
+                        value_set(arena, to, *names, *member);
+        }
+}
+
+void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena) {
+        change->refusals =
+                array_grow(arena, change->refusals, change->refusal_count, sizeof(*change->refusals));
+        change->refusals[change->refusal_count++] = refusal;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kinds of the AWS provider share: the client, the stack's names, and things read once for all of them. */
+#ifndef BERTH_PROVIDERS_AWS_SHARED_PROVIDER_AWS_H
+#define BERTH_PROVIDERS_AWS_SHARED_PROVIDER_AWS_H
+
+#include "providers/aws/client/client.h"
+#include "providers/aws/services/s3.h"
+#include "providers/provider.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct provider {
+        struct arena *arena; /* for the provider's life; only identify and observe may allocate in it */
+        struct aws_client *client;
+        const struct value *stack; /* the Stack's spec */
+        const char *stack_name;
+        const char *prefix; /* namePrefix */
+        const char *region;
+        const char *partition;
+        const char *account; /* from identify; NULL before (desire and cost then leave names out) */
+        const char *bucket;  /* "{prefix}-workspaces-{account}-{region}"; NULL before identify */
+        const char *
+                execution_role; /* ARN: the Stack's executionRole, or the managed role's, which is NULL before identify */
+        bool manages_role;
+        bool manages_bucket;            /* createBucket */
+        pthread_mutex_t lifecycle_lock; /* guards the next one; held for moments only */
+        const struct change
+                *lifecycle_holder;   /* the change that is writing the bucket's lifecycle document, or NULL */
+        struct leftovers *leftovers; /* what is being removed from the bucket; owned by stack_delete.c */
+        bool bucket_in_use; /* ask() for the Stack's deletion found what is not Berth's; owned by stack_delete.c */
+        struct binding_listing
+                *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */
+        struct image_use *image_uses;    /* digests that environments run; owned by image_use.c */
+        struct image_rules *image_rules; /* declared `retain`s; owned by image_use.c */
+        /* How long functions lately took to become ready once created, and once updated (ms, 0: not known yet). */
+        atomic_llong usual_wait_ms[2];
+};
+
+/* The bucket that everything of this stack is in. provider->bucket must be known. */
+struct s3_bucket aws_bucket(const struct provider *provider);
+
+/* Fails where identify() has not said whose account this is: changes of such a plan cannot be made. */
+int aws_need_account(const struct provider *provider, struct error *err) MUST_USE;
+
+/* Sets in `to` those members of `from` that `names` (ended by NULL) names and that are there. */
+void aws_copy_members(struct value *to, const struct value *from, const char *const *names,
+                      struct arena *arena);
+
+/* Adds a refusal to the change; the texts must live in the arena or be static. */
+void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose a resource is, by the tags that Berth puts on everything it makes; and which tags are ours to compare. */
+#ifndef BERTH_PROVIDERS_AWS_SHARED_TAGS_H
+#define BERTH_PROVIDERS_AWS_SHARED_TAGS_H
+
+#include "providers/aws/shared/provider_aws.h"
+
+/* The tags of everything Berth makes: the Stack's `tags`, berth:stack, berth:kind, berth:name. A map of texts. */
+struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,
+                           struct arena *arena);
+/* From a resource's tags (a map of texts): whose it is. *ret_owner as in struct observation. */
+enum ownership aws_ownership(const struct provider *provider, const struct value *tags, struct arena *arena,
+                             const char **ret_owner);
+/*
+ * Of observed tags, those that are ours to compare: every key in `desired` or `recorded`; somebody else's are left
+ * out. A map of texts.
+ */
+struct value *aws_tags_of_ours(const struct value *observed, const struct value *desired,
+                               const struct value *recorded, struct arena *arena);
+/*
+ * Of `from`, the tags that `than` does not have with the same text; with `keys_only`, those that it does not have at
+ * all. Desired beyond observed is what has to be put there; observed (of ours) beyond desired, keys only, is what has
+ * to go.
+ */
+struct value *aws_tags_beyond(const struct value *from, const struct value *than, bool keys_only,
+                              struct arena *arena);
+bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool keys_only);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/stack/policy_document.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION "2012-10-17"
+#define WORKSPACES "workspaces/sessions/"
+
+static json_t *must(json_t *json) {
+        if (!json)
+                abort();
+        return json;
+}
+
+json_t *policy_document_trust(void) {
+        return must(json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}]}", "Version", VERSION, "Statement", "Effect",
+                              "Allow", "Principal", "Service", "lambda.amazonaws.com", "Action",
+                              "sts:AssumeRole"));
+}
+
+static json_t *logs_statement(const struct policy_place *place, struct arena *arena) {
+        /* The star at the end also covers ":log-stream:...", which is what streams and events are named by. */
+        const char *groups = arena_printf(arena, "arn:%s:logs:%s:%s:log-group:/aws/lambda/%s-env-*",
+                                          place->partition, place->region, place->account, place->prefix);
+
+        return must(json_pack("{s:s, s:s, s:[s,s,s], s:s}", "Sid", "WriteLogs", "Effect", "Allow", "Action",
+                              "logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents", "Resource",
+                              groups));
+}
+
+static json_t *objects_statement(const struct policy_place *place, struct arena *arena) {
+        const char *objects =
+                arena_printf(arena, "arn:%s:s3:::%s/" WORKSPACES "*", place->partition, place->bucket);
+
+        return must(json_pack("{s:s, s:s, s:[s,s,s,s,s,s], s:s}", "Sid", "UseWorkspaces", "Effect", "Allow",
+                              "Action", "s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject",
+                              "s3:GetObjectTagging", "s3:PutObject", "s3:PutObjectTagging", "Resource",
+                              objects));
+}
+
+static json_t *listing_statement(const struct policy_place *place, struct arena *arena) {
+        const char *bucket = arena_printf(arena, "arn:%s:s3:::%s", place->partition, place->bucket);
+
+        return must(json_pack("{s:s, s:s, s:s, s:s, s:{s:{s:s}}}", "Sid", "ListWorkspaces", "Effect", "Allow",
+                              "Action", "s3:ListBucket", "Resource", bucket, "Condition", "StringLike",
+                              "s3:prefix", WORKSPACES "*"));
+}
+
+json_t *policy_document_execution(const struct policy_place *place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        return must(json_pack("{s:s, s:[o,o,o]}", "Version", VERSION, "Statement",
+                              logs_statement(place, arena), objects_statement(place, arena),
+                              listing_statement(place, arena)));
+}
+
+json_t *policy_document_tls_statement(const char *partition, const char *bucket) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *whole = arena_printf(arena, "arn:%s:s3:::%s", partition, bucket);
+        const char *objects = arena_printf(arena, "%s/*", whole);
+
+        return must(json_pack("{s:s, s:s, s:s, s:s, s:[s,s], s:{s:{s:s}}}", "Sid", POLICY_TLS_SID, "Effect",
+                              "Deny", "Principal", "*", "Action", "s3:*", "Resource", whole, objects,
+                              "Condition", "Bool", "aws:SecureTransport", "false"));
+}
+
+static int compare_json(const void *a, const void *b) {
+        char *left = json_compact(*(json_t *const *)a), *right = json_compact(*(json_t *const *)b);
+        int order = strcmp(left, right);
+
+        free(left);
+        free(right);
+        return order;
+}
+
+/* Takes the array's reference; gives it back sorted, without doubles. */
+static json_t *sorted(json_t *array) {
+        size_t count = json_array_size(array);
+        json_t **items = calloc(count + 1, sizeof(*items));
+        json_t *result = must(json_array());
+
+        if (!items)
+                abort();
+        for (size_t i = 0; i < count; i++)
+                items[i] = json_array_get(array, i);
+        qsort(items, count, sizeof(*items), compare_json);
+        for (size_t i = 0; i < count; i++) {
+                if (i == 0 || !json_equal(items[i - 1], items[i]))
+                        json_array_append(result, items[i]);
+        }
+        free(items);
+        json_decref(array);
+        return result;
+}
+
+static json_t *as_text(const json_t *scalar) {
+        char *text;
+        json_t *result;
+
+        if (json_is_string(scalar))
+                return must(json_string(json_string_value(scalar)));
+        /* Conditions may say false for "false", and 5 for "5". */
+        text = json_compact(scalar);
+        result = must(json_string(text));
+        free(text);
+        return result;
+}
+
+/* A text or a list of texts: as the text where there is one, else as a sorted list. */
+static json_t *normal_texts(const json_t *value) {
+        json_t *list = must(json_array());
+
+        if (json_is_array(value)) {
+                size_t i;
+                json_t *item;
+
+                json_array_foreach (value, i, item)
+                        json_array_append_new(list, as_text(item));
+        } else {
+                json_array_append_new(list, as_text(value));
+        }
+        list = sorted(list);
+        if (json_array_size(list) == 1) {
+                json_t *only = json_incref(json_array_get(list, 0));
+
+                json_decref(list);
+                return only;
+        }
+        return list;
+}
+
+/* An object whose leaves are texts or lists of them: Principal, Condition. Other values are leaves themselves. */
+static json_t *normal_tree(const json_t *value) {
+        json_t *result, *member;
+        const char *name;
+
+        if (!json_is_object(value))
+                return normal_texts(value);
+        result = must(json_object());
+        json_object_foreach ((json_t *)value, name, member)
+                json_object_set_new(result, name, normal_tree(member));
+        return result;
+}
+
+static json_t *normal_document(const json_t *document) {
+        json_t *result = must(json_object()), *member;
+        const char *name;
+
+        json_object_foreach ((json_t *)document, name, member) {
+                json_t *statements;
+                json_t *statement;
+                size_t i;
+
+                if (strcmp(name, "Statement") != 0) {
+                        json_object_set_new(result, name, normal_tree(member));
+                        continue;
+                }
+                statements = must(json_array());
+                if (json_is_array(member)) {
+                        json_array_foreach (member, i, statement)
+                                json_array_append_new(statements, normal_tree(statement));
+                } else {
+                        json_array_append_new(statements, normal_tree(member));
+                }
+                json_object_set_new(result, name, sorted(statements));
+        }
+        return result;
+}
+
+json_t *policy_document_normalise(const json_t *document) {
+        return json_object_get(document, "Statement") ? normal_document(document) : normal_tree(document);
+}
+
+json_t *policy_document_parse(const char *text) {
+        json_t *json = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+
+        if (json_is_object(json))
+                return json;
+        json_decref(json);
+        return NULL;
+}
+
+static bool same_statement(const json_t *a, const json_t *b) {
+        json_t *left JSON_CLEANUP = policy_document_normalise(a);
+        json_t *right JSON_CLEANUP = policy_document_normalise(b);
+
+        return json_equal(left, right);
+}
+
+static bool has_sid(const json_t *statement, const json_t *other) {
+        const char *sid = json_text(statement, "Sid"), *wanted = json_text(other, "Sid");
+
+        return sid && wanted && strcmp(sid, wanted) == 0;
+}
+
+bool policy_document_has(const char *text, const json_t *statement) {
+        json_t *document JSON_CLEANUP = policy_document_parse(text);
+        const json_t *statements = json_object_get(document, "Statement");
+        json_t *item;
+        size_t i;
+
+        if (json_is_object(statements))
+                return same_statement(statements, statement);
+        json_array_foreach (statements, i, item) {
+                if (has_sid(item, statement) && same_statement(item, statement))
+                        return true;
+        }
+        return false;
+}
+
+/* Replaces what stands under the Sid, or adds at the end. */
+static void put_statement(json_t *statements, const json_t *statement) {
+        json_t *copy = must(json_deep_copy(statement)), *item;
+        size_t i;
+
+        json_array_foreach (statements, i, item) {
+                if (has_sid(item, statement)) {
+                        json_array_set_new(statements, i, copy);
+                        return;
+                }
+        }
+        json_array_append_new(statements, copy);
+}
+
+char *policy_document_with(const char *text, const json_t *statement) {
+        json_t *document JSON_CLEANUP =
+                text ? policy_document_parse(text)
+                     : must(json_pack("{s:s, s:[]}", "Version", VERSION, "Statement"));
+        json_t *statements = json_object_get(document, "Statement");
+
+        if (!document || (!json_is_array(statements) && !json_is_object(statements)))
+                return NULL;
+        if (json_is_object(statements)) {
+                json_t *list = must(json_pack("[O]", statements));
+
+                json_object_set_new(document, "Statement", list);
+                statements = list;
+        }
+        put_statement(statements, statement);
+        return json_compact(document);
+}

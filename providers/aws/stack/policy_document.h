@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Policy documents: those that Berth writes, and what two of them have in common. Pure.
+ *
+ * AWS keeps documents as somebody wrote them: one action as a text or as a list of one, lists and statements in any
+ * order. policy_document_normalise() brings all of these to one form, so that only a difference in meaning is one.
+ */
+#ifndef BERTH_PROVIDERS_AWS_STACK_POLICY_DOCUMENT_H
+#define BERTH_PROVIDERS_AWS_STACK_POLICY_DOCUMENT_H
+
+#include "base/arena.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Lambda may assume the role. A new reference, here and below. */
+json_t *policy_document_trust(void);
+
+struct policy_place {
+        const char *partition, *region, *account, *prefix, *bucket;
+};
+/*
+ * What a function needs and no more: its logs, and the session workspaces of the bucket (the objects, their tags, and
+ * a listing of that prefix alone).
+ */
+json_t *policy_document_execution(const struct policy_place *place);
+
+/* The bucket's statement against unencrypted connections; its Sid marks it as Berth's. */
+#define POLICY_TLS_SID "BerthTlsOnly"
+json_t *policy_document_tls_statement(const char *partition, const char *bucket);
+
+/* A copy in normal form; a document or a single statement. */
+json_t *policy_document_normalise(const json_t *document);
+/* NULL where the text is no JSON object. */
+json_t *policy_document_parse(const char *text);
+
+/* Whether the bucket policy's text has `statement` under its Sid, in any form. A NULL text has nothing. */
+bool policy_document_has(const char *text, const json_t *statement);
+/*
+ * The bucket policy's text with `statement` under its Sid, other statements as they were; compact, to be released with
+ * free(). A NULL text gives a document with that one alone; NULL is returned where the text is no policy.
+ */
+char *policy_document_with(const char *text, const json_t *statement);
+
+#endif

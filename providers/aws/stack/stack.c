@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the Stack's bucket and role shall be: the kind's table, and what is desired. */
+#include "providers/aws/stack/stack.h"
+
+#include "base/json.h"
+#include "providers/aws/shared/tags.h"
+#include "providers/aws/stack/policy_document.h"
+
+bool stack_has_bucket(const struct value *spec) {
+        return value_path(spec, "bucket.tlsOnly") != NULL;
+}
+
+bool stack_has_role(const struct value *spec) {
+        return value_path(spec, "role.tags") != NULL;
+}
+
+const char *stack_own_bucket(const struct value *spec) {
+        return stack_has_bucket(spec) ? value_text_of(value_path(spec, "bucket.name"))
+                                      : value_get_text(spec, STACK_FORMER_BUCKET);
+}
+
+const char *stack_own_role(const struct value *spec) {
+        return stack_has_role(spec) ? value_text_of(value_path(spec, "role.name"))
+                                    : value_get_text(spec, STACK_FORMER_ROLE);
+}
+
+const char *stack_role_name(const struct provider *provider, struct arena *arena) {
+        return arena_printf(arena, "%s-execution-%s", provider->prefix, provider->region);
+}
+
+void stack_set_document(struct value *map, const char *name, json_t *document, struct arena *arena) {
+        json_t *owned JSON_CLEANUP = document;
+        json_t *normal JSON_CLEANUP = owned ? policy_document_normalise(owned) : NULL;
+
+        if (normal)
+                value_set(arena, map, name, value_from_json(arena, normal));
+}
+
+struct value *stack_tags(const struct provider *provider, struct arena *arena) {
+        return aws_tags_for(provider, "Stack", provider->stack_name, arena);
+}
+
+/* Without an identity the names are as they were when last applied. */
+static void set_name(struct value *map, const char *name, const char *known, const struct value *recorded,
+                     struct arena *arena) {
+        value_set_text(arena, map, name, known ? known : value_get_text(recorded, name));
+}
+
+static struct value *desire_bucket(const struct provider *provider, const struct value *recorded,
+                                   struct arena *arena) {
+        struct value *bucket = value_new_map(arena);
+
+        set_name(bucket, "name", provider->bucket, recorded, arena);
+        if (!provider->manages_bucket)
+                return bucket;
+        value_set_text(arena, bucket, "encryption", "AES256");
+        value_set_boolean(arena, bucket, "publicAccessBlock", true);
+        value_set_boolean(arena, bucket, "tlsOnly", true);
+        value_set(arena, bucket, "tags", *stack_tags(provider, arena));
+        return bucket;
+}
+
+static struct value *desire_role(const struct provider *provider, const struct value *recorded,
+                                 struct arena *arena) {
+        struct value *role = value_new_map(arena);
+        const struct value *policy = value_get(recorded, "policy");
+
+        if (!provider->manages_role) {
+                value_set_text(arena, role, "arn", provider->execution_role);
+                return role;
+        }
+        set_name(role, "name", provider->region ? stack_role_name(provider, arena) : NULL, recorded, arena);
+        stack_set_document(role, "trust", policy_document_trust(), arena);
+        if (provider->account) {
+                const struct policy_place place = { provider->partition, provider->region, provider->account,
+                                                    provider->prefix, provider->bucket };
+
+                stack_set_document(role, "policy", policy_document_execution(&place), arena);
+        } else if (policy) {
+                value_set(arena, role, "policy", *policy);
+        }
+        value_set(arena, role, "tags", *stack_tags(provider, arena));
+        return role;
+}
+
+/*
+ * What the stack made and manages no longer is kept in mind as long as it is there. Without a refresh nobody has
+ * looked, and it is there as far as we know.
+ */
+static void desire_former(const struct provider *provider, const struct observation *observed,
+                          const struct value *recorded, struct arena *arena, struct value *spec) {
+        const struct value *seen = observed->spec;
+        bool bucket = !provider->manages_bucket && (!seen || stack_own_bucket(seen));
+        bool role = !provider->manages_role && (!seen || stack_own_role(seen)) &&
+                    !value_get_boolean(observed->extra, STACK_ROLE_UNUSED, false);
+
+        value_set_text(arena, spec, STACK_FORMER_BUCKET, bucket ? stack_own_bucket(recorded) : NULL);
+        value_set_text(arena, spec, STACK_FORMER_ROLE, role ? stack_own_role(recorded) : NULL);
+}
+
+static int stack_desire(const struct provider *provider, const struct resource *resource,
+                        const struct observation *observed, const struct value *recorded, struct arena *arena,
+                        struct value **ret, struct error *err) {
+        struct value *spec = value_new_map(arena);
+
+        (void)resource;
+        (void)err;
+        value_set(arena, spec, "bucket", *desire_bucket(provider, value_get(recorded, "bucket"), arena));
+        value_set(arena, spec, "role", *desire_role(provider, value_get(recorded, "role"), arena));
+        desire_former(provider, observed, recorded, arena, spec);
+        *ret = spec;
+        return 0;
+}
+
+static void stack_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
+        (void)provider;
+        if (change->action == ACTION_DELETE)
+                stack_delete_cost(change, ret);
+        else
+                stack_make_cost(change, ret);
+}
+
+static int stack_step(struct provider *provider, const struct change *change, struct progress *progress,
+                      struct observation *ret_observed, struct error *err) {
+        return change->action == ACTION_DELETE
+                       ? stack_delete_step(provider, change, progress, ret_observed, err)
+                       : stack_make_step(provider, change, progress, ret_observed, err);
+}
+
+static const char *const free_maps[] = { "bucket.tags", "role.tags", NULL };
+
+const struct kind_ops aws_stack_ops = {
+        .kind = KIND_STACK,
+        .free_maps = free_maps,
+        .desire = stack_desire,
+        .cost = stack_cost,
+        .observe = stack_observe,
+        .ask = stack_ask,
+        .step = stack_step,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Stack's own things: the workspace bucket and the execution role. stack.c says what shall be, stack_observe.c what
+ * is; stack_step.c makes it so, stack_delete.c takes it down.
+ *
+ * The spec, as desired and observed:
+ *   bucket {name, encryption "AES256", publicAccessBlock true (all four), tlsOnly true, tags}
+ *   role   {name, trust, policy, tags}      documents in the normal form of policy_document.h
+ * With createBucket: false the bucket is {name} and must exist; with an executionRole the role is {arn}. Neither is
+ * touched then. What the stack had made before it was told so stands beside them:
+ *   formerBucket NAME    goes with the stack
+ *   formerRole NAME      goes once no function runs with it, and with the stack at the latest
+ */
+#ifndef BERTH_PROVIDERS_AWS_STACK_STACK_H
+#define BERTH_PROVIDERS_AWS_STACK_STACK_H
+
+#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/stages.h"
+
+/* The name of the role's inline policy. */
+#define STACK_ROLE_POLICY "berth-execution"
+
+extern const struct kind_ops aws_stack_ops;
+
+/* Free provider->leftovers; NULL is fine. For close(). */
+void stack_leftovers_release(struct leftovers *leftovers);
+
+/* The parts that Berth manages, told by what only those have. */
+bool stack_has_bucket(const struct value *spec);
+bool stack_has_role(const struct value *spec);
+/* The names of what this stack made, managed or former; NULL where it made none. */
+const char *stack_own_bucket(const struct value *spec);
+const char *stack_own_role(const struct value *spec);
+
+/* Names in a spec, and in an observation's `extra`: no function runs with the former role. */
+#define STACK_FORMER_BUCKET "formerBucket"
+#define STACK_FORMER_ROLE "formerRole"
+#define STACK_ROLE_UNUSED "formerRoleUnused"
+
+/* The managed role's name: "{namePrefix}-execution-{region}". */
+const char *stack_role_name(const struct provider *provider, struct arena *arena);
+/* The tags of the bucket and of the role. */
+struct value *stack_tags(const struct provider *provider, struct arena *arena);
+/* Sets a policy document in normal form; the reference to `document` is taken, NULL sets nothing. */
+void stack_set_document(struct value *map, const char *name, json_t *document, struct arena *arena);
+
+/* stack_observe.c */
+int stack_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                  struct error *err);
+
+/* stack_step.c */
+void stack_make_cost(const struct change *change, struct cost *ret);
+int stack_make_step(struct provider *provider, const struct change *change, struct progress *progress,
+                    struct observation *ret_observed, struct error *err);
+
+/* stack_delete.c */
+void stack_delete_cost(const struct change *change, struct cost *ret);
+int stack_delete_step(struct provider *provider, const struct change *change, struct progress *progress,
+                      struct observation *ret_observed, struct error *err);
+/* Stages, of an update as well: the stack's own role, as observed, loses its policy and goes. */
+int stack_delete_role_policy(struct stage_turn *turn);
+int stack_delete_role(struct stage_turn *turn);
+/* The refusal bucket-not-empty, where the bucket holds more than this stack's records and Berth's locks. */
+int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking the Stack down: what Berth itself left in the bucket, the bucket, the role.
+ *
+ * A bucket that holds more than that, above all workspaces of sessions, is refused (bucket-not-empty). Whoever allows
+ * the refusal has said that all of it may go: then, and only then, everything is removed. What appears between the
+ * question and the deletion is never removed: S3 refuses to delete the bucket then, and so do we.
+ */
+#include "providers/aws/stack/stack.h"
+
+#include "providers/aws/client/texts.h"
+#include "providers/aws/services/iam.h"
+#include "providers/aws/shared/stage_call.h"
+#include "providers/aws/shared/stages.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum delete_stage {
+        STAGE_BEGIN,
+        STAGE_LIST,
+        STAGE_EMPTY,
+        STAGE_BUCKET,
+        STAGE_ROLE_POLICY,
+        STAGE_ROLE,
+        STAGE_COUNT
+};
+
+/* How often what was deleted may be listed once more. */
+#define SAME_MAX 10
+
+#define LOCKS "berth/locks/"
+#define REGISTRY "registry/"
+
+static bool has_bucket(const struct change *change) {
+        return stack_own_bucket(change->observed->spec) != NULL;
+}
+
+static bool has_role(const struct change *change) {
+        return stack_own_role(change->observed->spec) != NULL;
+}
+
+/* The prefixes whose objects are removed, one after the other; NULL at the end. */
+static const char *prefix_at(const struct provider *provider, int64_t index, struct arena *arena) {
+        if (provider->bucket_in_use)
+                return index == 0 ? "" : NULL;
+        switch (index) {
+        case 0:
+                return arena_printf(arena, REGISTRY "%s/", provider->stack_name);
+        case 1:
+                return LOCKS;
+        default:
+                return NULL;
+        }
+}
+
+/* The page of versions that is being removed. Each takes the place of the one before: there may be millions of them. */
+struct leftovers {
+        struct arena *arena;
+        struct s3_page page;
+        struct strbuf first; /* key and version of the first one */
+        unsigned times;      /* it was the first one that often in a row */
+};
+
+static struct leftovers *leftovers_of(struct provider *provider) {
+        struct leftovers *leftovers = provider->leftovers;
+
+        if (leftovers)
+                return leftovers;
+        leftovers = calloc(1, sizeof(*leftovers));
+        if (!leftovers)
+                abort();
+        leftovers->arena = arena_new();
+        provider->leftovers = leftovers;
+        return leftovers;
+}
+
+void stack_leftovers_release(struct leftovers *leftovers) {
+        if (!leftovers)
+                return;
+        arena_free(leftovers->arena);
+        strbuf_release(&leftovers->first);
+        free(leftovers);
+}
+
+/* Whether what was said to be deleted is listed again and again. */
+static bool is_stuck(struct leftovers *leftovers) {
+        const struct s3_object *first = &leftovers->page.objects[0];
+        struct strbuf name = STRBUF_INIT;
+
+        strbuf_printf(&name, "%s %s", first->key, first->version ? first->version : "");
+        leftovers->times =
+                texts_same(strbuf_text(&name), strbuf_text(&leftovers->first)) ? leftovers->times + 1 : 1;
+        strbuf_release(&leftovers->first);
+        leftovers->first = name;
+        return leftovers->times > SAME_MAX;
+}
+
+static int list_leftovers(struct stage_turn *turn) {
+        static const char *const gone[] = { "NoSuchBucket", NULL };
+        struct progress *progress = turn->progress;
+        struct leftovers *leftovers = leftovers_of(turn->provider);
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        int64_t index = value_get_integer(progress->data, "prefix", 0);
+        const char *prefix = prefix_at(turn->provider, index, progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_list_versions(&bucket, prefix, NULL, NULL, NULL);
+        int result = stage_call(turn, &request, gone, NULL, &response);
+
+        if (result != 0)
+                return result;
+        if (*response.error_code)
+                return STAGE_OVER;
+        arena_clear(leftovers->arena);
+        leftovers->page = (struct s3_page){ 0 };
+        if (s3_read_versions(&response, leftovers->arena, &leftovers->page, turn->err) < 0)
+                return -1;
+        if (leftovers->page.count > 0 && is_stuck(leftovers))
+                return error_set(
+                        turn->err,
+                        "s3 DeleteObjects: S3 says that it has deleted %s from the bucket %s, and lists "
+                        "it still: look what keeps it there, and destroy again",
+                        leftovers->page.objects[0].key, bucket.name);
+        if (leftovers->page.count > 0)
+                return stage_enter(turn, STAGE_EMPTY);
+        value_set_integer(progress->arena, stage_data(turn), "prefix", index + 1);
+        return prefix_at(turn->provider, index + 1, progress->arena) ? stage_enter(turn, STAGE_LIST)
+                                                                     : STAGE_OVER;
+}
+
+static int remove_leftovers(struct stage_turn *turn) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct s3_page *page = &leftovers_of(turn->provider)->page;
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct aws_request request = s3_delete_objects(&bucket, page->objects, page->count, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, NULL, NULL, &response);
+
+        if (result != 0)
+                return result;
+        if (s3_read_deleted(&response, arena, turn->err) < 0)
+                return -1;
+        return stage_enter(turn, STAGE_LIST);
+}
+
+static int delete_bucket(struct stage_turn *turn) {
+        static const char *const gone[] = { "NoSuchBucket", NULL };
+        static const char *const passing[] = { "OperationAborted", NULL };
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct aws_request request = s3_delete_bucket(&bucket);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, gone, passing, &response);
+
+        if (result < 0 && aws_failed_with(&response, "BucketNotEmpty"))
+                return error_set(
+                        turn->err,
+                        "the bucket %s is not empty: something has been put there since it was looked at; "
+                        "destroy again to see what",
+                        bucket.name);
+        return result == 0 ? STAGE_OVER : result;
+}
+
+static const char *const no_entity[] = { "NoSuchEntity", NULL };
+
+static const char *role_of(const struct stage_turn *turn) {
+        return stack_own_role(turn->change->observed->spec);
+}
+
+int stack_delete_role_policy(struct stage_turn *turn) {
+        return stage_call_over(
+                turn, iam_delete_role_policy(role_of(turn), STACK_ROLE_POLICY, turn->progress->arena),
+                no_entity, NULL);
+}
+
+int stack_delete_role(struct stage_turn *turn) {
+        struct aws_request request = iam_delete_role(role_of(turn), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, no_entity, NULL, &response);
+
+        if (result < 0 && aws_failed_with(&response, "DeleteConflict"))
+                return error_context(turn->err,
+                                     "somebody else attached policies to the role %s: detach them first",
+                                     role_of(turn));
+        return result == 0 ? STAGE_OVER : result;
+}
+
+static const struct stage stages[STAGE_COUNT] = {
+        [STAGE_LIST] = { "s3", NULL, has_bucket, list_leftovers },
+        [STAGE_EMPTY] = { NULL, NULL, NULL, remove_leftovers },
+        [STAGE_BUCKET] = { "s3", "for the bucket to go", has_bucket, delete_bucket },
+        [STAGE_ROLE_POLICY] = { "iam", NULL, has_role, stack_delete_role_policy },
+        [STAGE_ROLE] = { "iam", NULL, has_role, stack_delete_role },
+};
+
+void stack_delete_cost(const struct change *change, struct cost *ret) {
+        stages_cost(stages, STAGE_COUNT, change, ret);
+        if (has_bucket(change))
+                cost_add(ret, "s3", 1); /* the second listing: the locks' */
+}
+
+int stack_delete_step(struct provider *provider, const struct change *change, struct progress *progress,
+                      struct observation *ret_observed, struct error *err) {
+        struct observation observed = { 0 };
+        struct stage_turn turn = { provider, change, progress, &observed, err };
+        int result = stages_step(stages, STAGE_COUNT, &turn);
+
+        if (result == STEP_DONE)
+                *ret_observed = (struct observation){ .name = change->name };
+        return result;
+}
+
+/* What the bucket holds that is not Berth's own. */
+struct holdings {
+        uint64_t objects, bytes;
+        bool more; /* there are others that were not counted */
+        const char *first;
+};
+
+/* One page of the versions below `prefix`; `after` (its `next`) the page before, or NULL. */
+static int list(struct provider *provider, const char *prefix, const char *delimiter,
+                const struct s3_page *after, struct arena *arena, struct s3_page *ret, struct error *err) {
+        static const char *const gone[] = { "NoSuchBucket", NULL };
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_list_versions(&bucket, prefix, delimiter, after ? after->next : NULL,
+                                                      after ? after->next_version : NULL);
+
+        *ret = (struct s3_page){ 0 };
+        if (aws_call_accepting(provider->client, &request, gone, &response, err) < 0)
+                return -1;
+        return *response.error_code ? 0 : s3_read_versions(&response, arena, ret, err);
+}
+
+static void count_page(struct holdings *holdings, const struct s3_page *page) {
+        for (size_t i = 0; i < page->count; i++) {
+                holdings->objects++;
+                holdings->bytes += (uint64_t)page->objects[i].size;
+                if (!holdings->first)
+                        holdings->first = page->objects[i].key;
+        }
+}
+
+static int look(struct provider *provider, const char *prefix, const char *const *own, struct arena *arena,
+                struct holdings *holdings, struct error *err);
+
+/* A folder found below `prefix`: what leads to Berth's own is gone into, what is beside it counted. */
+static int look_into(struct provider *provider, const char *prefix, const char *found, const char *const *own,
+                     struct arena *arena, struct holdings *holdings, struct error *err) {
+        bool is_own = false, leads_there = false;
+        struct s3_page below;
+
+        for (const char *const *at = own; *at; at++) {
+                is_own |= strcmp(*at, found) == 0;
+                leads_there |= strncmp(*at, found, strlen(found)) == 0;
+        }
+        if (is_own)
+                return 0;
+        /* Only downwards, whatever the answer says. */
+        if (leads_there && strlen(found) > strlen(prefix))
+                return look(provider, found, own, arena, holdings, err);
+        if (list(provider, found, NULL, NULL, arena, &below, err) < 0)
+                return -1;
+        count_page(holdings, &below);
+        holdings->more |= below.next != NULL;
+        return 0;
+}
+
+static bool same_place(const struct s3_page *a, const struct s3_page *b) {
+        return strcmp(a->next, b->next) == 0 &&
+               strcmp(a->next_version ? a->next_version : "", b->next_version ? b->next_version : "") == 0;
+}
+
+/* Goes down by folders along the paths to what is Berth's own, and counts what lies beside them; on to where some is. */
+static int look(struct provider *provider, const char *prefix, const char *const *own, struct arena *arena,
+                struct holdings *holdings, struct error *err) {
+        struct s3_page page = { 0 }, before;
+
+        do {
+                before = page;
+                if (list(provider, prefix, "/", before.next ? &before : NULL, arena, &page, err) < 0)
+                        return -1;
+                count_page(holdings, &page);
+                for (size_t i = 0; i < page.prefix_count; i++) {
+                        if (look_into(provider, prefix, page.prefixes[i], own, arena, holdings, err) < 0)
+                                return -1;
+                }
+                if (page.next && before.next && same_place(&page, &before))
+                        return error_set(err, "its listing has no end: a page leads to itself");
+        } while (page.next && holdings->objects == 0);
+        holdings->more |= page.next != NULL;
+        return 0;
+}
+
+static void refuse(struct provider *provider, struct change *change, const struct holdings *holdings,
+                   struct arena *arena) {
+        const struct refusal refusal = {
+                .id = "bucket-not-empty",
+                .message = arena_printf(
+                        arena,
+                        "the bucket %s holds %s%" PRIu64 " %s, %" PRIu64 " bytes, that are not Berth's "
+                        "own records: %s%s",
+                        provider->bucket, holdings->more ? "at least " : "", holdings->objects,
+                        holdings->objects == 1 ? "object" : "objects", holdings->bytes,
+                        holdings->first ? holdings->first : "", holdings->objects > 1 ? ", ..." : ""),
+                .remedy = arena_printf(
+                        arena,
+                        "save what is needed and empty the bucket, or delete it with everything in it: "
+                        "--allow bucket-not-empty:%s",
+                        change->address),
+        };
+        aws_refuse(change, refusal, arena);
+}
+
+int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err) {
+        const char *const own[] = { arena_printf(arena, REGISTRY "%s/", provider->stack_name), LOCKS, NULL };
+        struct holdings holdings = { 0 };
+
+        provider->bucket_in_use = false;
+        if (change->action != ACTION_DELETE || !has_bucket(change))
+                return 0;
+        if (look(provider, "", own, arena, &holdings, err) < 0)
+                return error_context(err, "bucket %s", provider->bucket);
+        if (holdings.objects == 0)
+                return 0;
+        provider->bucket_in_use = true;
+        refuse(provider, change, &holdings, arena);
+        return 0;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the Stack's bucket and role are, and whose; read each time, since few calls tell all of it. */
+#include "providers/aws/stack/stack.h"
+
+#include "base/json.h"
+#include "providers/aws/services/iam.h"
+#include "providers/aws/services/lambda.h"
+#include "providers/aws/shared/stage_call.h"
+#include "providers/aws/shared/tags.h"
+#include "providers/aws/stack/policy_document.h"
+
+#include <string.h>
+
+/* What was seen of the bucket, or of the role. */
+struct part {
+        bool exists;
+        enum ownership ownership;
+        const char *owner;
+        struct value *spec;
+};
+
+/* One observation of the stack. */
+struct sight {
+        struct provider *provider;
+        const struct wanted *wanted;
+        struct arena *arena;
+        struct error *err;
+        struct part bucket, role;
+        bool role_unused; /* our former role, with which no function runs any more */
+};
+
+/*
+ * Whose a part is. One without marks that an earlier run may have made and died before marking is ours: its name is
+ * only ours to give, and it was not there when that run was planned.
+ */
+static void set_owner(struct sight *sight, struct part *part, const struct value *tags,
+                      const struct value *recorded) {
+        const struct value *desired = stack_tags(sight->provider, sight->arena);
+
+        part->exists = true;
+        part->ownership = aws_ownership(sight->provider, tags, sight->arena, &part->owner);
+        if (part->ownership == OWNER_NONE && sight->wanted->must_read)
+                part->ownership = OWNER_SELF;
+        value_set(sight->arena, part->spec, "tags",
+                  *aws_tags_of_ours(tags, desired, value_get(recorded, "tags"), sight->arena));
+}
+
+static int see_encryption(struct sight *sight, const struct s3_bucket *bucket) {
+        static const char *const absent[] = { "ServerSideEncryptionConfigurationNotFoundError", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_bucket_encryption(bucket);
+        const char *algorithm = NULL;
+
+        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return -1;
+        if (!*response.error_code && s3_read_encryption(&response, sight->arena, &algorithm, sight->err) < 0)
+                return -1;
+        value_set_text(sight->arena, sight->bucket.spec, "encryption", algorithm);
+        return 0;
+}
+
+static int see_access_block(struct sight *sight, const struct s3_bucket *bucket) {
+        static const char *const absent[] = { "NoSuchPublicAccessBlockConfiguration", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_public_access_block(bucket);
+        bool all = false;
+
+        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return -1;
+        if (!*response.error_code &&
+            s3_read_public_access_block(&response, sight->arena, &all, sight->err) < 0)
+                return -1;
+        value_set_boolean(sight->arena, sight->bucket.spec, "publicAccessBlock", all);
+        return 0;
+}
+
+static int see_bucket_policy(struct sight *sight, const struct s3_bucket *bucket) {
+        static const char *const absent[] = { "NoSuchBucketPolicy", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_bucket_policy(bucket);
+        json_t *statement JSON_CLEANUP =
+                policy_document_tls_statement(sight->provider->partition, bucket->name);
+        bool tls;
+
+        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return -1;
+        tls = !*response.error_code && policy_document_has(strbuf_text(&response.body), statement);
+        value_set_boolean(sight->arena, sight->bucket.spec, "tlsOnly", tls);
+        return 0;
+}
+
+static int see_own_bucket(struct sight *sight, const struct value *recorded) {
+        static const char *const absent[] = { "NoSuchBucket", "NoSuchTagSet", NULL };
+        const struct s3_bucket bucket = aws_bucket(sight->provider);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_bucket_tagging(&bucket);
+        struct value *tags = value_new_map(sight->arena);
+
+        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return error_context(sight->err, "bucket %s", bucket.name);
+        if (aws_failed_with(&response, "NoSuchBucket"))
+                return 0;
+        if (!*response.error_code && s3_read_tagging(&response, sight->arena, &tags, sight->err) < 0)
+                return -1;
+        sight->bucket.spec = value_new_map(sight->arena);
+        value_set_text(sight->arena, sight->bucket.spec, "name", bucket.name);
+        set_owner(sight, &sight->bucket, tags, recorded);
+        return 0;
+}
+
+static int see_bucket_settings(struct sight *sight) {
+        const struct s3_bucket bucket = aws_bucket(sight->provider);
+
+        if (!sight->bucket.exists)
+                return 0;
+        if (see_encryption(sight, &bucket) < 0 || see_access_block(sight, &bucket) < 0 ||
+            see_bucket_policy(sight, &bucket) < 0)
+                return error_context(sight->err, "bucket %s", bucket.name);
+        return 0;
+}
+
+static int see_managed_bucket(struct sight *sight, const struct value *recorded) {
+        return see_own_bucket(sight, recorded) < 0 ? -1 : see_bucket_settings(sight);
+}
+
+/* Somebody else's bucket, used by us: it only has to be there. */
+static int see_shared_bucket(struct sight *sight) {
+        static const char *const absent[] = { "NotFound", "NoSuchBucket", NULL };
+        const struct s3_bucket bucket = aws_bucket(sight->provider);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_head_bucket(&bucket);
+
+        sight->bucket.spec = value_new_map(sight->arena);
+        value_set_text(sight->arena, sight->bucket.spec, "name", bucket.name);
+        if (!sight->wanted->desired)
+                return 0;
+        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return error_context(sight->err, "bucket %s", bucket.name);
+        if (!*response.error_code)
+                return 0;
+        return error_set(
+                sight->err,
+                "the bucket %s does not exist, and this stack does not make it (createBucket: false): apply "
+                "the stack that owns it first, or set createBucket: true",
+                bucket.name);
+}
+
+static int see_role_policy(struct sight *sight, const char *role) {
+        static const char *const absent[] = { "NoSuchEntity", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = iam_get_role_policy(role, STACK_ROLE_POLICY, sight->arena);
+        const char *text = NULL;
+
+        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return -1;
+        if (!*response.error_code && iam_read_role_policy(&response, sight->arena, &text, sight->err) < 0)
+                return -1;
+        stack_set_document(sight->role.spec, "policy", policy_document_parse(text), sight->arena);
+        return 0;
+}
+
+static int see_role(struct sight *sight, const char *name, const struct value *recorded) {
+        static const char *const absent[] = { "NoSuchEntity", NULL };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = iam_get_role(name, sight->arena);
+        struct iam_role role;
+
+        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
+                return error_context(sight->err, "role %s", name);
+        if (*response.error_code)
+                return 0;
+        if (iam_read_role(&response, sight->arena, &role, sight->err) < 0)
+                return error_context(sight->err, "role %s", name);
+        sight->role.spec = value_new_map(sight->arena);
+        value_set_text(sight->arena, sight->role.spec, "name", name);
+        stack_set_document(sight->role.spec, "trust", policy_document_parse(role.trust), sight->arena);
+        set_owner(sight, &sight->role, role.tags, recorded);
+        if (see_role_policy(sight, name) < 0)
+                return error_context(sight->err, "role %s", name);
+        return 0;
+}
+
+/* Any function of the account counts: stacks that share a bucket may share its owner's role as well. */
+static int see_use(struct sight *sight, const char *name) {
+        const struct provider *provider = sight->provider;
+        const char *marker = NULL, *arn = arena_printf(sight->arena, "arn:%s:iam::%s:role/%s",
+                                                       provider->partition, provider->account, name);
+        bool used = strcmp(arn, provider->execution_role) == 0;
+
+        do {
+                struct aws_request request = lambda_list_functions(marker);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                const json_t *function;
+                size_t i;
+
+                if (used)
+                        break;
+                if (aws_call(provider->client, &request, &response, sight->err) < 0)
+                        return error_context(sight->err, "who uses the role %s", name);
+                json_array_foreach (json_object_get(response.json, "Functions"), i, function) {
+                        const char *role = json_text(function, "Role");
+
+                        used |= role && strcmp(role, arn) == 0;
+                }
+                if (aws_next_page(&response, "NextMarker", &marker, sight->arena, sight->err) < 0)
+                        return -1;
+        } while (marker);
+        sight->role_unused = !used;
+        return 0;
+}
+
+/* The role that we made before an executionRole was given: of no matter once it is gone, or is not ours any more. */
+static int see_former_role(struct sight *sight, const struct value *recorded) {
+        const char *name = stack_own_role(recorded);
+
+        if (!name)
+                return 0;
+        if (see_role(sight, name, value_get(recorded, "role")) < 0)
+                return -1;
+        if (!sight->role.exists || sight->role.ownership != OWNER_SELF) {
+                sight->role = (struct part){ 0 };
+                return 0;
+        }
+        return sight->wanted->desired ? see_use(sight, name) : 0;
+}
+
+/* The bucket that we made before createBucket became false is still used, and goes with the stack. */
+static int see_former_bucket(struct sight *sight, const struct value *recorded) {
+        if (stack_own_bucket(recorded)) {
+                if (see_own_bucket(sight, value_get(recorded, "bucket")) < 0)
+                        return -1;
+                if (sight->bucket.exists && sight->bucket.ownership == OWNER_SELF)
+                        return stack_has_bucket(recorded) ? see_bucket_settings(sight) : 0;
+                sight->bucket = (struct part){ 0 };
+        }
+        return see_shared_bucket(sight);
+}
+
+/* Names follow from namePrefix: under another one everything would be made anew and the old left to nobody. */
+static int check_name(const struct sight *sight, const char *path, const char *name) {
+        const char *recorded = value_text_of(value_path(sight->wanted->recorded, path));
+
+        if (!recorded || strcmp(recorded, name) == 0)
+                return 0;
+        return error_set(
+                sight->err,
+                "this stack was applied with %s %s, and would now use %s: namePrefix, account and region "
+                "of a stack cannot change. Set them back, or destroy the stack under its old ones first",
+                strncmp(path, "bucket", 6) == 0 ? "the bucket" : "the role", recorded, name);
+}
+
+/* What the spec says of the bucket: all of it where it is managed, or was when last applied. */
+static void set_bucket(const struct sight *sight, struct value *spec) {
+        const struct value *recorded = sight->wanted->recorded;
+        struct value *bucket = sight->bucket.spec;
+
+        if (!bucket)
+                return;
+        if (!sight->provider->manages_bucket && !stack_has_bucket(recorded)) {
+                bucket = value_new_map(sight->arena);
+                value_set_text(sight->arena, bucket, "name", sight->provider->bucket);
+        }
+        value_set(sight->arena, spec, "bucket", *bucket);
+        if (sight->bucket.exists && sight->bucket.ownership == OWNER_SELF)
+                value_set_text(sight->arena, spec, STACK_FORMER_BUCKET,
+                               value_get_text(recorded, STACK_FORMER_BUCKET));
+}
+
+/* An executionRole is not to be seen anywhere: it is as it was recorded, until this stack says otherwise. */
+static void set_role(const struct sight *sight, struct value *spec) {
+        const struct value *recorded = sight->wanted->recorded;
+        const char *arn = value_text_of(value_path(recorded, "role.arn"));
+        bool shown = sight->provider->manages_role || stack_has_role(recorded);
+        struct value *role = shown && sight->role.spec ? sight->role.spec : value_new_map(sight->arena);
+
+        if (!arn && !sight->provider->manages_role && !(shown && sight->role.spec))
+                arn = sight->provider->execution_role;
+        value_set_text(sight->arena, role, "arn", arn);
+        if (role->count > 0)
+                value_set(sight->arena, spec, "role", *role);
+        if (sight->role.exists && sight->role.ownership == OWNER_SELF)
+                value_set_text(sight->arena, spec, STACK_FORMER_ROLE,
+                               value_get_text(recorded, STACK_FORMER_ROLE));
+}
+
+static const char *claim(const struct sight *sight, const char *before, const struct part *part,
+                         const char *what, const char *name) {
+        return arena_printf(sight->arena, "%s%sthe %s %s exists and belongs to %s", before ? before : "",
+                            before ? "; " : "", what, name,
+                            part->owner ? part->owner : "nobody that Berth knows");
+}
+
+static bool is_foreign(const struct part *part) {
+        return part->exists && part->ownership != OWNER_SELF;
+}
+
+/* Whose it is, and what to do where it is not ours: it is never the Stack's own name that is taken. */
+static void set_ownership(const struct sight *sight, struct observation *ret) {
+        const struct part *const parts[] = { &sight->bucket, &sight->role };
+
+        ret->ownership = OWNER_SELF;
+        for (size_t i = 0; i < 2; i++) {
+                if (!is_foreign(parts[i]) || ret->ownership == OWNER_OTHER)
+                        continue;
+                ret->ownership = parts[i]->ownership;
+                ret->owner = parts[i]->owner;
+        }
+        if (is_foreign(&sight->bucket)) {
+                ret->claim = claim(sight, NULL, &sight->bucket, "bucket", sight->provider->bucket);
+                ret->claim_remedy = "give this stack another aws.namePrefix, or let it share the bucket "
+                                    "(aws.createBucket: false, with an aws.executionRole)";
+        }
+        if (is_foreign(&sight->role)) {
+                ret->claim = claim(sight, ret->claim, &sight->role, "role",
+                                   value_get_text(sight->role.spec, "name"));
+                if (!ret->claim_remedy)
+                        ret->claim_remedy = "give this stack another aws.namePrefix, or name the role that "
+                                            "its functions shall run with in aws.executionRole";
+        }
+}
+
+static bool same_tags(const struct value *a, const struct value *b) {
+        return !aws_any_tag_beyond(a, b, false) && !aws_any_tag_beyond(b, a, true);
+}
+
+static bool is_as_last(const struct value *last, const struct value *spec) {
+        return value_equal(last, spec, NULL) &&
+               same_tags(value_path(last, "bucket.tags"), value_path(spec, "bucket.tags")) &&
+               same_tags(value_path(last, "role.tags"), value_path(spec, "role.tags"));
+}
+
+static void combine(const struct sight *sight, struct observation *ret) {
+        const struct provider *provider = sight->provider;
+        struct value *spec = value_new_map(sight->arena);
+
+        /* Of a stack that only uses what others own, the record is all there is. */
+        ret->exists = provider->manages_bucket || provider->manages_role
+                              ? sight->bucket.exists || sight->role.exists
+                              : sight->wanted->recorded != NULL;
+        if (!ret->exists)
+                return;
+        ret->id = provider->bucket;
+        set_ownership(sight, ret);
+        set_bucket(sight, spec);
+        set_role(sight, spec);
+        ret->spec = spec;
+        if (sight->role_unused) {
+                struct value *extra = value_new_map(sight->arena);
+
+                value_set_boolean(sight->arena, extra, STACK_ROLE_UNUSED, true);
+                ret->extra = extra;
+        }
+        /* The same spec as last time is handed back as it was: nothing new to be stored. */
+        if (sight->wanted->last && is_as_last(sight->wanted->last->spec, spec))
+                ret->spec = sight->wanted->last->spec;
+}
+
+static int observe_stack(struct sight *sight, struct observation *ret) {
+        struct provider *provider = sight->provider;
+        const struct value *recorded = sight->wanted->recorded;
+
+        if (!provider->bucket)
+                return 0;
+        if (check_name(sight, "bucket.name", provider->bucket) < 0)
+                return -1;
+        if (provider->manages_role &&
+            check_name(sight, "role.name", stack_role_name(provider, sight->arena)) < 0)
+                return -1;
+        if (provider->manages_bucket) {
+                if (see_managed_bucket(sight, value_get(recorded, "bucket")) < 0)
+                        return -1;
+        } else if (see_former_bucket(sight, recorded) < 0) {
+                return -1;
+        }
+        if (provider->manages_role) {
+                if (see_role(sight, stack_role_name(provider, sight->arena), value_get(recorded, "role")) < 0)
+                        return -1;
+        } else if (see_former_role(sight, recorded) < 0) {
+                return -1;
+        }
+        combine(sight, ret);
+        return 0;
+}
+
+int stack_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                  struct error *err) {
+        for (size_t i = 0; i < args->count; i++) {
+                struct sight sight = {
+                        .provider = provider, .wanted = &args->wanted[i], .arena = args->arena, .err = err
+                };
+
+                ret[i] = (struct observation){ .name = args->wanted[i].name };
+                if (strcmp(args->wanted[i].name, provider->stack_name) == 0 &&
+                    observe_stack(&sight, &ret[i]) < 0)
+                        return -1;
+        }
+        return 0;
+}

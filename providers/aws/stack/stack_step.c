@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making the Stack's bucket and role what they shall be: one call a stage, only those that something asks for. */
+#include "providers/aws/stack/stack.h"
+
+#include "base/json.h"
+#include "providers/aws/client/json_body.h"
+#include "providers/aws/services/iam.h"
+#include "providers/aws/shared/stage_call.h"
+#include "providers/aws/shared/stages.h"
+#include "providers/aws/shared/tags.h"
+#include "providers/aws/stack/policy_document.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum stack_stage {
+        STAGE_BEGIN,
+        STAGE_CREATE_BUCKET,
+        STAGE_READ_TAGS,
+        STAGE_WRITE_TAGS,
+        STAGE_BLOCK_ACCESS,
+        STAGE_ENCRYPT,
+        STAGE_READ_POLICY,
+        STAGE_WRITE_POLICY,
+        STAGE_CREATE_ROLE,
+        STAGE_CHECK_ROLE,
+        STAGE_TRUST,
+        STAGE_TAG_ROLE,
+        STAGE_UNTAG_ROLE,
+        STAGE_ROLE_POLICY,
+        STAGE_DROP_ROLE_POLICY,
+        STAGE_DROP_ROLE,
+        STAGE_COUNT
+};
+
+/* Not all of S3 has heard of a new bucket at once, and one of that name may still be on its way out. */
+static const char *const bucket_passing[] = { "OperationAborted", "NoSuchBucket", NULL };
+static const char *const role_passing[] = { "NoSuchEntity", "ConcurrentModification", "UnmodifiableEntity",
+                                            NULL };
+
+static const struct value *desired(const struct change *change, const char *path) {
+        return value_path(change->desired, path);
+}
+
+static const struct value *seen(const struct change *change, const char *path) {
+        return value_path(change->observed->spec, path);
+}
+
+static bool needs_bucket(const struct change *change) {
+        return stack_has_bucket(change->desired) && !stack_has_bucket(change->observed->spec);
+}
+
+/* A new bucket is given every setting, whatever AWS's defaults are by then. */
+static bool setting_differs(const struct change *change, const char *path) {
+        return stack_has_bucket(change->desired) &&
+               (needs_bucket(change) || !value_equal(desired(change, path), seen(change, path), NULL));
+}
+
+static bool needs_access_block(const struct change *change) {
+        return setting_differs(change, "bucket.publicAccessBlock");
+}
+
+static bool needs_encryption(const struct change *change) {
+        return setting_differs(change, "bucket.encryption");
+}
+
+static bool needs_tls(const struct change *change) {
+        return setting_differs(change, "bucket.tlsOnly");
+}
+
+static bool needs_role(const struct change *change) {
+        return stack_has_role(change->desired) && !stack_has_role(change->observed->spec);
+}
+
+static bool role_differs(const struct change *change, const char *path) {
+        return stack_has_role(change->desired) && stack_has_role(change->observed->spec) &&
+               !value_equal(desired(change, path), seen(change, path), NULL);
+}
+
+static bool needs_trust(const struct change *change) {
+        return role_differs(change, "role.trust");
+}
+
+/* An empty tag is a tag: maps of tags are never compared as values, for which it would be as good as none. */
+static bool tags_differ(const struct change *change, const char *path) {
+        return aws_any_tag_beyond(desired(change, path), seen(change, path), false) ||
+               aws_any_tag_beyond(seen(change, path), desired(change, path), true);
+}
+
+static bool needs_bucket_tags(const struct change *change) {
+        return stack_has_bucket(change->desired) &&
+               (needs_bucket(change) || tags_differ(change, "bucket.tags"));
+}
+
+static bool keeps_role(const struct change *change) {
+        return stack_has_role(change->desired) && stack_has_role(change->observed->spec);
+}
+
+static bool needs_role_tags(const struct change *change) {
+        return keeps_role(change) &&
+               aws_any_tag_beyond(desired(change, "role.tags"), seen(change, "role.tags"), false);
+}
+
+static bool needs_role_untag(const struct change *change) {
+        return keeps_role(change) &&
+               aws_any_tag_beyond(seen(change, "role.tags"), desired(change, "role.tags"), true);
+}
+
+/* The role that we made is wanted neither as ours nor as one that is still in use. */
+static bool drops_role(const struct change *change) {
+        return stack_own_role(change->observed->spec) && !stack_own_role(change->desired);
+}
+
+static bool needs_role_policy(const struct change *change) {
+        return needs_role(change) || role_differs(change, "role.policy");
+}
+
+static int create_bucket(struct stage_turn *turn) {
+        static const char *const mine[] = { "BucketAlreadyOwnedByYou", NULL };
+        static const char *const passing[] = { "OperationAborted", NULL };
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct aws_request request = s3_create_bucket(&bucket, turn->provider->region, turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        /* An earlier try of ours may have made it: whose it is, its tags say in the next stage. */
+        int result = stage_call(turn, &request, mine, passing, &response);
+
+        if (result < 0 && aws_failed_with(&response, "BucketAlreadyExists"))
+                return error_set(turn->err,
+                                 "the bucket name %s is taken by another account: choose another namePrefix",
+                                 bucket.name);
+        return result == 0 ? STAGE_OVER : result;
+}
+
+/* The tags that the bucket shall have: PutBucketTagging replaces all, so other people's are carried along. */
+static const struct value *merged_tags(const struct change *change, const struct value *there,
+                                       struct arena *arena) {
+        const struct value *ours = desired(change, "bucket.tags");
+        const struct value *before = seen(change, "bucket.tags");
+        struct value *merged = value_new_map(arena);
+
+        for (uint32_t i = 0; i < there->count; i++) {
+                const char *key = there->members[i].name;
+
+                if (value_get(ours, key) || !value_get(before, key))
+                        value_set(arena, merged, key, there->members[i].value);
+        }
+        for (uint32_t i = 0; i < ours->count; i++)
+                value_set(arena, merged, ours->members[i].name, ours->members[i].value);
+        return merged;
+}
+
+static int read_tags(struct stage_turn *turn) {
+        static const char *const none[] = { "NoSuchTagSet", NULL };
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct arena *arena = turn->progress->arena;
+        struct aws_request request = s3_get_bucket_tagging(&bucket);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct value *tags = value_new_map(arena);
+        int result = stage_call(turn, &request, none, bucket_passing, &response);
+        const char *owner;
+
+        if (result != 0)
+                return result;
+        if (!*response.error_code && s3_read_tagging(&response, arena, &tags, turn->err) < 0)
+                return -1;
+        if (needs_bucket(turn->change) && aws_ownership(turn->provider, tags, arena, &owner) == OWNER_OTHER)
+                return error_set(
+                        turn->err,
+                        "the bucket %s was made meanwhile by %s: give this stack another namePrefix, or let "
+                        "it share the bucket (createBucket: false)",
+                        bucket.name, owner);
+        value_set(arena, stage_data(turn), "tags", *merged_tags(turn->change, tags, arena));
+        return STAGE_OVER;
+}
+
+static int write_tags(struct stage_turn *turn) {
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        const struct value *tags = value_get(turn->progress->data, "tags");
+
+        return stage_call_over(turn, s3_put_bucket_tagging(&bucket, tags, turn->progress->arena), NULL,
+                               bucket_passing);
+}
+
+static int block_access(struct stage_turn *turn) {
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+
+        return stage_call_over(turn, s3_put_public_access_block(&bucket, turn->progress->arena), NULL,
+                               bucket_passing);
+}
+
+static int encrypt(struct stage_turn *turn) {
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+
+        return stage_call_over(turn, s3_put_bucket_encryption(&bucket, turn->progress->arena), NULL,
+                               bucket_passing);
+}
+
+static int read_policy(struct stage_turn *turn) {
+        static const char *const none[] = { "NoSuchBucketPolicy", NULL };
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct aws_request request = s3_get_bucket_policy(&bucket);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, none, bucket_passing, &response);
+
+        if (result != 0)
+                return result;
+        value_set_text(turn->progress->arena, stage_data(turn), "policy",
+                       *response.error_code ? NULL : strbuf_text(&response.body));
+        return STAGE_OVER;
+}
+
+static int write_policy(struct stage_turn *turn) {
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        const char *before = value_get_text(turn->progress->data, "policy");
+        json_t *statement JSON_CLEANUP =
+                policy_document_tls_statement(turn->provider->partition, turn->provider->bucket);
+        char *text = policy_document_with(before, statement);
+        const char *kept = arena_strdup(turn->progress->arena, text);
+
+        free(text);
+        if (!kept)
+                return error_set(turn->err, "the policy of bucket %s is no policy document: %.200s",
+                                 bucket.name, before);
+        return stage_call_over(turn, s3_put_bucket_policy(&bucket, kept), NULL, bucket_passing);
+}
+
+static const char *role_of(const struct stage_turn *turn) {
+        return value_text_of(desired(turn->change, "role.name"));
+}
+
+static const char *trust_text(const struct stage_turn *turn) {
+        return aws_json_text(policy_document_trust(), turn->progress->arena);
+}
+
+static int create_role(struct stage_turn *turn) {
+        static const char *const taken[] = { "EntityAlreadyExists", NULL };
+        struct arena *arena = turn->progress->arena;
+        const char *description =
+                arena_printf(arena, "Environments of the Berth stack %s", turn->provider->stack_name);
+        struct aws_request request = iam_create_role(role_of(turn), trust_text(turn), description,
+                                                     desired(turn->change, "role.tags"), arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, taken, role_passing, &response);
+
+        if (result != 0)
+                return result;
+        return *response.error_code ? stage_enter(turn, STAGE_CHECK_ROLE) : STAGE_OVER;
+}
+
+/* The role was made since it was observed: by an earlier try of ours, whose answer was lost, or by somebody else. */
+static int check_role(struct stage_turn *turn) {
+        struct aws_request request = iam_get_role(role_of(turn), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, NULL, role_passing, &response);
+        const char *owner = NULL;
+        struct iam_role role;
+
+        if (result != 0)
+                return result;
+        if (iam_read_role(&response, turn->progress->arena, &role, turn->err) < 0)
+                return -1;
+        if (aws_ownership(turn->provider, role.tags, turn->progress->arena, &owner) == OWNER_SELF)
+                return STAGE_OVER;
+        return error_set(
+                turn->err,
+                "the role %s was made meanwhile by %s: give this stack another namePrefix, or name the role "
+                "in executionRole",
+                role_of(turn), owner ? owner : "somebody else");
+}
+
+static int write_trust(struct stage_turn *turn) {
+        return stage_call_over(turn, iam_update_trust(role_of(turn), trust_text(turn), turn->progress->arena),
+                               NULL, role_passing);
+}
+
+static int tag_role(struct stage_turn *turn) {
+        const struct value *tags =
+                aws_tags_beyond(desired(turn->change, "role.tags"), seen(turn->change, "role.tags"), false,
+                                turn->progress->arena);
+
+        return stage_call_over(turn, iam_tag_role(role_of(turn), tags, turn->progress->arena), NULL,
+                               role_passing);
+}
+
+static int untag_role(struct stage_turn *turn) {
+        const struct value *tags =
+                aws_tags_beyond(seen(turn->change, "role.tags"), desired(turn->change, "role.tags"), true,
+                                turn->progress->arena);
+
+        return stage_call_over(turn, iam_untag_role(role_of(turn), tags, turn->progress->arena), NULL,
+                               role_passing);
+}
+
+static int write_role_policy(struct stage_turn *turn) {
+        const struct provider *provider = turn->provider;
+        const struct policy_place place = { provider->partition, provider->region, provider->account,
+                                            provider->prefix, provider->bucket };
+        const char *document = aws_json_text(policy_document_execution(&place), turn->progress->arena);
+
+        return stage_call_over(
+                turn, iam_put_role_policy(role_of(turn), STACK_ROLE_POLICY, document, turn->progress->arena),
+                NULL, role_passing);
+}
+
+static const struct stage stages[STAGE_COUNT] = {
+        [STAGE_CREATE_BUCKET] = { "s3", "for the bucket", needs_bucket, create_bucket },
+        [STAGE_READ_TAGS] = { "s3", NULL, needs_bucket_tags, read_tags },
+        [STAGE_WRITE_TAGS] = { "s3", NULL, needs_bucket_tags, write_tags },
+        [STAGE_BLOCK_ACCESS] = { "s3", NULL, needs_access_block, block_access },
+        [STAGE_ENCRYPT] = { "s3", NULL, needs_encryption, encrypt },
+        [STAGE_READ_POLICY] = { "s3", NULL, needs_tls, read_policy },
+        [STAGE_WRITE_POLICY] = { "s3", NULL, needs_tls, write_policy },
+        [STAGE_CREATE_ROLE] = { "iam", "for the role", needs_role, create_role },
+        [STAGE_CHECK_ROLE] = { NULL, NULL, NULL, check_role },
+        [STAGE_TRUST] = { "iam", NULL, needs_trust, write_trust },
+        [STAGE_TAG_ROLE] = { "iam", NULL, needs_role_tags, tag_role },
+        [STAGE_UNTAG_ROLE] = { "iam", NULL, needs_role_untag, untag_role },
+        [STAGE_ROLE_POLICY] = { "iam", NULL, needs_role_policy, write_role_policy },
+        [STAGE_DROP_ROLE_POLICY] = { "iam", NULL, drops_role, stack_delete_role_policy },
+        [STAGE_DROP_ROLE] = { "iam", NULL, drops_role, stack_delete_role },
+};
+
+void stack_make_cost(const struct change *change, struct cost *ret) {
+        stages_cost(stages, STAGE_COUNT, change, ret);
+}
+
+int stack_make_step(struct provider *provider, const struct change *change, struct progress *progress,
+                    struct observation *ret_observed, struct error *err) {
+        struct observation observed = { 0 };
+        struct stage_turn turn = { provider, change, progress, &observed, err };
+        int result = stages_step(stages, STAGE_COUNT, &turn);
+
+        if (result != STEP_DONE)
+                return result;
+        *ret_observed = (struct observation){
+                .name = change->name,
+                .exists = true,
+                .id = provider->bucket,
+                .ownership = OWNER_SELF,
+                .spec = change->desired,
+        };
+        return STEP_DONE;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* WorkspacePolicy: what its lifecycle rules shall be, and what they are. One GET serves all policies. */
+#include "providers/aws/workspace_policy/workspace_policy.h"
+
+#include "providers/aws/shared/stage_call.h"
+#include "providers/aws/workspace_policy/workspace_rules.h"
+
+/* S3 has no place for these. */
+static const char *const recorded_only[] = { "selector", "maxDownloadFileMB", NULL };
+
+static int desire(const struct provider *provider, const struct resource *resource,
+                  const struct observation *observed, const struct value *recorded, struct arena *arena,
+                  struct value **ret, struct error *err) {
+        struct value *spec = workspace_rules_spec(resource->spec, arena);
+        const struct value *selector = value_get(resource->spec, "selector");
+        int64_t download = value_get_integer(resource->spec, "maxDownloadFileMB", -1);
+
+        (void)provider;
+        (void)observed;
+        (void)recorded;
+        (void)err;
+        if (selector)
+                value_set(arena, spec, "selector", *selector);
+        if (download >= 0)
+                value_set_integer(arena, spec, "maxDownloadFileMB", download);
+        *ret = spec;
+        return 0;
+}
+
+struct observation workspace_policy_seen(const struct provider *provider, const char *name,
+                                         const struct value *spec, size_t rules, struct arena *arena) {
+        struct value *extra = value_new_map(arena);
+
+        value_set_integer(arena, extra, "rules", (int64_t)rules);
+        return (struct observation){
+                .name = name,
+                .exists = true,
+                .id = arena_printf(arena, "berth:%s:%s", provider->stack_name, name),
+                .ownership = OWNER_SELF,
+                .spec = spec,
+                .extra = extra,
+        };
+}
+
+int64_t workspace_policy_rules(const struct observation *observed) {
+        return observed->exists ? value_get_integer(observed->extra, "rules", -1) : 0;
+}
+
+/*
+ * A policy that selects environments of which there are none has no rule to be seen by: it is as it was recorded.
+ * Everything else without a rule does not exist.
+ */
+static void see(const struct provider *provider, const struct wanted *wanted,
+                const struct workspace_rules *rules, struct arena *arena, struct observation *ret) {
+        const char *stack = provider->stack_name;
+        const struct value *spec = workspace_rules_read(rules, stack, wanted->name, wanted->recorded, arena);
+
+        if (!spec && wanted->recorded && !wanted->must_read && workspace_rules_count(wanted->recorded) == 0)
+                spec = workspace_rules_spec(wanted->recorded, arena);
+        if (!spec)
+                return;
+        /* The same spec as last time is handed back as it was: nothing new to be stored. */
+        if (wanted->last && value_equal(wanted->last->spec, spec, NULL))
+                spec = wanted->last->spec;
+        *ret = workspace_policy_seen(provider, wanted->name, spec,
+                                     workspace_rules_present(rules, stack, wanted->name), arena);
+}
+
+static int observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                   struct error *err) {
+        static const char *const none[] = { "NoSuchBucket", "NoSuchLifecycleConfiguration", NULL };
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct xml_document *document XML_CLEANUP = NULL;
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request = s3_get_lifecycle(&bucket);
+        struct workspace_rules rules = { 0 };
+
+        for (size_t i = 0; i < args->count; i++)
+                ret[i] = (struct observation){ .name = args->wanted[i].name };
+        if (!provider->bucket || args->count == 0)
+                return 0;
+        if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                return -1;
+        if (aws_failed_with(&response, "NoSuchBucket"))
+                return 0;
+        if (!*response.error_code) {
+                if (s3_read_lifecycle(&response, &document, err) < 0)
+                        return -1;
+                rules = workspace_rules_index(xml_root(document), args->arena);
+        }
+        for (size_t i = 0; i < args->count; i++)
+                see(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
+        return 0;
+}
+
+const struct kind_ops aws_workspace_policy_ops = {
+        .kind = KIND_WORKSPACE_POLICY,
+        .recorded_only = recorded_only,
+        .desire = desire,
+        .cost = workspace_policy_cost,
+        .observe = observe,
+        .ask = workspace_policy_ask,
+        .step = workspace_policy_step,
+        .abandon = workspace_policy_abandon,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What workspace_policy.c (desired and observed) and workspace_policy_step.c (making it so) share. */
+#ifndef BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_WORKSPACE_POLICY_H
+#define BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_WORKSPACE_POLICY_H
+
+#include "providers/aws/shared/provider_aws.h"
+
+extern const struct kind_ops aws_workspace_policy_ops;
+
+/* What exists where `spec` stands for that many rules. */
+struct observation workspace_policy_seen(const struct provider *provider, const char *name,
+                                         const struct value *spec, size_t rules, struct arena *arena);
+/* How many rules of the policy were in the bucket when it was observed, whatever they do; -1 where that is not known. */
+int64_t workspace_policy_rules(const struct observation *observed);
+
+/* workspace_policy_ask.c: the refusal expires-existing. */
+int workspace_policy_ask(struct provider *provider, struct change *change, struct arena *arena,
+                         struct error *err);
+
+/* workspace_policy_step.c */
+void workspace_policy_cost(const struct provider *provider, const struct change *change, struct cost *ret);
+int workspace_policy_step(struct provider *provider, const struct change *change, struct progress *progress,
+                          struct observation *ret_observed, struct error *err);
+/* Lets the next change of this process have its turn at the lifecycle. */
+void workspace_policy_abandon(struct provider *provider, const struct change *change);
+
+#endif
