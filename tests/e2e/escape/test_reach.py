@@ -234,7 +234,8 @@ def test_names_are_not_resolved(box):
 
 
 def test_interfaces(box):
-    assert box.tell("import json, socket; print(json.dumps([n for _, n in socket.if_nameindex()]))") == ["lo"]
+    answers = box.tell("import json; print(json.dumps([line.split(':')[0].strip() for line in list(open('/proc/net/dev'))[2:]]))")
+    assert answers == ["lo"]
 
 
 def test_set_user_id_has_no_effect(box):

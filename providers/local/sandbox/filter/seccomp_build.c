@@ -9,10 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-#define NETLINK_ROUTE_PROTOCOL 0
 
 static void release_filter(scmp_filter_ctx *filter) {
         if (*filter)
@@ -35,24 +32,27 @@ static int add(scmp_filter_ctx filter, uint32_t action, const char *name,
 
 static int add_conditions(scmp_filter_ctx filter, struct error *err) {
         for (const struct seccomp_condition *row = seccomp_conditions; row->name; row++) {
-                struct scmp_arg_cmp compare =
-                        SCMP_CMP(row->argument, SCMP_CMP_MASKED_EQ, row->mask, row->value);
+                struct scmp_arg_cmp compared[SECCOMP_TESTS_MAX];
+                unsigned count = 0;
 
-                if (add(filter, SCMP_ACT_ALLOW, row->name, &compare, 1, err) < 0)
+                for (; count < SECCOMP_TESTS_MAX && row->tests[count].mask; count++) {
+                        const struct seccomp_test *test = &row->tests[count];
+
+                        compared[count] =
+                                SCMP_CMP(test->argument, SCMP_CMP_MASKED_EQ, test->mask, test->value);
+                }
+                /* ERRNO(0) leaves the call out and returns 0. */
+                if (add(filter,
+                        row->answer == SECCOMP_ALLOWED ? SCMP_ACT_ALLOW
+                                                       : SCMP_ACT_ERRNO((uint32_t)row->answer),
+                        row->name, compared, count, err) < 0)
                         return -1;
         }
         return 0;
 }
 
-/* What one row of a table cannot say. */
-static int add_special(scmp_filter_ctx filter, struct error *err) {
-        struct scmp_arg_cmp netlink[] = {
-                SCMP_CMP(0, SCMP_CMP_MASKED_EQ, 0xffffffff, AF_NETLINK),
-                SCMP_CMP(2, SCMP_CMP_MASKED_EQ, 0xffffffff, NETLINK_ROUTE_PROTOCOL),
-        };
-
-        if (add(filter, SCMP_ACT_ALLOW, "socket", netlink, 2, err) < 0)
-                return -1;
+/* That one of several bits is set takes a rule for each. */
+static int add_namespaces(scmp_filter_ctx filter, struct error *err) {
         for (uint64_t flag = 1; flag <= SECCOMP_NAMESPACE_FLAGS; flag <<= 1) {
                 struct scmp_arg_cmp compare = SCMP_CMP(0, SCMP_CMP_MASKED_EQ, flag, flag);
 
@@ -74,7 +74,7 @@ static int fill(scmp_filter_ctx filter, struct error *err) {
         }
         if (add_conditions(filter, err) < 0)
                 return -1;
-        return add_special(filter, err);
+        return add_namespaces(filter, err);
 }
 
 int seccomp_build(int *ret_descriptor, struct error *err) {

@@ -10,12 +10,20 @@ extern const char *const seccomp_allowed[];
 /* Denied with EPERM; ended by NULL. */
 extern const char *const seccomp_denied[];
 
-/* Allowed where (argument & mask) == value for one of its rows; otherwise as an unknown call. */
+/*
+ * What is decided by arguments: a row holds where (argument & mask) == value for each of its tests, and says the answer.
+ * No two rows of a call hold for the same arguments; where none does, the call answers as an unknown one, ENOSYS.
+ */
+#define SECCOMP_TESTS_MAX 3
+#define SECCOMP_ALLOWED (-1)
 struct seccomp_condition {
         const char *name; /* NULL ends the table */
-        unsigned argument;
-        uint64_t mask;
-        uint64_t value;
+        int answer;       /* SECCOMP_ALLOWED, or an errno; 0: as if it had been done */
+        struct seccomp_test {
+                unsigned argument;
+                uint64_t mask; /* 0: no test, and none behind it */
+                uint64_t value;
+        } tests[SECCOMP_TESTS_MAX];
 };
 extern const struct seccomp_condition seccomp_conditions[];
 

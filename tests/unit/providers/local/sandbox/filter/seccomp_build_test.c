@@ -53,15 +53,43 @@ static void test_never_allowed(void **state) {
                                              "keyctl",     "add_key",        "ioctl",       "prctl",
                                              "socket",     "chroot",         "reboot",      "open_tree",
                                              "fsopen",     "io_uring_setup", "userfaultfd", "perf_event_open",
-                                             "kexec_load", "init_module",    "pivot_root" };
+                                             "kexec_load", "init_module",    "pivot_root",  "seccomp",
+                                             "syncfs",     "fcntl",          "setsockopt",  "mmap",
+                                             "sendto" };
 
         (void)state;
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 assert_false(in(seccomp_allowed, names[i]));
         for (const struct seccomp_condition *row = seccomp_conditions; row->name; row++) {
                 if (strcmp(row->name, "ioctl") == 0) {
-                        assert_int_not_equal(row->value, 0x5412);
-                        assert_int_not_equal(row->value, 0x541c);
+                        assert_int_not_equal(row->tests[0].value, 0x5412);
+                        assert_int_not_equal(row->tests[0].value, 0x541c);
+                }
+        }
+}
+
+static bool excludes(const struct seccomp_test *a, const struct seccomp_test *b) {
+        uint64_t both = a->mask & b->mask;
+
+        return a->argument == b->argument && (a->value & both) != (b->value & both);
+}
+
+/* Two rows that hold for the same arguments would be decided by their order; a value outside of its mask holds for none. */
+static void test_rows_exclude_each_other(void **state) {
+        (void)state;
+        for (const struct seccomp_condition *row = seccomp_conditions; row->name; row++) {
+                assert_true(row->tests[0].mask != 0);
+                for (size_t i = 0; i < SECCOMP_TESTS_MAX; i++)
+                        assert_int_equal(row->tests[i].value & ~row->tests[i].mask, 0);
+                for (const struct seccomp_condition *other = row + 1; other->name; other++) {
+                        bool apart = strcmp(row->name, other->name) != 0;
+
+                        for (size_t i = 0; i < SECCOMP_TESTS_MAX; i++) {
+                                for (size_t j = 0; j < SECCOMP_TESTS_MAX; j++)
+                                        apart = apart || excludes(&row->tests[i], &other->tests[j]);
+                        }
+                        if (!apart)
+                                fail_msg("two rows of %s hold for the same arguments", row->name);
                 }
         }
 }
@@ -70,6 +98,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_is_a_program),
                 cmocka_unit_test(test_tables_are_disjoint),
+                cmocka_unit_test(test_rows_exclude_each_other),
                 cmocka_unit_test(test_never_allowed),
         };
 
