@@ -7,6 +7,8 @@
 #ifndef BERTH_BASE_CLOCK_H
 #define BERTH_BASE_CLOCK_H
 
+#include "base/interrupt.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,23 +19,10 @@ struct clock {
         int (*sleep_until)(const struct clock *clock, int64_t until_ms);
 };
 
-/* The system's clocks. Its sleeps end early once interrupt_count() is not 0. */
+/* The system's clocks. Its sleeps end early once the user wants to stop (base/interrupt.h). */
 extern const struct clock clock_system;
 
 /* "2026-01-31T12:00:00Z"; the buffer takes 21 bytes and more. */
 void clock_format(int64_t wall_ms, char *buffer, size_t size);
-
-/* How often the user asked to stop (SIGINT, SIGTERM, SIGHUP): 0 no, 1 finish what is in flight, 2 stop now. */
-int interrupt_count(void);
-/* Which signal asked first; 0 where none did. */
-int interrupt_signal(void);
-/* Counts one more; safe in a signal handler. */
-void interrupt_raise(void);
-/* Installs the handlers for SIGINT and SIGTERM. */
-void interrupt_install(void);
-/* The same for as long as nothing is begun that should be finished: the first signal is "stop now". */
-void interrupt_install_at_once(void);
-/* SIGHUP asks to stop too, once at most, however often it comes; where it is ignored (nohup) it stays so. */
-void interrupt_on_hangup(void);
 
 #endif

@@ -304,7 +304,7 @@ static int wait_for_end(struct running *running, struct error *err) {
                 if (now_ms - looked_ms >= FOLDERS_MS) {
                         looked_ms = now_ms;
                         if (!has_its_folders(running, reason, sizeof(reason))) {
-                                interrupt_raise(); /* nothing more is begun */
+                                interrupt_raise(interrupt_of_user()); /* nothing more is begun */
                                 return error_set(
                                         err,
                                         "%s while the controller ran, which ends: what it writes would be lost. The "

@@ -73,6 +73,12 @@ third_party_stays_in_one_module() {
     done
 }
 
+# With threads about, a fork copies locks that nobody frees; and what is started elsewhere is bounded by nobody. A sandbox's first
+# process begins in its cgroup, which posix_spawn cannot do.
+programs_are_started_in_one_place() {
+    product_files | grep -Ev '^(process|providers/local/sandbox)/' | xargs -r grep -nEw '(v?fork|posix_spawnp?) ?\(' || true
+}
+
 nothing_banned_is_called() { product_files | xargs -r grep -nEw "($BANNED) ?\(" || true; }
 
 each_header_compiles_alone() {
@@ -103,6 +109,7 @@ run_lint() {
     check "each folder has a README.md" each_folder_has_a_readme
     check "each source has its SPDX line" each_source_says_its_licence
     check "third-party headers stay in one module" third_party_stays_in_one_module
+    check "programs are started in one place" programs_are_started_in_one_place
     check "no banned function is called" nothing_banned_is_called
     check "formatting" formatting
     check "each header compiles alone" each_header_compiles_alone

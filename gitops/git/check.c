@@ -2,8 +2,8 @@
 /* git_check(): the worker started, listened to, and ended. */
 #include "base/clock.h"
 #include "base/files.h"
-#include "gitops/git/child.h"
 #include "gitops/git/wire.h"
+#include "process/run.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static const char *const *worker_environment(struct arena *arena) {
 }
 
 /* The worker died: what it left may be what killed it, and the next one shall not find it. */
-static int fail_dead(const struct git_request *request, const struct child_result *result,
+static int fail_dead(const struct git_request *request, const struct run_result *result,
                      enum git_failure *ret_failure, struct error *err) {
         char *repository TEXT_CLEANUP = path_join(request->folder, "repository.git");
         struct error ignored = { 0 };
@@ -49,31 +49,29 @@ static int fail_dead(const struct git_request *request, const struct child_resul
 }
 
 /* Where there is no answer: why. */
-static int fail_without(const struct git_request *request, const struct child_result *result,
+static int fail_without(const struct git_request *request, const struct run_result *result,
                         enum git_phase phase, enum git_failure *ret_failure, struct error *err) {
         struct git_limits limits = wire_limits(&request->limits);
 
         switch (result->end) {
-        case CHILD_LATE:
+        case RUN_LATE:
                 return FAIL(phase <= PHASE_FETCHING ? GIT_UNREACHABLE : GIT_OVER_LIMIT,
                             "no answer within %lld s, while %s",
                             (long long)((limits.timeout_ms + 999) / 1000), git_phase_names[phase]);
-        case CHILD_TALKATIVE:
+        case RUN_TALKATIVE:
                 return FAIL(GIT_OVER_LIMIT, "git-worker said more than the manifests may have");
-        case CHILD_INTERRUPTED:
+        case RUN_INTERRUPTED:
                 *ret_failure = GIT_UNREACHABLE;
                 return error_set_kind(err, ERROR_INTERRUPTED, "interrupted while %s", git_phase_names[phase]);
-        case CHILD_KILLED:
+        case RUN_SIGNALLED:
                 return fail_dead(request, result, ret_failure, err);
-        case CHILD_ABSENT:
-                return FAIL(GIT_LOCAL, "this program's own file cannot be started any more");
-        case CHILD_EXITED:
+        case RUN_EXITED:
         default:
                 return FAIL(GIT_LOCAL, "git-worker gave no answer (exit code %d)", result->code);
         }
 }
 
-static int conclude(const struct git_request *request, const struct child_result *result, struct arena *arena,
+static int conclude(const struct git_request *request, const struct run_result *result, struct arena *arena,
                     struct git_answer *ret, enum git_failure *ret_failure, struct error *err) {
         enum git_phase phase = PHASE_STARTING;
         struct error unread = { 0 };
@@ -81,7 +79,7 @@ static int conclude(const struct git_request *request, const struct child_result
 
         if (wire_read_answer(strbuf_text(&result->output), result->output.length, request, arena, &answer,
                              &phase, &unread) < 0 ||
-            result->end != CHILD_EXITED)
+            result->end != RUN_EXITED)
                 return fail_without(request, result, phase, ret_failure, err);
         *ret = answer.answer;
         if (answer.failed)
@@ -94,14 +92,15 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
         static const char *const arguments[] = { "/proc/self/exe", "git-worker", NULL };
         struct git_limits limits = wire_limits(&request->limits);
         struct strbuf input STRBUF_CLEANUP = STRBUF_INIT;
-        struct child_result result = { 0 };
-        struct child_args args = {
-                .arguments = arguments,
-                .environment = worker_environment(arena),
+        struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
+        struct run_args args = {
+                .process = { .arguments = arguments,
+                             .environment = worker_environment(arena),
+                             .group = PROCESS_OWN_GROUP },
                 .output_max = limits.total_bytes + HEADER_MAX,
-                .own_group = true,
+                .errors = RUN_ERRORS_INHERITED,
                 .deadline_ms = clock_system.monotonic_ms(&clock_system) + limits.timeout_ms,
-                .interruptible = true,
+                .interrupt = interrupt_of_user(),
                 .grace_ms = GRACE_MS,
         };
         int outcome;
@@ -111,10 +110,9 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
         wire_write_request(request, &input);
         args.input = strbuf_text(&input);
         args.input_length = input.length;
-        outcome = child_run(&args, &result, err);
+        outcome = run_to_end(&args, &result, err);
         if (outcome == 0)
                 outcome = conclude(request, &result, arena, ret, ret_failure, err);
-        strbuf_release(&result.output);
         if (outcome == 0)
                 return 0;
         return error_context(err, "%s", git_display_name(request->url, arena));

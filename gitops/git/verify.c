@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "gitops/git/child.h"
+#include "process/run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,36 +104,34 @@ static int run_judge(const struct judging *judging, const char *const *arguments
                      const struct signed_text *signed_text, const char **ret_output, struct error *err) {
         enum git_failure *ret_failure = judging->ret_failure;
         int64_t latest = clock_system.monotonic_ms(&clock_system) + JUDGE_MS;
-        struct child_result result = { 0 };
-        struct child_args args = {
-                .arguments = arguments,
-                .environment = judge_environment(judging),
+        struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
+        struct run_args args = {
+                .process = { .arguments = arguments, .environment = judge_environment(judging) },
                 .input = signed_text ? signed_text->payload : NULL,
                 .input_length = signed_text ? signed_text->payload_length : 0,
                 .output_max = JUDGE_OUTPUT_MAX,
-                .quiet = true,
+                .errors = RUN_ERRORS_DROPPED,
                 .deadline_ms = judging->args->deadline_ms < latest ? judging->args->deadline_ms : latest,
         };
-        int started = child_run(&args, &result, err);
+        int started = run_to_end(&args, &result, err);
 
         *ret_output = arena_strdup(judging->arena, strbuf_text(&result.output));
-        strbuf_release(&result.output);
+        if (started < 0 && err->kind == ERROR_NOT_FOUND)
+                return FAIL(GIT_UNVERIFIED,
+                            "%s, which judges signatures, is not installed: install the package %s",
+                            arguments[0], package);
         if (started < 0) {
                 *ret_failure = GIT_LOCAL;
                 return -1;
         }
         switch (result.end) {
-        case CHILD_EXITED:
+        case RUN_EXITED:
                 return result.code == 0;
-        case CHILD_ABSENT:
-                return FAIL(GIT_UNVERIFIED,
-                            "%s, which judges signatures, is not installed: install the package %s",
-                            arguments[0], package);
-        case CHILD_LATE:
+        case RUN_LATE:
                 return FAIL(GIT_UNVERIFIED, "%s came to no verdict in time", arguments[0]);
-        case CHILD_KILLED:
-        case CHILD_TALKATIVE:
-        case CHILD_INTERRUPTED:
+        case RUN_SIGNALLED:
+        case RUN_TALKATIVE:
+        case RUN_INTERRUPTED:
         default:
                 return FAIL(GIT_UNVERIFIED, "%s came to no verdict", arguments[0]);
         }

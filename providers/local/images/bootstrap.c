@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/images/bootstrap.h"
 
-#include "base/clock.h"
-#include "base/files.h"
+#include "base/interrupt.h"
 #include "base/strbuf.h"
+#include "process/run.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define WORDS_MAX 96
 #define LINE_MAX_BYTES 1000
 #define LINES_KEPT 12
-#define LOOK_AGAIN_MS 200
 
 /* Where administrators' programs are looked for too, which an ordinary user's PATH may not name. */
 static const char search_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -65,6 +58,7 @@ static int check_programs(struct arena *arena, struct error *err) {
                 bool users_only; /* root needs no ranges */
         } needed[] = { { "mmdebstrap", "mmdebstrap", false },
                        { "unshare", "util-linux", false },
+                       { "setpriv", "util-linux", false },
                        { "newuidmap", "uidmap", true } };
 
         for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
@@ -85,8 +79,11 @@ static int check_programs(struct arena *arena, struct error *err) {
  * Process 1 of the namespace dies with unshare, and the kernel kills all others with it and drops the mounts: nobody is
  * left who could write, and nothing of /dev or /proc lies in the folder that is removed then.
  */
-static void add_namespaces(struct words *words) {
-        ADD(words, "unshare");
+static void add_namespaces(struct words *words, struct arena *arena) {
+        const char *setpriv = find_program("setpriv", arena), *unshare = find_program("unshare", arena);
+
+        ADD(words, setpriv ? setpriv : "setpriv", "--pdeathsig", "KILL", "--");
+        ADD(words, unshare ? unshare : "unshare");
         if (geteuid() != 0)
                 ADD(words, "--user", "--map-auto", "--map-root-user");
         ADD(words, "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--");
@@ -134,73 +131,31 @@ static void add_environment(struct words *words, const struct bootstrap *bootstr
 
 /* --- running it --- */
 
-/* Never returns. In a process group of its own: a Ctrl-C is ours to act on. */
-static void become(const struct words *words, const struct words *environment, int output, pid_t parent) {
-        int nothing = open("/dev/null", O_RDONLY);
-        sigset_t none;
-
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        signal(SIGPIPE, SIG_DFL);
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() == parent && nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 &&
-            dup2(output, STDOUT_FILENO) >= 0 && dup2(output, STDERR_FILENO) >= 0)
-                execvpe(words->list[0], (char *const *)(uintptr_t)words->list,
-                        (char *const *)(uintptr_t)environment->list);
-        dprintf(output, "cannot run %s: %s\n", words->list[0], strerror(errno));
-        _exit(127);
-}
-
-struct run {
-        pid_t pid;
-        int said; /* what it prints comes from here */
+/* What a program prints, line by line. */
+struct printed {
         int messages;
-        bool to_the_end; /* whatever the user wants */
         char line[LINE_MAX_BYTES + 1];
         size_t length;
         char *last[LINES_KEPT]; /* a ring */
         size_t count;
 };
 
-static void end_run(struct run *run) {
-        if (run->pid > 0) {
-                kill(run->pid, SIGKILL);
-                waitpid(run->pid, NULL, 0);
-        }
-        close_descriptor(&run->said);
+static void release_printed(struct printed *printed) {
         for (size_t i = 0; i < LINES_KEPT; i++)
-                free(run->last[i]);
-}
-
-static int start(struct run *run, const struct words *words, const struct words *environment,
-                 struct error *err) {
-        pid_t parent = getpid();
-        int pair[2];
-
-        if (pipe2(pair, O_CLOEXEC) < 0)
-                return error_set(err, "cannot make a pipe: %s", strerror(errno));
-        run->said = pair[0];
-        run->pid = fork();
-        if (run->pid == 0)
-                become(words, environment, pair[1], parent);
-        close(pair[1]);
-        if (run->pid < 0)
-                return error_set(err, "cannot start %s: %s", words->list[0], strerror(errno));
-        return 0;
+                free(printed->last[i]);
 }
 
 /* Steps are mmdebstrap's lines of information; those about its own folders say nothing to people. */
-static void take_line(struct run *run) {
-        const char *line = run->line;
+static void take_line(struct printed *printed) {
+        const char *line = printed->line;
         char *copy;
 
-        run->line[run->length] = '\0';
-        run->length = 0;
+        printed->line[printed->length] = '\0';
+        printed->length = 0;
         if (strncmp(line, "I: ", 3) == 0) {
-                if (run->messages >= 0 && !strchr(line, '/') && !strstr(line, "success in") &&
+                if (printed->messages >= 0 && !strchr(line, '/') && !strstr(line, "success in") &&
                     !strstr(line, "received signal"))
-                        dprintf(run->messages, "%s\n", line + 3);
+                        dprintf(printed->messages, "%s\n", line + 3);
                 return;
         }
         if (!line[strspn(line, " \t\r")])
@@ -208,42 +163,19 @@ static void take_line(struct run *run) {
         copy = strdup(line);
         if (!copy)
                 abort();
-        free(run->last[run->count % LINES_KEPT]);
-        run->last[run->count++ % LINES_KEPT] = copy;
+        free(printed->last[printed->count % LINES_KEPT]);
+        printed->last[printed->count++ % LINES_KEPT] = copy;
 }
 
-static void take_bytes(struct run *run, const char *bytes, size_t length) {
+static void take_bytes(void *opaque, const char *bytes, size_t length) {
+        struct printed *printed = opaque;
+
         for (size_t i = 0; i < length; i++) {
                 if (bytes[i] == '\n')
-                        take_line(run);
-                else if (run->length < LINE_MAX_BYTES)
-                        run->line[run->length++] = bytes[i];
+                        take_line(printed);
+                else if (printed->length < LINE_MAX_BYTES)
+                        printed->line[printed->length++] = bytes[i];
         }
-}
-
-/* Reads until nobody is left who could write: all of the namespace is dead then. */
-static void relay(struct run *run) {
-        struct pollfd polled = { .fd = run->said, .events = POLLIN };
-        bool killed = false;
-        char bytes[4096];
-        ssize_t count;
-
-        for (;;) {
-                if (interrupt_count() > 0 && !killed && !run->to_the_end) {
-                        kill(run->pid, SIGKILL);
-                        killed = true;
-                }
-                if (poll(&polled, 1, LOOK_AGAIN_MS) <= 0)
-                        continue;
-                count = read(run->said, bytes, sizeof(bytes));
-                if (count < 0 && errno == EINTR)
-                        continue;
-                if (count <= 0)
-                        break;
-                take_bytes(run, bytes, (size_t)count);
-        }
-        if (run->length > 0)
-                take_line(run);
 }
 
 /* What helps, where the words of others do not say it. */
@@ -265,15 +197,15 @@ static const char *hint_for(const char *text) {
 }
 
 /* The lines before the end go to where the steps went; the errors among them, in one line, are the error. */
-static int fail(const struct run *run, const char *what, struct error *err) {
+static int fail(const struct printed *printed, const char *what, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        size_t first = run->count > LINES_KEPT ? run->count - LINES_KEPT : 0;
+        size_t first = printed->count > LINES_KEPT ? printed->count - LINES_KEPT : 0;
         const char *line = NULL;
 
-        for (size_t i = first; i < run->count; i++) {
-                line = run->last[i % LINES_KEPT];
-                if (run->messages >= 0)
-                        dprintf(run->messages, "  %s\n", line);
+        for (size_t i = first; i < printed->count; i++) {
+                line = printed->last[i % LINES_KEPT];
+                if (printed->messages >= 0)
+                        dprintf(printed->messages, "  %s\n", line);
                 if (strncmp(line, "E: ", 3) == 0)
                         strbuf_printf(&text, "%s%.300s", text.length ? "; " : "", line + 3);
         }
@@ -283,39 +215,52 @@ static int fail(const struct run *run, const char *what, struct error *err) {
                          strbuf_text(&text), hint_for(strbuf_text(&text)));
 }
 
-static int run_words(struct run *run, const struct words *words, const struct words *environment,
-                     const char *what, struct error *err) {
-        int status;
+/*
+ * In a process group of its own: a Ctrl-C is ours to act on. It dies with us by setpriv, which sets that before it becomes the
+ * program; and only once nobody is left who holds its output, all of the namespace is dead.
+ */
+static int run_words(const struct words *words, const struct words *environment, const char *what,
+                     const struct interrupt *interrupt, int messages, struct error *err) {
+        struct printed printed __attribute__((cleanup(release_printed))) = { .messages = messages };
+        struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
+        const struct run_args args = {
+                .process = { .arguments = words->list,
+                             .environment = environment->list,
+                             .group = PROCESS_OWN_GROUP },
+                .take = take_bytes,
+                .opaque = &printed,
+                .errors = RUN_ERRORS_AS_OUTPUT,
+                .deadline_ms = RUN_NO_DEADLINE,
+                .interrupt = interrupt,
+                .wait_for_all = true,
+        };
 
-        if (start(run, words, environment, err) < 0)
+        if (run_to_end(&args, &result, err) < 0)
                 return -1;
-        relay(run);
-        if (waitpid(run->pid, &status, 0) < 0)
-                status = -1;
-        run->pid = 0;
-        if (interrupt_count() > 0 && !run->to_the_end)
+        if (printed.length > 0)
+                take_line(&printed);
+        if (interrupt_level(interrupt) > INTERRUPT_NONE)
                 return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
-        return status == 0 ? 0 : fail(run, what, err);
+        return result.end == RUN_EXITED && result.code == 0 ? 0 : fail(&printed, what, err);
 }
 
 int bootstrap_run(const struct bootstrap *bootstrap, struct arena *arena, struct error *err) {
-        struct run run __attribute__((cleanup(end_run))) = { .said = -1, .messages = bootstrap->messages };
         struct words words = { .count = 0 }, environment = { .count = 0 };
 
         if (check_programs(arena, err) < 0)
                 return -1;
-        add_namespaces(&words);
+        add_namespaces(&words, arena);
         add_mmdebstrap(&words, bootstrap, arena);
         add_environment(&environment, bootstrap, arena);
-        return run_words(&run, &words, &environment, "mmdebstrap", err);
+        return run_words(&words, &environment, "mmdebstrap", interrupt_of_user(), bootstrap->messages, err);
 }
 
 int bootstrap_remove(const char *folder, struct error *err) {
-        struct run run __attribute__((cleanup(end_run))) = { .said = -1, .messages = -1, .to_the_end = true };
+        struct arena *arena ARENA_CLEANUP = arena_new();
         struct words words = { .count = 0 }, environment = { .count = 0 };
 
-        add_namespaces(&words);
+        add_namespaces(&words, arena);
         ADD(&words, "rm", "-rf", "--one-file-system", "--", folder);
         ADD(&environment, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8");
-        return run_words(&run, &words, &environment, "rm", err);
+        return run_words(&words, &environment, "rm", NULL, -1, err);
 }

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/sandbox/sandbox_parts.h"
 
-#include "base/files.h"
+#include "base/clock.h"
+#include "process/run.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* --disable-userns came with 0.8. */
 #define MINOR_VERSION_MIN 8
+/* What a program that only prints a line may take. */
+#define VERSION_MS 10000
 
 /*
  * Above what distributions give to people, services (to 65535), containers (to 1879048191) and below what systemd keeps
@@ -27,29 +25,20 @@ static const char *const places[] = { "/usr/bin/bwrap", "/usr/local/bin/bwrap", 
 
 /* Asks the program itself; false where it says nothing of use. */
 static bool ask_version(const char *path, char *buffer, size_t size) {
-        char *const argv[] = { (char *)"bwrap", (char *)"--version", NULL }, *const envp[] = { NULL };
-        posix_spawn_file_actions_t actions;
-        int pipes[2], status = 0;
-        ssize_t length = -1;
-        pid_t pid;
+        static const char *const arguments[] = { "bwrap", "--version", NULL };
+        struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
+        const struct run_args args = {
+                .process = { .program = path, .arguments = arguments },
+                .output_max = size - 1,
+                .errors = RUN_ERRORS_DROPPED,
+                .deadline_ms = clock_system.monotonic_ms(&clock_system) + VERSION_MS,
+        };
+        struct error ignored;
 
-        if (pipe2(pipes, O_CLOEXEC) < 0)
+        if (run_to_end(&args, &result, &ignored) < 0 || run_check(&result, path, &ignored) < 0)
                 return false;
-        posix_spawn_file_actions_init(&actions);
-        posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
-        if (posix_spawn(&pid, path, &actions, NULL, argv, envp) == 0) {
-                close(pipes[1]);
-                pipes[1] = -1;
-                length = read(pipes[0], buffer, size - 1);
-                waitpid(pid, &status, 0);
-        }
-        posix_spawn_file_actions_destroy(&actions);
-        close(pipes[0]);
-        close_descriptor(&pipes[1]);
-        if (length <= 0 || status != 0)
-                return false;
-        buffer[length] = '\0';
-        buffer[strcspn(buffer, "\n")] = '\0';
+        snprintf(buffer, size, "%.*s", (int)strcspn(strbuf_text(&result.output), "\n"),
+                 strbuf_text(&result.output));
         return true;
 }
 

@@ -45,7 +45,7 @@ static int run(void *context, size_t job, struct turn *turn) {
                 assert_int_equal(stage->ended[stage->jobs[job].after[i]], 1);
         taken = atomic_fetch_add(&stage->taken[job], 1) + 1;
         if ((int)(atomic_fetch_add(&stage->turns, 1) + 1) == atomic_load(&stage->interrupt_at))
-                interrupt_raise();
+                interrupt_raise(interrupt_of_user());
         turn->queued = script->queued_first && taken == 1;
         if (turn->queued) {
                 unsigned now = atomic_fetch_add(&stage->queued, 1) + 1,

@@ -315,7 +315,7 @@ static void test_interrupted(void **state) {
         struct error err = { 0 };
         RUN;
 
-        interrupt_raise();
+        interrupt_raise(interrupt_of_user());
         assert_int_equal(watch(*state, &run, sleeps, -1, -1, LONG_MS, &err), 0);
         assert_true(run.ending.interrupted);
         assert_false(run.ending.deadline);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/interrupt.h"
+
+#include "base/files.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct interrupt of_user = { .reached = { -1, -1 } };
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_int first_signal;
+
+int interrupt_init(struct interrupt *ret, struct error *err) {
+        int first = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), second = -1;
+
+        if (first < 0 || (second = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+                int reason = errno;
+
+                close_descriptor(&first);
+                return error_set(err, "cannot make a descriptor to be stopped by: %s", strerror(reason));
+        }
+        atomic_init(&ret->level, INTERRUPT_NONE);
+        ret->reached[0] = first;
+        ret->reached[1] = second;
+        return 0;
+}
+
+void interrupt_dispose(struct interrupt *interrupt) {
+        close_descriptor(&interrupt->reached[0]);
+        close_descriptor(&interrupt->reached[1]);
+}
+
+/*
+ * The level is there first, so that who is woken by a descriptor finds it. Each descriptor is written by the one call that took
+ * the level past its number; in a signal handler too, where errno is somebody else's.
+ */
+static void write_reached(const struct interrupt *interrupt, int before, int after) {
+        const uint64_t one = 1;
+        int saved = errno;
+
+        for (int level = before; level < after; level++) {
+                if (write(interrupt->reached[level], &one, sizeof(one)) < 0)
+                        abort(); /* it is written once only: an eventfd takes that always */
+        }
+        errno = saved;
+}
+
+void interrupt_raise_to(struct interrupt *interrupt, int level) {
+        int before = atomic_load(&interrupt->level);
+
+        do {
+                if (before >= level)
+                        return;
+        } while (!atomic_compare_exchange_weak(&interrupt->level, &before, level));
+        write_reached(interrupt, before, level);
+}
+
+void interrupt_raise(struct interrupt *interrupt) {
+        int before = atomic_load(&interrupt->level);
+
+        do {
+                if (before >= INTERRUPT_NOW)
+                        return;
+        } while (!atomic_compare_exchange_weak(&interrupt->level, &before, before + 1));
+        write_reached(interrupt, before, before + 1);
+}
+
+int interrupt_level(const struct interrupt *interrupt) {
+        return interrupt ? atomic_load(&interrupt->level) : INTERRUPT_NONE;
+}
+
+int interrupt_descriptor(const struct interrupt *interrupt, int level) {
+        return interrupt ? interrupt->reached[level - 1] : -1;
+}
+
+static void make_of_user(void) {
+        struct error err;
+
+        if (interrupt_init(&of_user, &err) < 0)
+                abort(); /* without it the program could not be stopped in order */
+}
+
+struct interrupt *interrupt_of_user(void) {
+        pthread_once(&once, make_of_user);
+        return &of_user;
+}
+
+int interrupt_count(void) {
+        return interrupt_level(interrupt_of_user());
+}
+
+int interrupt_signal(void) {
+        return atomic_load(&first_signal);
+}
+
+static void note_signal(int number) {
+        int none = 0;
+
+        atomic_compare_exchange_strong(&first_signal, &none, number);
+}
+
+static void on_signal(int number) {
+        note_signal(number);
+        interrupt_raise(&of_user);
+}
+
+static void on_signal_at_once(int number) {
+        note_signal(number);
+        interrupt_raise_to(&of_user, INTERRUPT_NOW);
+}
+
+/* A terminal that goes away says so more than once, by the kernel and by the shell: that is no impatience. */
+static void on_hangup(int number) {
+        note_signal(number);
+        interrupt_raise_to(&of_user, INTERRUPT_FINISH);
+}
+
+static void install(int number, void (*handler)(int)) {
+        struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+
+        interrupt_of_user(); /* made before a handler can want it */
+        sigemptyset(&action.sa_mask);
+        sigaction(number, &action, NULL);
+}
+
+void interrupt_install(void) {
+        install(SIGINT, on_signal);
+        install(SIGTERM, on_signal);
+}
+
+void interrupt_install_at_once(void) {
+        install(SIGINT, on_signal_at_once);
+        install(SIGTERM, on_signal_at_once);
+}
+
+void interrupt_on_hangup(void) {
+        struct sigaction before;
+
+        /* nohup is to go on without a terminal. */
+        if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+                install(SIGHUP, on_hangup);
+}
