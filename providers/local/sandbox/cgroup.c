@@ -20,6 +20,9 @@
 
 #define PERIOD_US 100000U
 #define FOLDERS_MAX 4
+/* Version 1: so much of the memory limit, and at most so much, may wait in sockets, besides. */
+#define SOCKETS_SHARE 8
+#define SOCKETS_BYTES_MAX (UINT64_C(64) << 20)
 
 enum method { METHOD_NONE, METHOD_V1, METHOD_V2, METHOD_SCOPE };
 
@@ -143,8 +146,18 @@ static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy
         return folder;
 }
 
+/*
+ * On version 1 buffers of TCP and UDP sockets do not count as memory but in a limit of their own, which is not in force until
+ * it is set; a kernel without it (ENOENT) cannot hold them.
+ */
 static bool set_v1_memory(const char *folder, uint64_t bytes) {
+        uint64_t buffers =
+                bytes / SOCKETS_SHARE < SOCKETS_BYTES_MAX ? bytes / SOCKETS_SHARE : SOCKETS_BYTES_MAX;
+
         if (cgroup_file_write_number(folder, "memory.limit_in_bytes", bytes) < 0)
+                return false;
+        if (cgroup_file_write_number(folder, "memory.kmem.tcp.limit_in_bytes", buffers) < 0 &&
+            errno != ENOENT)
                 return false;
         return cgroup_file_write_number(folder, "memory.memsw.limit_in_bytes", bytes) == 0 || errno == ENOENT;
 }

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that the kernel keeps for a program: counted against its limit, bounded, or not to be had.
+
+Each attack hoards until it is refused, and stops by itself at 600 MB, in a sandbox of 256 MB: it says how much it got the
+kernel to keep, or is killed.
+"""
+
+import json
+
+import pytest
+
+MB = 1024 * 1024
+STOP = 600 * MB
+# Answers bytes that wait and will not be read; `take` sends until the socket takes no more.
+PRELUDE = f"""
+import json, os, socket, sys
+STOP, held, kept = {STOP}, 0, []
+def take(end, piece=bytes(65536)):
+    global held
+    end.setblocking(False)
+    try:
+        while held < STOP: held += end.send(piece)
+    except OSError: pass
+def told(): print(json.dumps(held), flush=True)
+"""
+
+
+def hoard(box, code):
+    """Bytes that it said it got; None where it was killed at its limit."""
+    done = box.berth(*box.words(PRELUDE + code + "\ntold()\n", "--agent", "small"))
+    result = json.loads(done.stdout)
+    if result["reason"] == "memory":
+        return None
+    assert result["exitCode"] == 0, result
+    return json.loads(result["stdout"]["content"])
+
+
+CONNECTED = """
+listener = socket.create_server(("127.0.0.1", 0))
+for _ in range(200):
+    here = socket.create_connection(listener.getsockname())
+    there, _ = listener.accept()
+    kept += [here, there]
+    take(here); take(there)
+"""
+PACKETS = """
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(200):
+    there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    there.bind(("127.0.0.1", 0))
+    there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+    for _ in range(1 + there.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 65536):
+        held += sender.sendto(bytes(65000), there.getsockname())
+    kept.append(there)
+"""
+CORKED = """
+for _ in range(1000):
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    end.connect(("127.0.0.1", 9))
+    try: held += end.send(bytes(65000), socket.MSG_MORE)
+    except OSError: break
+    kept.append(end)
+"""
+NETLINK = """
+import struct
+for _ in range(1000):
+    try: end = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    except OSError: break
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+    take(end, struct.pack("IHHII", 100016, 999, 5, 1, 0) + bytes(100000))
+    kept.append(end)
+"""
+FILTERS = """
+import ctypes, struct
+program = ctypes.create_string_buffer(struct.pack("HBBI", 0, 0, 0, 7) * 4000 + struct.pack("HBBI", 6, 0, 0, 0xFFFFFFFF))
+for _ in range(1000):
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try: end.setsockopt(1, 26, struct.pack("HxxxxxxQ", 4001, ctypes.addressof(program)))
+    except OSError: break
+    kept.append(end)
+    held += len(program) * 2
+"""
+HUGE = """
+import mmap
+try:
+    for _ in range(STOP >> 21): kept.append(mmap.mmap(-1, 2 << 20, flags=0x22 | 0x40000 | 0x4000)); held += 2 << 20
+except OSError: pass
+"""
+
+
+@pytest.mark.parametrize("code, most", [(PACKETS, 64 * MB), (CORKED, 0), (NETLINK, 0), (FILTERS, 0), (HUGE, 0)],
+                         ids=["packets", "corked", "netlink", "filters", "huge pages"])  # fmt: skip
+def test_is_not_kept(box, code, most):
+    got = hoard(box, code)
+    assert got is not None and got <= most, got
+
+
+def test_connections_are_bounded(box):
+    box.needs("memory limit")
+    assert hoard(box, CONNECTED) <= 64 * MB
+
+
+LOCAL = """
+for _ in range(1000):
+    ends = socket.socketpair()
+    kept += ends
+    take(ends[0]); take(ends[1])
+"""
+IN_FLIGHT = """
+# Each pair's buffers are full, and then it is sent away in a socket that nobody reads: descriptors do not bound them.
+import array
+away, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+away.setblocking(False)
+while held < STOP:
+    ends = socket.socketpair()
+    take(ends[0]); take(ends[1])
+    try: away.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [e.fileno() for e in ends]))])
+    except OSError:
+        kept += [away, there]
+        try: away, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        except OSError: break
+        away.setblocking(False)
+    for end in ends: end.close()
+"""
+PIPES = """
+import fcntl
+for _ in range(1500):
+    there, here = os.pipe()
+    kept += [there, here]
+    os.set_blocking(here, False)
+    try: fcntl.fcntl(here, 1031, 1 << 20)
+    except OSError: pass
+    try:
+        while held < STOP: held += os.write(here, bytes(65536))
+    except OSError: pass
+"""
+SEMAPHORES = """
+import ctypes
+libc = ctypes.CDLL(None)
+while held < STOP:
+    if libc.semget(0, 32000, 0o1600) < 0: break
+    held += 32000 * 64
+"""
+SHARED = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+while held < STOP:
+    number = libc.shmget(0, 8 << 20, 0o1600)
+    at = libc.shmat(number, None, 0)
+    if number < 0 or at == ctypes.c_void_p(-1).value: break
+    ctypes.memset(at, 1, 8 << 20); libc.shmdt(ctypes.c_void_p(at))
+    held += 8 << 20
+"""
+WATCHES = """
+import select
+while held < STOP:
+    try: kept.append(select.epoll())
+    except OSError: break
+    for n in range(1000):
+        try: kept[-1].register(os.dup(0), 0); held += 200
+        except OSError: break
+    else: continue
+    break
+"""
+
+
+@pytest.mark.parametrize("code", [LOCAL, IN_FLIGHT, PIPES, SEMAPHORES, SHARED, WATCHES],
+                         ids=["local sockets", "in flight", "pipes", "semaphores", "shared memory", "watches"])  # fmt: skip
+def test_counts_as_memory(box, code):
+    """What is kept is the sandbox's memory: it dies of it, or gets less than its limit."""
+    box.needs("memory limit")
+    got = hoard(box, code)
+    assert got is None or got <= 256 * MB
