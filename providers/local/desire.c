@@ -9,7 +9,8 @@ static bool is_empty(const struct value *value) {
                ((value->type == VALUE_MAP || value->type == VALUE_LIST) && value->count == 0);
 }
 
-static void take(struct value *spec, const char *name, const struct value *member, struct arena *arena) {
+/* A field that is empty or left out is a null, so that a value somebody adds to the file shows as a difference. */
+static void set_field(struct value *spec, const char *name, const struct value *member, struct arena *arena) {
         value_set(arena, spec, name, is_empty(member) ? value_null() : value_copy(arena, member));
 }
 
@@ -19,8 +20,8 @@ static int compare_texts(const void *a, const void *b) {
         return strcmp(left ? left : "", right ? right : "");
 }
 
-/* Who is in a swarm matters, in which order they stand does not. */
-static void take_agents(struct value *spec, const struct value *agents, struct arena *arena) {
+/* The order of a swarm's agents means nothing: sorted, another order is no difference. */
+static void set_agents(struct value *spec, const struct value *agents, struct arena *arena) {
         struct value sorted = value_copy(arena, agents);
 
         if (sorted.count > 1)
@@ -28,14 +29,14 @@ static void take_agents(struct value *spec, const struct value *agents, struct a
         value_set(arena, spec, "agents", sorted);
 }
 
-/* Of the Stack only what has a meaning on this machine. */
+/* The fields of a Stack that mean something on this machine. */
 static struct value *stack_spec(const struct resource *resource, struct arena *arena) {
         const struct value *local = value_get(resource->spec, "local");
         struct value *spec = value_new_map(arena);
 
-        take(spec, "images", value_get(local, "images"), arena);
-        take(spec, "workspaces", value_get(local, "workspaces"), arena);
-        take(spec, "tags", value_get(resource->spec, "tags"), arena);
+        set_field(spec, "images", value_get(local, "images"), arena);
+        set_field(spec, "workspaces", value_get(local, "workspaces"), arena);
+        set_field(spec, "tags", value_get(resource->spec, "tags"), arena);
         return spec;
 }
 
@@ -48,17 +49,18 @@ struct value *desire_spec(const struct resource *resource, struct arena *arena) 
                 const struct value *member = value_get(resource->spec, field->name);
 
                 if (strcmp(field->name, "agents") == 0 && member && member->type == VALUE_LIST)
-                        take_agents(spec, member, arena);
+                        set_agents(spec, member, arena);
                 else if (field->type != FIELD_MAP || !is_empty(member))
-                        take(spec, field->name, member, arena);
+                        set_field(spec, field->name, member, arena);
         }
         if (resource->kind->id == KIND_WORKSPACE_POLICY)
-                take(spec, "environments", value_get(resource->spec, "environments"), arena);
+                set_field(spec, "environments", value_get(resource->spec, "environments"), arena);
         if (resource->kind->id == KIND_AGENT || resource->kind->id == KIND_SWARM)
-                take(spec, "labels", resource->labels, arena);
+                set_field(spec, "labels", resource->labels, arena);
         return spec;
 }
 
+/* The members that are there, without those that were applied before, with those that are desired now. */
 static struct value *merge_maps(const struct value *present, const struct value *desired,
                                 const struct value *recorded, struct arena *arena) {
         struct value *merged = value_new_map(arena);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Specs of records: what a resource's shall be, and what is ours in one that is there. All pure.
+ * The specs of records: what a record should say, and which part of an existing one is ours. All pure.
  *
- * A desired spec has nulls for the fields that the manifest leaves out, so that one which somebody adds to the file is a
- * difference; variables are the exception, as on AWS: those that no manifest ever named are left as they are found.
+ * A desired spec has nulls for the fields that the manifest leaves out. A field that somebody adds to the file is then a
+ * difference. Variables are the exception, as on AWS: those that no manifest ever named stay as they are found.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_DESIRE_H
 #define BERTH_PROVIDERS_LOCAL_DESIRE_H
@@ -12,10 +12,10 @@
 #include "schema/manifest.h"
 #include "schema/value.h"
 
-/* Of every kind; of an Environment all but the digest of its image. */
+/* For every kind. An Environment's lacks the digest of its image. */
 struct value *desire_spec(const struct resource *resource, struct arena *arena);
 
-/* What is written over `present` (NULL: nothing that is ours): fields of others stay, fields of ours that were go. */
+/* What replaces `present` (NULL: nothing of ours is there): others' fields stay, our earlier fields that are no longer desired go. */
 struct value *desire_merge(const struct value *present, const struct value *desired,
                            const struct value *recorded, struct arena *arena);
 

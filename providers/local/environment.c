@@ -15,13 +15,13 @@ static bool is_name(const char *name) {
                strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
-/* The record, which must be there and be ours. */
-static int load(const char *root, enum kind_id kind, const char *name, struct arena *arena,
-                struct local_record *ret, struct error *err) {
+/* Reads a record that must exist and be this stack's. */
+static int load_record(const char *root, enum kind_id kind, const char *name, struct arena *arena,
+                       struct local_record *ret, struct error *err) {
         struct record_place place = { root, local_stack_of(root), kind, name };
 
         if (!is_name(name))
-                return error_set_kind(err, ERROR_NOT_FOUND, "\"%s\" is no name of an %s", name,
+                return error_set_kind(err, ERROR_NOT_FOUND, "\"%s\" cannot be the name of an %s", name,
                                       kinds[kind].name);
         if (record_read(&place, arena, ret, err) < 0)
                 return -1;
@@ -56,8 +56,8 @@ static void load_variables(const struct value *variables, struct arena *arena,
         ret->variables = list;
 }
 
-static void explain_missing(const struct local_image_name *name, bool imported_since, struct arena *arena,
-                            struct local_environment *ret) {
+static void set_image_problem(const struct local_image_name *name, bool imported_since, struct arena *arena,
+                              struct local_environment *ret) {
         if (imported_since)
                 ret->image_problem = arena_printf(
                         arena, "the image %s was imported since the environment was applied: run berth apply",
@@ -67,7 +67,7 @@ static void explain_missing(const struct local_image_name *name, bool imported_s
                                                   name->text, local_image_remedy(name, arena));
 }
 
-/* The digest that was applied, and nothing else, whatever a tag names by now. */
+/* The image of the digest that was applied, never the one that a tag leads to by now. */
 static int load_image(const char *folder, const struct value *image, struct arena *arena,
                       struct local_environment *ret, struct error *err) {
         struct local_image_name name = local_image_name(image, arena);
@@ -87,14 +87,14 @@ static int load_image(const char *folder, const struct value *image, struct aren
                         return error_context(err, "the image %s", name.text);
                 return 0;
         }
-        explain_missing(&name,
-                        !name.digest &&
-                                local_image_find(&images, name.repository, name.tag, NULL, arena, &found),
-                        arena, ret);
+        set_image_problem(&name,
+                          !name.digest &&
+                                  local_image_find(&images, name.repository, name.tag, NULL, arena, &found),
+                          arena, ret);
         return 0;
 }
 
-/* The Stack's record says where images and workspaces are; without one they are where they are by default. */
+/* Where images and workspaces are: as the Stack's record says, or at their default places. */
 static int load_places(const char *root, struct arena *arena, const char **ret_images,
                        const char **ret_workspaces, struct error *err) {
         struct record_place place = { root, local_stack_of(root), KIND_STACK, local_stack_of(root) };
@@ -108,10 +108,10 @@ static int load_places(const char *root, struct arena *arena, const char **ret_i
 }
 
 /*
- * -1 where there is none. A record is a file, and may say anything; these are multiplied: what no machine has is as good as
- * any more.
+ * -1 where there is none. Capped, because a record may hold any number and these are multiplied later: no machine has more
+ * than that anyway.
  */
-static int64_t number(const struct value *map, const char *name) {
+static int64_t read_number(const struct value *map, const char *name) {
         int64_t given = value_get_integer(map, name, -1);
 
         return given > INT32_MAX ? INT32_MAX : given;
@@ -121,8 +121,8 @@ static int check_sizes(const struct local_environment *environment, const char *
         if (environment->memory_mb > 0 && environment->storage_mb > 0 && environment->timeout_s > 0)
                 return 0;
         return error_set(err,
-                         "%s says no memoryMB, workspaceStorageMB or timeoutSeconds that could be: run berth "
-                         "apply, which mends it",
+                         "%s has no valid memoryMB, workspaceStorageMB or timeoutSeconds: run berth apply, "
+                         "which mends it",
                          path);
 }
 
@@ -132,14 +132,14 @@ int local_environment_load(const char *root, const char *name, struct arena *are
         struct local_record record;
         const char *images;
 
-        if (load(root, KIND_ENVIRONMENT, name, arena, &record, err) < 0)
+        if (load_record(root, KIND_ENVIRONMENT, name, arena, &record, err) < 0)
                 return -1;
         environment.stack = arena_strdup(arena, local_stack_of(root));
         environment.name = arena_strdup(arena, name);
-        environment.memory_mb = number(record.spec, "memoryMB");
-        environment.storage_mb = number(record.spec, "workspaceStorageMB");
-        environment.timeout_s = number(record.spec, "timeoutSeconds");
-        environment.reserved_concurrency = number(record.spec, "reservedConcurrency");
+        environment.memory_mb = read_number(record.spec, "memoryMB");
+        environment.storage_mb = read_number(record.spec, "workspaceStorageMB");
+        environment.timeout_s = read_number(record.spec, "timeoutSeconds");
+        environment.reserved_concurrency = read_number(record.spec, "reservedConcurrency");
         environment.tenant_isolation = value_get_boolean(record.spec, "tenantIsolation", false);
         load_variables(value_get(record.spec, "variables"), arena, &environment);
         if (check_sizes(&environment, record.path, err) < 0 ||
@@ -156,7 +156,7 @@ int local_agent_load(const char *root, const char *name, struct arena *arena, st
         const struct value *limits;
         const char *type, *on_limit;
 
-        if (load(root, KIND_AGENT, name, arena, &record, err) < 0)
+        if (load_record(root, KIND_AGENT, name, arena, &record, err) < 0)
                 return -1;
         limits = value_get(record.spec, "limits");
         type = value_get_text(record.spec, "type");
@@ -167,9 +167,9 @@ int local_agent_load(const char *root, const char *name, struct arena *arena, st
                 .environment = value_get_text(record.spec, "environment"),
                 .specialist = type && strcmp(type, "specialist") == 0,
                 .active = value_get_boolean(record.spec, "active", false),
-                .cpus = number(limits, "cpus"),
-                .memory_mb = number(limits, "memoryMB"),
-                .containers = number(limits, "containers"),
+                .cpus = read_number(limits, "cpus"),
+                .memory_mb = read_number(limits, "memoryMB"),
+                .containers = read_number(limits, "containers"),
                 .reject = on_limit && strcmp(on_limit, "reject") == 0,
         };
         return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was applied, for those who run code: environments and agents as their records below the data root say, complete.
- * Nobody who runs code looks at manifests or at the state.
+ * Environments and agents as they were applied, read from their records: all that running code needs. Running code never
+ * reads manifests or the state.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_ENVIRONMENT_H
 #define BERTH_PROVIDERS_LOCAL_ENVIRONMENT_H
@@ -16,7 +16,7 @@
 
 struct local_variable {
         const char *name;
-        const char *text; /* in clear, also where it is sensitive */
+        const char *text; /* in clear, even where it is sensitive */
         bool sensitive;   /* must never be shown or logged */
 };
 

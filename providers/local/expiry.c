@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a new or shorter expiry would delete with the next sweep, although it is there already. */
+/* Files that exist already and that the next sweep would delete because of a new or shorter expiry: expires-existing. */
 #include "base/clock.h"
 #include "providers/local/provider_local.h"
 #include "providers/local/sweep.h"
 
 #include <inttypes.h>
 
-/* Files that the policy as it shall be expires, and as it is does not. */
+/* Files that the desired policy expires and the present one does not. */
 static struct workspace_span newly_expired(const struct value *desired, const struct value *present,
                                            const char *environment, int64_t now_ms) {
         int64_t days = value_get_integer(desired, "expireAfterDays", -1),
@@ -57,20 +57,22 @@ int local_policy_ask(struct provider *provider, struct change *change, struct ar
         if (aged.files == 0)
                 return 0;
         clock_format(aged.oldest_ms, oldest, sizeof(oldest));
-        local_refuse(change,
-                     (struct refusal){
-                             .id = "expires-existing",
-                             .message = arena_printf(
-                                     arena,
-                                     "%" PRIu64 " %s, %" PRIu64 " bytes, oldest %.10s, %s older than "
-                                     "expireAfterDays: %" PRId64 " already and would go with the next sweep",
-                                     aged.files, aged.files == 1 ? "file" : "files", aged.bytes, oldest,
-                                     aged.files == 1 ? "is" : "are",
-                                     value_get_integer(change->desired, "expireAfterDays", 0)),
-                             .remedy = arena_printf(
-                                     arena, "save what is needed, or let it go: --allow expires-existing:%s",
-                                     change->address),
-                     },
-                     arena);
+        local_refuse(
+                change,
+                (struct refusal){
+                        .id = "expires-existing",
+                        .message = arena_printf(
+                                arena,
+                                "%" PRIu64 " %s, %" PRIu64 " bytes, oldest %.10s, %s older than "
+                                "expireAfterDays: %" PRId64 " and would be deleted by the next sweep",
+                                aged.files, aged.files == 1 ? "file" : "files", aged.bytes, oldest,
+                                aged.files == 1 ? "is" : "are",
+                                value_get_integer(change->desired, "expireAfterDays", 0)),
+                        .remedy = arena_printf(
+                                arena,
+                                "save what is needed, or let them be deleted: --allow expires-existing:%s",
+                                change->address),
+                },
+                arena);
         return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of what people can do with the local store: each row finds the store, and the module that does it. */
+/* The provider's table of operations on images: each finds the store and calls the module that does the work. */
 #include "providers/local/image_remove.h"
 #include "providers/local/images/image_build.h"
 #include "providers/local/images/image_catalog.h"

@@ -17,9 +17,9 @@
 #define DIGEST_BEGINNING_MIN 19
 #define USERS_SHOWN 4
 
-/* --- who runs it --- */
+/* --- which environments run it --- */
 
-/* "Environment/a, Environment/b"; NULL where none does. A record that cannot be read is an error: it might. */
+/* "Environment/a, Environment/b"; NULL where none runs it. A record that cannot be read is an error: it might name it. */
 static int find_users(const char *root, const char *digest, struct arena *arena, const char **ret,
                       struct error *err) {
         struct strbuf users STRBUF_CLEANUP = STRBUF_INIT;
@@ -34,7 +34,7 @@ static int find_users(const char *root, const char *digest, struct arena *arena,
                 const char *pinned;
 
                 if (record_read(&place, arena, &record, err) < 0)
-                        return error_context(err, "it cannot be told which images are in use");
+                        return error_context(err, "cannot tell which images are in use");
                 pinned = value_get_text(value_get(record.spec, "image"), "digest");
                 if (!pinned || strcmp(pinned, digest) != 0)
                         continue;
@@ -47,7 +47,7 @@ static int find_users(const char *root, const char *digest, struct arena *arena,
         return 0;
 }
 
-/* --- which one is meant --- */
+/* --- which image is meant --- */
 
 static int find_by_digest(const struct local_images *images, const char *beginning, struct arena *arena,
                           struct image_removal *ret, struct error *err) {
@@ -64,7 +64,7 @@ static int find_by_digest(const struct local_images *images, const char *beginni
         }
         if (found != 1)
                 return error_set_kind(err, ERROR_NOT_FOUND,
-                                      "the image store %s has %s image whose digest begins with %s",
+                                      "the image store %s has %s image with a digest that begins with %s",
                                       images->folder, found ? "more than one" : "no", beginning);
         name = image_index_name_of(images, ret->digest, NULL);
         if (name)
@@ -77,7 +77,7 @@ static bool is_digest_beginning(const char *text) {
                !text[7 + strspn(text + 7, "0123456789abcdef")];
 }
 
-/* A name that is in the index is that name, even if it looks like the beginning of a digest. */
+/* A name in the index wins, even where it looks like the beginning of a digest. */
 static int find_removal(const struct local_images *images, const char *text, struct arena *arena,
                         struct image_removal *ret, struct error *err) {
         struct local_reference reference;
@@ -100,10 +100,10 @@ static int find_removal(const struct local_images *images, const char *text, str
                               images->folder, name);
 }
 
-/* --- letting go --- */
+/* --- removing --- */
 
-static int take_out(const char *store, const struct image_removal *removal, struct arena *arena,
-                    const char **ret_other_name, struct error *err) {
+static int remove_from_store(const char *store, const struct image_removal *removal, struct arena *arena,
+                             const char **ret_other_name, struct error *err) {
         struct image_store opened IMAGE_STORE_CLEANUP = IMAGE_STORE_INIT;
 
         if (image_store_open(store, &opened, err) < 0)
@@ -123,24 +123,25 @@ int local_image_remove(const char *root, const char *store, const char *referenc
             find_users(root, removal.digest, arena, &removal.users, err) < 0)
                 return -1;
         local_catalog_describe(&images, removal.name, removal.digest, arena, &row);
-        if (take_out(store, &removal, arena, &other_name, err) < 0)
+        if (remove_from_store(store, &removal, arena, &other_name, err) < 0)
                 return -1;
         if (other_name)
-                row.note = arena_printf(arena, "the image stays: it is called %s, too", other_name);
+                row.note = arena_printf(arena, "the image stays: it is also called %s", other_name);
         *ret = row;
         return 0;
 }
 
-/* What a run has at this moment stays, and is told; every other failure is one. */
+/* An image that a run uses stays, with a note; any other failure is an error. */
 static int prune_one(const char *store, const char *digest, struct arena *arena, struct image_row *row,
                      struct error *err) {
         struct image_removal removal = { .digest = digest };
         struct error failure = { 0 };
         const char *other_name;
 
-        if (take_out(store, &removal, arena, &other_name, &failure) == 0) {
+        if (remove_from_store(store, &removal, arena, &other_name, &failure) == 0) {
                 if (other_name)
-                        row->note = arena_printf(arena, "it stays: it was called %s meanwhile", other_name);
+                        row->note =
+                                arena_printf(arena, "it stays: it has been called %s meanwhile", other_name);
                 return 0;
         }
         if (failure.kind == ERROR_REFUSED) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Letting go of images. A name goes by itself, and with the last name its image; one that has no name any more goes by its
- * digest, or with all others of its kind. Never one that an environment which was applied runs, or that a run has at this
- * moment. Blobs go with the last image that has them.
+ * Removing images. Removing an image's last name removes the image. An image without a name is removed by its digest, or
+ * together with all others that have none. An image stays while an applied environment runs it, or a run uses it. A blob
+ * goes with the last image that has it.
  *
- * What other stacks have applied that share the store is not known here; their runs are.
+ * Other stacks may share the store: which environments they applied is not known here, but their runs are.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGE_REMOVE_H
 #define BERTH_PROVIDERS_LOCAL_IMAGE_REMOVE_H

@@ -19,7 +19,7 @@
 /* The data root of a stack; `folder` is the state's folder, as in struct provider_config. */
 const char *local_root(const char *folder, const char *stack, struct arena *arena);
 
-/* The name of the stack whose data root it is; points into it. */
+/* The name of the stack that has this data root; points into it. */
 const char *local_stack_of(const char *root);
 
 /* The record's path below the root: "environments/NAME.json". */
@@ -28,8 +28,8 @@ const char *local_record_name(enum kind_id kind, const char *name, struct arena 
 const char *local_record_folder(enum kind_id kind);
 
 /*
- * The image store and the folder of workspaces, as a Stack's record (its `images` and `workspaces`) or nothing (NULL)
- * says. Relative ones are relative to the state's folder.
+ * The image store and the folder of workspaces, from the `images` and `workspaces` of a Stack's record; the defaults where
+ * it is NULL. Relative paths are relative to the state's folder.
  */
 const char *local_images_folder(const char *root, const struct value *stack, struct arena *arena);
 const char *local_workspaces_folder(const char *root, const struct value *stack, struct arena *arena);

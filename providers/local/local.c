@@ -41,10 +41,10 @@ static void close_provider(struct provider *provider) {
 }
 
 /*
- * The machine by its id, hashed as machine-id(5) asks; its name may change, and a container's does with each start. A
- * machine without an id (most containers) is like any other without one.
+ * The machine's id, hashed as machine-id(5) asks. Not its host name, which may change: a container's does at each start.
+ * Machines without an id (most containers) all share one.
  */
-static const char *machine(struct arena *arena) {
+static const char *identify_machine(struct arena *arena) {
         static const char *const files[] = { "/etc/machine-id", "/var/lib/dbus/machine-id" };
         uint8_t mac[SHA256_SIZE];
         char hex[SHA256_HEX_SIZE];
@@ -71,7 +71,7 @@ static int identify(struct provider *provider, struct arena *arena, struct ident
         (void)provider;
         (void)err;
         *ret = (struct identity){
-                .account = machine(arena),
+                .account = identify_machine(arena),
                 .region = "local",
                 .principal = user ? arena_strdup(arena, user->pw_name)
                                   : arena_printf(arena, "uid %lu", (unsigned long)geteuid()),

@@ -15,9 +15,9 @@ struct provider {
         const char *stack_name;
         const char *root; /* local_root() */
         pthread_mutex_t lock;
-        /* Under the lock: leftovers of dead writers are gone from the kind's folder. */
+        /* Under the lock: whether half-written files were removed from the kind's folder. */
         bool tidied[KIND_COUNT];
-        bool sessions_refused; /* ask() for the Stack's deletion told of the sessions: what came after allowed it */
+        bool sessions_refused; /* the plan's refusal named the sessions: an apply that goes on was allowed to delete them */
 };
 
 /* records.c */
@@ -39,8 +39,8 @@ int local_policy_ask(struct provider *provider, struct change *change, struct ar
                      struct error *err);
 
 /*
- * stack_delete.c: the refusal bucket-not-empty; before the Stack's record goes, its sessions, where that was allowed;
- * after it, the folders that are empty.
+ * stack_delete.c. local_stack_ask() adds the refusal bucket-not-empty. local_stack_clear() deletes the sessions, where that
+ * was allowed, before the Stack's record goes; local_stack_fold() removes the empty folders after it.
  */
 int local_stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
 int local_stack_clear(struct provider *provider, const struct change *change, struct arena *arena,

@@ -29,9 +29,7 @@ const char *record_path(const struct record_place *place, struct arena *arena) {
 /* ---- from bytes ---- */
 
 static int fail_damaged(struct error *err, const char *path, const char *what) {
-        return error_set(err,
-                         "%s is damaged: %s; put it right, or remove it, and the next apply writes it anew",
-                         path, what);
+        return error_set(err, "%s is damaged: %s; repair it, or remove it and apply again", path, what);
 }
 
 /* {"value": TEXT, "sensitive": true} becomes the marked text that it means. */
@@ -61,7 +59,7 @@ static bool says(const json_t *json, const char *name, const char *expected) {
         return text && strcmp(text, expected) == 0;
 }
 
-/* Whose it is, by its marks. A copy of another record of ours is not the record it pretends to be. */
+/* Whose the record is, by its stack, kind and name. A copy of another record of ours is not ours under this name. */
 static void read_marks(const struct record_place *place, const json_t *json, struct arena *arena,
                        struct local_record *ret) {
         const char *stack = json_text(json, "stack"), *kind = json_text(json, "kind"),
@@ -78,7 +76,7 @@ static void read_marks(const struct record_place *place, const json_t *json, str
         ret->ownership = OWNER_OTHER;
         ret->owner = strcmp(stack, place->stack) != 0
                              ? arena_printf(arena, "stack %s", stack)
-                             : arena_printf(arena, "%s/%s, of which it is a copy", kind, name);
+                             : arena_printf(arena, "%s/%s (it is a copy of that record)", kind, name);
 }
 
 int record_parse(const struct record_place *place, const char *text, size_t length, struct arena *arena,
@@ -88,14 +86,15 @@ int record_parse(const struct record_place *place, const char *text, size_t leng
         const json_t *spec = json_object_get(json, "spec");
 
         if (!json)
-                return fail_damaged(err, ret->path,
-                                    arena_printf(arena, "no JSON (line %d: %s)", failure.line, failure.text));
+                return fail_damaged(
+                        err, ret->path,
+                        arena_printf(arena, "it is not JSON (line %d: %s)", failure.line, failure.text));
         if (!json_is_object(json))
-                return fail_damaged(err, ret->path, "no JSON object");
+                return fail_damaged(err, ret->path, "it is not a JSON object");
         read_marks(place, json, arena, ret);
         if (ret->ownership != OWNER_NONE && !says(json, "formatVersion", RECORD_FORMAT))
                 return error_set(err,
-                                 "%s is of format %s, this version of berth knows %s: use the version that "
+                                 "%s has format %s, and this version of berth knows %s: use the version that "
                                  "wrote it",
                                  ret->path,
                                  json_text(json, "formatVersion") ? json_text(json, "formatVersion") : "?",
@@ -132,7 +131,7 @@ static struct value written_variables(const struct value *variables, struct aren
         return *written;
 }
 
-/* What is empty says nothing, and is left out. */
+/* Empty values are left out of the file. */
 static bool is_empty(const struct value *value) {
         return value->type == VALUE_NULL ||
                ((value->type == VALUE_MAP || value->type == VALUE_LIST) && value->count == 0);
@@ -178,7 +177,7 @@ static int fail_errno(struct error *err, const char *verb, const char *path) {
         return error_set(err, "cannot %s %s: %s", verb, path, strerror(errno));
 }
 
-/* The open file, -1 where there is none (*ret_missing) or where it cannot be. */
+/* The open file; -1 where it does not exist (*ret_missing) or cannot be opened (err). */
 static int open_record(const char *path, bool *ret_missing, struct error *err) {
         int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
         struct stat status;
@@ -199,7 +198,7 @@ static int read_bounded(int descriptor, const char *path, struct strbuf *ret, st
 
         if (result < 0)
                 return fail_errno(err, "read", path);
-        return result ? fail_damaged(err, path, "too large for a record") : 0;
+        return result ? fail_damaged(err, path, "it is too large for a record") : 0;
 }
 
 int record_read(const struct record_place *place, struct arena *arena, struct local_record *ret,
@@ -224,7 +223,7 @@ static char *folder_path(const char *root, enum kind_id kind) {
         return folder[0] ? path_join(root, folder) : strdup(root);
 }
 
-/* So that a name that is in its folder, or gone from it, stays so when the power fails. */
+/* After this, a name that was added or removed stays so when the power fails. */
 static int sync_folder(const char *path, struct error *err) {
         int descriptor DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -259,7 +258,7 @@ int record_remove(const struct record_place *place, struct error *err) {
         return sync_folder(folder, err);
 }
 
-/* "NAME.json.PID.new", as file_write_atomic() calls it, of another process than this one. */
+/* "NAME.json.PID.new", as file_write_atomic() names it, of another process than this one. */
 static bool is_leftover(const char *name) {
         const char *marker = strstr(name, ".json.");
         char *end;

@@ -5,7 +5,7 @@
  *     {"formatVersion": "1", "stack": NAME, "kind": KIND, "name": NAME, "spec": {...}}
  *
  * `spec` is in the shape of the manifests. Of an Environment's variables, a sensitive one is {"value": TEXT,
- * "sensitive": true}: the sandbox needs it in clear, and so the file is its owner's alone (0600, folders 0700). Nothing
+ * "sensitive": true}: the sandbox needs it in clear, so only the owner can read the file (0600, folders 0700). Nothing
  * here follows a link or waits for a pipe.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_RECORD_H
@@ -31,16 +31,17 @@ struct local_record {
         const char *bytes;
         size_t length;
         enum ownership ownership;
-        const char *owner;  /* as in struct observation */
-        struct value *spec; /* never NULL where it exists; empty where the file has no marks of Berth */
+        const char *owner; /* as in struct observation */
+        struct value
+                *spec; /* never NULL where the record exists; empty where the file does not say whose it is */
 };
 
-/* 64 hex digits that stand for the bytes. Worked out when asked for: who runs code does not. */
+/* A digest of the bytes, 64 hex digits. Computed on demand, since running code does not need it. */
 const char *record_revision(const struct local_record *record, struct arena *arena);
 
 const char *record_path(const struct record_place *place, struct arena *arena);
 
-/* What the file's bytes mean. `ret->path` is there already, for messages. Pure. */
+/* Parses a file's bytes. `ret->path` must be set, for messages. Pure. */
 int record_parse(const struct record_place *place, const char *text, size_t length, struct arena *arena,
                  struct local_record *ret, struct error *err) MUST_USE;
 /* The bytes of a record. Pure. */
@@ -52,14 +53,14 @@ const char *record_text(const struct record_place *place, const struct value *sp
  */
 int record_read(const struct record_place *place, struct arena *arena, struct local_record *ret,
                 struct error *err) MUST_USE;
-/* The names of a kind's records below the root, sorted, whatever they hold; none without the folder. Not the Stack's. */
+/* The names of a kind's records below the root, sorted, whatever they hold; none where the folder is missing. Not for the Stack. */
 int record_list(const char *root, enum kind_id kind, struct arena *arena, const char ***ret,
                 size_t *ret_count, struct error *err) MUST_USE;
 /* Written beside, synced, renamed; makes the folders. */
 int record_write(const struct record_place *place, const char *text, struct error *err) MUST_USE;
 /* One that does not exist is no error. */
 int record_remove(const struct record_place *place, struct error *err) MUST_USE;
-/* Removes what writers that died left half-written in the kind's folder. Only for who holds the state's lease. */
+/* Removes half-written files of dead processes from the kind's folder. The caller holds the state's lease. */
 void record_tidy(const char *root, enum kind_id kind);
 
 #endif

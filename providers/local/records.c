@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind is a record on disk: read whole, compared, and written whole by one stage. */
+/* The tables of all kinds. Each resource is a record on disk: observed by reading it, changed by one stage that writes it. */
 #include "base/array.h"
 #include "providers/local/desire.h"
 #include "providers/local/provider_local.h"
@@ -16,11 +16,11 @@ void local_refuse(struct change *change, struct refusal refusal, struct arena *a
         change->refusals[change->refusal_count++] = refusal;
 }
 
-/* ---- what shall be ---- */
+/* ---- desired ---- */
 
-/* What somebody added to the image in the file, and nobody ever declared, would run something else. */
-static void disown_additions(struct value *image, const struct value *observed, const struct value *recorded,
-                             struct arena *arena) {
+/* A field that somebody added to the image in the file would run another image: it is set to null, a difference. */
+static void null_additions(struct value *image, const struct value *observed, const struct value *recorded,
+                           struct arena *arena) {
         for (uint32_t i = 0; observed && observed->type == VALUE_MAP && i < observed->count; i++) {
                 const char *name = observed->members[i].name;
 
@@ -35,7 +35,7 @@ static struct value desired_image(const struct resource *resource, const struct 
                                                  observed ? observed->resolved : NULL, recorded, arena);
 
         if (observed && observed->exists)
-                disown_additions(&image, value_get(observed->spec, "image"), recorded, arena);
+                null_additions(&image, value_get(observed->spec, "image"), recorded, arena);
         return image;
 }
 
@@ -59,11 +59,11 @@ static void cost(const struct provider *provider, const struct change *change, s
         cost_add(ret, "files", 1);
 }
 
-/* ---- what is ---- */
+/* ---- observed ---- */
 
-static struct observation seen(const struct provider *provider, const char *name, enum kind_id kind,
-                               const char *revision, enum ownership ownership, const char *owner,
-                               const struct value *spec, struct arena *arena) {
+static struct observation observation_of(const struct provider *provider, const char *name, enum kind_id kind,
+                                         const char *revision, enum ownership ownership, const char *owner,
+                                         const struct value *spec, struct arena *arena) {
         return (struct observation){
                 .name = name,
                 .exists = true,
@@ -76,8 +76,8 @@ static struct observation seen(const struct provider *provider, const char *name
         };
 }
 
-static int see(const struct provider *provider, enum kind_id kind, const struct wanted *wanted,
-               struct arena *arena, struct observation *ret, struct error *err) {
+static int observe_one(const struct provider *provider, enum kind_id kind, const struct wanted *wanted,
+                       struct arena *arena, struct observation *ret, struct error *err) {
         const struct record_place place = place_of(provider, kind, wanted->name);
         const struct observation *last = wanted->must_read ? NULL : wanted->last;
         struct local_record record;
@@ -91,21 +91,22 @@ static int see(const struct provider *provider, enum kind_id kind, const struct 
                 return 0;
         spec = record.spec;
         revision = record_revision(&record, arena);
-        /* Unmoved, it is the very value that came from the state. */
+        /* A file that did not change keeps the value that came from the state. */
         if (last && last->exists && last->spec && last->fingerprint &&
             strcmp(last->fingerprint, revision) == 0)
                 spec = last->spec;
         else if (kind == KIND_ENVIRONMENT)
                 desire_mark_secrets(record.spec, wanted->desired ? wanted->desired->spec : NULL,
                                     wanted->recorded, arena);
-        *ret = seen(provider, wanted->name, kind, revision, record.ownership, record.owner, spec, arena);
+        *ret = observation_of(provider, wanted->name, kind, revision, record.ownership, record.owner, spec,
+                              arena);
         return 0;
 }
 
 static int observe(struct provider *provider, enum kind_id kind, const struct observe_args *args,
                    struct observation *ret, struct error *err) {
         for (size_t i = 0; i < args->count; i++) {
-                if (see(provider, kind, &args->wanted[i], args->arena, &ret[i], err) < 0)
+                if (observe_one(provider, kind, &args->wanted[i], args->arena, &ret[i], err) < 0)
                         return -1;
         }
         return kind == KIND_ENVIRONMENT ? local_resolve_images(provider, args, ret, err) : 0;
@@ -123,9 +124,9 @@ OBSERVE(observe_policies, KIND_WORKSPACE_POLICY)
 OBSERVE(observe_agents, KIND_AGENT)
 OBSERVE(observe_swarms, KIND_SWARM)
 
-/* ---- making it so ---- */
+/* ---- applied ---- */
 
-/* Once for each kind: who changes records holds the state's lease, so half-written files are of the dead. */
+/* Once for each kind. We hold the state's lease, so half-written files are those of dead processes. */
 static void tidy_once(struct provider *provider, enum kind_id kind) {
         pthread_mutex_lock(&provider->lock);
         if (!provider->tidied[kind])
@@ -134,7 +135,7 @@ static void tidy_once(struct provider *provider, enum kind_id kind) {
         pthread_mutex_unlock(&provider->lock);
 }
 
-/* What the plan was made from must still be there: anything else has to be seen in a plan first. */
+/* Whether the record is no longer the one that the plan was made from. */
 static bool has_moved(const struct change *change, const struct local_record *present, struct arena *arena) {
         if (!change->observed->exists || !present->exists)
                 return present->exists;
@@ -170,7 +171,7 @@ static int write_record(struct provider *provider, const struct change *change, 
                         return -1;
         }
         desire_mark_secrets(spec, change->desired, NULL, arena);
-        *ret = seen(provider, change->name, kind, revision, OWNER_SELF, NULL, spec, arena);
+        *ret = observation_of(provider, change->name, kind, revision, OWNER_SELF, NULL, spec, arena);
         return 0;
 }
 

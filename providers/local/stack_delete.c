@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking a stack's folder down. The image store stays: what somebody imported is not the stack's. */
+/* Deleting a stack's folder. The image store stays: imported images are not the stack's. */
 #include "base/files.h"
 #include "providers/local/provider_local.h"
 #include "providers/local/workspaces.h"
@@ -14,7 +14,7 @@ struct sessions {
         size_t count;
 };
 
-/* The sessions of which it is known that they are this stack's. */
+/* The sessions that are certainly this stack's. */
 static int list_own(const struct provider *provider, const struct value *stack, struct arena *arena,
                     struct sessions *ret, struct error *err) {
         size_t found, kept = 0;
@@ -68,8 +68,8 @@ int local_stack_ask(struct provider *provider, struct change *change, struct are
                                                      sessions.workspaces, sessions.count,
                                                      sessions.count == 1 ? "session" : "sessions", files,
                                                      files == 1 ? "file" : "files", bytes),
-                             .remedy = "save what is needed, or --allow bucket-not-empty: the sessions are "
-                                       "deleted with everything in them",
+                             .remedy = "save what is needed, or --allow bucket-not-empty, which deletes the "
+                                       "sessions with everything in them",
                      },
                      arena);
         return 0;
@@ -82,7 +82,7 @@ int local_stack_clear(struct provider *provider, const struct change *change, st
         if (list_own(provider, change->observed->spec, arena, &sessions, err) < 0)
                 return -1;
         if (sessions.count > 0 && !provider->sessions_refused)
-                return error_set(err, "sessions were begun below %s since the plan was made: plan again",
+                return error_set(err, "sessions were started below %s since the plan was made: plan again",
                                  sessions.workspaces);
         for (size_t i = 0; i < sessions.count; i++) {
                 if (local_session_remove(sessions.workspaces, sessions.list[i].id, err) < 0)
@@ -97,7 +97,7 @@ static void remove_empty(const char *folder, const char *name) {
         (void)rmdir(path);
 }
 
-/* Only what is empty goes; what is not holds something that Berth did not put there, or images. */
+/* Only empty folders go. Any other holds images, or something that Berth did not put there. */
 void local_stack_fold(const struct provider *provider, struct arena *arena) {
         static const char *const folders[] = {
                 "environments",    "policies",        "registry/agents",

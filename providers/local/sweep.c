@@ -48,7 +48,7 @@ const struct sweep_policy *sweep_policy_for(const struct sweep_policy *policies,
 int64_t sweep_cutoff_ms(int64_t now_ms, int64_t days) {
         int64_t span, cutoff;
 
-        /* So many days that nothing is as old: a record is a file, and may say anything. */
+        /* A record may hold any number: after so many days nothing expires. */
         if (__builtin_mul_overflow(days, DAY_MS, &span) || __builtin_sub_overflow(now_ms, span, &cutoff))
                 return INT64_MIN;
         return cutoff;
@@ -56,7 +56,7 @@ int64_t sweep_cutoff_ms(int64_t now_ms, int64_t days) {
 
 /* ---- reading the policies that were applied ---- */
 
-/* Records that are not this stack's own policies decide nothing; one that cannot be read stops the sweep. */
+/* Only this stack's own policies count; a record that cannot be read stops the sweep. */
 static int load_policies(const char *root, struct arena *arena, struct sweep_policy **ret, size_t *ret_count,
                          struct error *err) {
         const char **names;
@@ -95,7 +95,7 @@ static int find_workspaces(const char *root, struct arena *arena, const char **r
 
 /* ---- sweeping ---- */
 
-/* A session that cannot be swept is told of, and keeps nobody else's from being swept. */
+/* A session that cannot be swept gets a problem; the others are swept all the same. */
 static void sweep_session(const char *workspaces, struct sweep_row *row, int64_t now_ms, bool remove,
                           struct arena *arena) {
         struct workspace_span span = { INT64_MIN, sweep_cutoff_ms(now_ms, row->days) };

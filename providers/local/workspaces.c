@@ -28,7 +28,7 @@ static bool is_id(const char *id) {
                strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
 }
 
-/* The open folder of sessions; -1 with *ret_missing where there is none. Only what is below it is distrusted. */
+/* The open folder of sessions; -1 with *ret_missing where there is none. Its path is trusted; what is below it is not. */
 static int open_sessions(const char *workspaces, bool *ret_missing, struct error *err) {
         char *path TEXT_CLEANUP = path_join(workspaces, SESSIONS_FOLDER);
         int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -39,6 +39,7 @@ static int open_sessions(const char *workspaces, bool *ret_missing, struct error
         return descriptor;
 }
 
+/* What is wrong with the session, or NULL. A session of another stack loses its id: it is none of ours. */
 static const char *read_session(int sessions, const char *id, const char *stack, struct arena *arena,
                                 struct local_session *ret) {
         const char *path = arena_printf(arena, "%s/%s", id, SESSION_FILE), *text_of_stack;
@@ -63,7 +64,7 @@ static const char *read_session(int sessions, const char *id, const char *stack,
         }
         if (!json_text(json, "formatVersion") ||
             strcmp(json_text(json, "formatVersion"), SESSION_FORMAT) != 0)
-                return "its session.json is of another version of berth";
+                return "its session.json was written by another version of berth";
         ret->environment = arena_strdup(arena, json_text(json, "environment"));
         return ret->environment ? NULL : "its session.json names no environment";
 }
@@ -92,7 +93,7 @@ int local_sessions_list(const char *workspaces, const char *stack, struct arena 
         while (folder && (entry = readdir(folder))) {
                 struct local_session session = { .id = arena_strdup(arena, entry->d_name) };
 
-                /* What is no session is nobody's business here. */
+                /* Anything else in the folder is left alone. */
                 if (!is_id(entry->d_name) || (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
                         continue;
                 session.problem = read_session(sessions, entry->d_name, stack, arena, &session);
@@ -123,8 +124,8 @@ void local_tally_add(struct workspace_tally *total, const struct workspace_tally
 /* ---- walking ---- */
 
 /*
- * Folders are listed one after the other, each opened by its path from the top: however deep they are, one descriptor
- * and no stack is used. Parents come before their children.
+ * The folders of a workspace, in a list: each is opened by its path from the top, so that any depth takes one descriptor
+ * and no recursion. Parents come before their children.
  */
 struct walked_folder {
         const char *path; /* "." for the top */
@@ -160,8 +161,8 @@ static void add_folder(struct walk *walk, const char *path, size_t parent, int64
                 (struct walked_folder){ .path = path, .parent = parent, .ctime_ms = ctime };
 }
 
-/* A folder that its owner closed to himself hides nothing from a sweep. */
-static int open_again(const struct walk *walk, const char *path) {
+/* A program may take away its own right to read a folder: the sweep gives it back. */
+static int open_unreadable(const struct walk *walk, const char *path) {
         int handle DESCRIPTOR_CLEANUP = beneath_open(walk->top, path, O_PATH | O_DIRECTORY);
         char magic[40];
 
@@ -177,7 +178,7 @@ static int open_folder(const struct walk *walk, const char *path) {
         int descriptor = beneath_open(walk->top, path, O_RDONLY | O_DIRECTORY);
 
         if (descriptor < 0 && errno == EACCES && walk->remove)
-                return open_again(walk, path);
+                return open_unreadable(walk, path);
         return descriptor;
 }
 
@@ -246,7 +247,7 @@ static void visit_folder(struct walk *walk, size_t at) {
         closedir(folder);
 }
 
-/* Children stand behind their parents: from the end on, each folder is empty by its turn if it can be. */
+/* Children come after their parents in the list, so from its end on each folder is empty by its turn, if it can be. */
 static void remove_folders(struct walk *walk) {
         for (size_t i = walk->count; i-- > 1;) {
                 struct walked_folder *folder = &walk->folders[i];
@@ -271,7 +272,7 @@ static void walk_all(struct walk *walk) {
                 remove_folders(walk);
 }
 
-static void finish(const struct walk *walk, struct arena *arena, struct workspace_tally *ret) {
+static void copy_tally(const struct walk *walk, struct arena *arena, struct workspace_tally *ret) {
         *ret = walk->tally;
         ret->first_problem = arena_strdup(arena, walk->tally.first_problem);
 }
@@ -297,7 +298,7 @@ int local_workspace_expire(const char *workspaces, const char *id, struct worksp
         walk.top = top;
         if (top >= 0)
                 walk_all(&walk);
-        finish(&walk, arena, ret);
+        copy_tally(&walk, arena, ret);
         return 0;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions' workspaces on disk, as policies and guards see them.
+ * The workspaces of sessions on disk, for policies and guards.
  *
  *     {workspaces}/sessions/ID/session.json    {"formatVersion": "1", "stack": NAME, "environment": NAME, ...}
  *     {workspaces}/sessions/ID/workspace/      the session's files: the agent's code writes here what it likes
  *
- * A file's age is counted from its ctime: when it came to be what it is on this disk. A program sets the mtime as it
- * likes (unpacking an old archive does); as in S3, the date is that of the writing.
+ * A file's age is counted from its ctime, which a program cannot set as it likes. It can set the mtime, and unpacking an old
+ * archive does. As in S3, the date is that of the writing.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_WORKSPACES_H
 #define BERTH_PROVIDERS_LOCAL_WORKSPACES_H
@@ -26,17 +26,17 @@
 struct local_session {
         const char *id;
         const char *environment; /* NULL where not known */
-        const char *problem;     /* why it cannot be judged; NULL: it can */
+        const char *problem;     /* why nothing can be said about it; NULL: all is well */
 };
 
 /*
- * The stack's sessions, by id in byte order, and those of which nobody can tell whose they are (`problem` is set).
+ * The stack's sessions, sorted by id, and those whose stack cannot be told (`problem` is set).
  * A folder that does not exist holds none.
  */
 int local_sessions_list(const char *workspaces, const char *stack, struct arena *arena,
                         struct local_session **ret, size_t *ret_count, struct error *err) MUST_USE;
 
-/* Which files: their ctime, in milliseconds, is after the one and at or before the other. */
+/* Files with a ctime, in milliseconds since 1970, after the first and at or before the second. */
 struct workspace_span {
         int64_t after_ms;
         int64_t until_ms;
@@ -54,9 +54,9 @@ struct workspace_tally {
 void local_tally_add(struct workspace_tally *total, const struct workspace_tally *tally);
 
 /*
- * Counts the files of a session's workspace that lie in the span; with `remove`, removes them, and the folders that
- * are empty thereby or have been since before the span's end. Nothing outside of the workspace is touched, whatever
- * links and mounts it holds. What cannot be read or removed is counted and does not stop the rest.
+ * Counts the files of a session's workspace that lie in the span. With `remove`, also removes them, and the folders that
+ * are empty after it or have been empty since before the span's end. Whatever links and mounts the workspace holds,
+ * nothing outside of it is touched. What cannot be read or removed is counted and does not stop the rest.
  */
 int local_workspace_expire(const char *workspaces, const char *id, struct workspace_span span, bool remove,
                            struct arena *arena, struct workspace_tally *ret, struct error *err) MUST_USE;

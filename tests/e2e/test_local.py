@@ -204,7 +204,7 @@ def test_a_damaged_record_is_named(small, text):
 
 def test_a_newer_record_is_refused(small):
     edit(root(small) / "environments" / "etl.json", lambda d: d.update(formatVersion="2"))
-    assert "is of format 2" in small("plan").expect(1).err
+    assert "has format 2" in small("plan").expect(1).err
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])

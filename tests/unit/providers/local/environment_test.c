@@ -130,7 +130,7 @@ static void test_refused(void **state) {
                 { "small",
                   "{\"formatVersion\": \"1\", \"stack\": \"lab\", \"kind\": \"Environment\", \"name\": "
                   "\"small\", \"spec\": {\"memoryMB\": -1}}",
-                  "small.json says no memoryMB", ERROR_FAILED },
+                  "small.json has no valid memoryMB", ERROR_FAILED },
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
