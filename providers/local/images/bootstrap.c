@@ -14,7 +14,7 @@
 #define LINE_MAX_BYTES 1000
 #define LINES_KEPT 12
 
-/* Where administrators' programs are looked for too, which an ordinary user's PATH may not name. */
+/* With the folders of administrators' programs, which an ordinary user's PATH may lack. */
 static const char search_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 struct words {
@@ -22,21 +22,21 @@ struct words {
         size_t count;
 };
 
-static void add(struct words *words, const char *word) {
+static void add_word(struct words *words, const char *word) {
         if (words->count == WORDS_MAX - 1)
                 abort();
         words->list[words->count++] = word;
         words->list[words->count] = NULL;
 }
 
-static void add_all(struct words *words, const char *const *list) {
+static void add_words(struct words *words, const char *const *list) {
         for (; *list; list++)
-                add(words, *list);
+                add_word(words, *list);
 }
 
-#define ADD(words, ...) add_all(words, (const char *const[]){ __VA_ARGS__, NULL })
+#define ADD(words, ...) add_words(words, (const char *const[]){ __VA_ARGS__, NULL })
 
-/* --- what must be installed --- */
+/* --- the programs --- */
 
 static const char *find_program(const char *name, struct arena *arena) {
         const char *at = search_path;
@@ -64,11 +64,10 @@ static int check_programs(struct arena *arena, struct error *err) {
         for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
                 if ((needed[i].users_only && geteuid() == 0) || find_program(needed[i].program, arena))
                         continue;
-                return error_set_kind(
-                        err, ERROR_NOT_FOUND,
-                        "%s is not installed, and images are built with it%s: apt-get install %s",
-                        needed[i].program, needed[i].users_only ? " by ordinary users" : "",
-                        needed[i].package);
+                return error_set_kind(err, ERROR_NOT_FOUND,
+                                      "%s is not installed; building images needs it%s: apt-get install %s",
+                                      needed[i].program, needed[i].users_only ? " for ordinary users" : "",
+                                      needed[i].package);
         }
         return 0;
 }
@@ -76,8 +75,8 @@ static int check_programs(struct arena *arena, struct error *err) {
 /* --- the command --- */
 
 /*
- * Process 1 of the namespace dies with unshare, and the kernel kills all others with it and drops the mounts: nobody is
- * left who could write, and nothing of /dev or /proc lies in the folder that is removed then.
+ * Process 1 of the namespace dies with unshare. The kernel then kills all other processes in it and drops the mounts: no
+ * process is left that could write, and no /dev or /proc is mounted in the folder that is removed afterwards.
  */
 static void add_namespaces(struct words *words, struct arena *arena) {
         const char *setpriv = find_program("setpriv", arena), *unshare = find_program("unshare", arena);
@@ -89,7 +88,7 @@ static void add_namespaces(struct words *words, struct arena *arena) {
         ADD(words, "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--");
 }
 
-static const char *joined(const char *const *list, struct arena *arena) {
+static const char *join_with_commas(const char *const *list, struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         for (; *list; list++)
@@ -105,27 +104,27 @@ static void add_mmdebstrap(struct words *words, const struct bootstrap *bootstra
         ADD(words, "--aptopt=Apt::Install-Recommends \"false\"", "--aptopt=Acquire::Languages \"none\"",
             "--aptopt=Acquire::Retries \"3\"", "--dpkgopt=force-unsafe-io");
         for (const char *const *at = prebuilt->kept_out; *at; at++)
-                add(words, arena_printf(arena, "--dpkgopt=%s", *at));
-        add(words, arena_printf(arena, "--include=%s", joined(prebuilt->packages, arena)));
-        /* The script is an argument of its own shell's: no quoting is ever needed. */
-        add(words, "--customize-hook=chroot \"$1\" sh -c \"$BERTH_FINISH\"");
+                add_word(words, arena_printf(arena, "--dpkgopt=%s", *at));
+        add_word(words, arena_printf(arena, "--include=%s", join_with_commas(prebuilt->packages, arena)));
+        /* The script comes as a variable: it needs no quoting. */
+        add_word(words, "--customize-hook=chroot \"$1\" sh -c \"$BERTH_FINISH\"");
         ADD(words, prebuilt->suite, bootstrap->tar);
         if (bootstrap->mirror)
-                add(words, bootstrap->mirror);
+                add_word(words, bootstrap->mirror);
 }
 
-/* Nothing of the caller's but the way to the network. */
+/* Of the caller's environment only the proxies are passed on. */
 static void add_environment(struct words *words, const struct bootstrap *bootstrap, struct arena *arena) {
         static const char *const passed[] = { "http_proxy", "https_proxy", "no_proxy" };
 
-        add(words, arena_printf(arena, "PATH=%s", search_path));
+        add_word(words, arena_printf(arena, "PATH=%s", search_path));
         ADD(words, "LC_ALL=C.UTF-8", "HOME=/nonexistent", "DEBIAN_FRONTEND=noninteractive");
-        add(words, arena_printf(arena, "TMPDIR=%s", bootstrap->folder));
-        add(words, arena_printf(arena, "SOURCE_DATE_EPOCH=%lld", (long long)bootstrap->dated_s));
-        add(words, arena_printf(arena, "BERTH_FINISH=%s", prebuilt_script(bootstrap->prebuilt, arena)));
+        add_word(words, arena_printf(arena, "TMPDIR=%s", bootstrap->folder));
+        add_word(words, arena_printf(arena, "SOURCE_DATE_EPOCH=%lld", (long long)bootstrap->dated_s));
+        add_word(words, arena_printf(arena, "BERTH_FINISH=%s", prebuilt_script(bootstrap->prebuilt, arena)));
         for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
                 if (getenv(passed[i]))
-                        add(words, arena_printf(arena, "%s=%s", passed[i], getenv(passed[i])));
+                        add_word(words, arena_printf(arena, "%s=%s", passed[i], getenv(passed[i])));
         }
 }
 
@@ -145,8 +144,8 @@ static void release_printed(struct printed *printed) {
                 free(printed->last[i]);
 }
 
-/* Steps are mmdebstrap's lines of information; those about its own folders say nothing to people. */
-static void take_line(struct printed *printed) {
+/* Prints mmdebstrap's lines of information ("I: ") as steps, but for those about its own folders; keeps all other lines. */
+static void handle_line(struct printed *printed) {
         const char *line = printed->line;
         char *copy;
 
@@ -167,18 +166,18 @@ static void take_line(struct printed *printed) {
         printed->last[printed->count++ % LINES_KEPT] = copy;
 }
 
-static void take_bytes(void *opaque, const char *bytes, size_t length) {
+static void split_lines(void *opaque, const char *bytes, size_t length) {
         struct printed *printed = opaque;
 
         for (size_t i = 0; i < length; i++) {
                 if (bytes[i] == '\n')
-                        take_line(printed);
+                        handle_line(printed);
                 else if (printed->length < LINE_MAX_BYTES)
                         printed->line[printed->length++] = bytes[i];
         }
 }
 
-/* What helps, where the words of others do not say it. */
+/* Advice for errors of other programs that give none. */
 static const char *hint_for(const char *text) {
         static const char *const hints[][2] = {
                 { "/etc/subuid",
@@ -186,7 +185,7 @@ static const char *hint_for(const char *text) {
                   "numbers that no other line of /etc/subuid has" },
                 { "NO_PUBKEY", "; where this is not Debian: apt-get install debian-archive-keyring gpg" },
                 { "unshare failed: Operation not permitted",
-                  "; a container needs CAP_SYS_ADMIN for it (--privileged), a user the right to make user namespaces" },
+                  "; a container needs CAP_SYS_ADMIN (--privileged), a user the right to make user namespaces" },
         };
 
         for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++) {
@@ -196,7 +195,7 @@ static const char *hint_for(const char *text) {
         return "";
 }
 
-/* The lines before the end go to where the steps went; the errors among them, in one line, are the error. */
+/* Prints the last lines; the errors among them ("E: "), joined to one line, become the error. */
 static int fail(const struct printed *printed, const char *what, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         size_t first = printed->count > LINES_KEPT ? printed->count - LINES_KEPT : 0;
@@ -211,7 +210,7 @@ static int fail(const struct printed *printed, const char *what, struct error *e
         }
         if (!text.length && line)
                 strbuf_printf(&text, "%.300s", line);
-        return error_set(err, "%s failed%s%s%s", what, text.length ? ": " : " and did not say why",
+        return error_set(err, "%s failed%s%s%s", what, text.length ? ": " : " without saying why",
                          strbuf_text(&text), hint_for(strbuf_text(&text)));
 }
 
@@ -227,7 +226,7 @@ static int run_words(const struct words *words, const struct words *environment,
                 .process = { .arguments = words->list,
                              .environment = environment->list,
                              .group = PROCESS_OWN_GROUP },
-                .take = take_bytes,
+                .take = split_lines,
                 .opaque = &printed,
                 .errors = RUN_ERRORS_AS_OUTPUT,
                 .deadline_ms = RUN_NO_DEADLINE,
@@ -238,7 +237,7 @@ static int run_words(const struct words *words, const struct words *environment,
         if (run_to_end(&args, &result, err) < 0)
                 return -1;
         if (printed.length > 0)
-                take_line(&printed);
+                handle_line(&printed);
         if (interrupt_level(interrupt) > INTERRUPT_NONE)
                 return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
         return result.end == RUN_EXITED && result.code == 0 ? 0 : fail(&printed, what, err);

@@ -29,8 +29,8 @@ struct build {
         const struct image_build_request *request;
         const struct prebuilt *prebuilt;
         struct arena *arena;
-        const char *builds; /* absolute: the folder of all builds */
-        char name[40];      /* of ours in it; "" until it is made */
+        const char *builds; /* the folder of all builds, absolute */
+        char name[40];      /* of our folder in it; "" until it is made */
         int lock;           /* our folder, locked */
         int64_t dated_s;
 };
@@ -39,14 +39,14 @@ static const char *path_of(const struct build *build, const char *name) {
         return arena_printf(build->arena, "%s/%s/%s", build->builds, build->name, name);
 }
 
-static void say(const struct build *build, const char *text) {
+static void print_step(const struct build *build, const char *text) {
         if (build->request->messages >= 0)
                 dprintf(build->request->messages, "%s\n", text);
 }
 
 /* --- the folder --- */
 
-/* What an ordinary user's build left may be owned by users that exist in its namespace only. */
+/* An ordinary user's build leaves files of users that exist only in a user namespace: then another one removes them. */
 static int remove_one(int builds, const char *path, const char *name, struct error *err) {
         char *whole TEXT_CLEANUP = NULL;
 
@@ -56,7 +56,7 @@ static int remove_one(int builds, const char *path, const char *name, struct err
         return bootstrap_remove(whole, err);
 }
 
-/* Those whose makers are dead: nobody holds them locked. Under the lock of `builds`. */
+/* Removes the folders of dead processes, which nobody holds locked. The caller holds the lock of `builds`. */
 static int remove_dead(int builds, const char *path, struct error *err) {
         int again = openat(builds, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *folder = again < 0 ? NULL : fdopendir(again);
@@ -100,14 +100,14 @@ static int open_folder(struct build *build, const char *store, struct error *err
         if (folder_make(path, err) < 0)
                 return -1;
         builds = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        /* One at a time looks for the dead and makes its own, so that none is seen before it is locked. */
+        /* Under this lock no other build can take our new folder for a dead one before we have locked it. */
         if (builds < 0 || flock(builds, LOCK_EX) < 0)
                 return error_set(err, "cannot lock %s: %s", path, strerror(errno));
         build->builds = realpath(path, NULL);
         if (!build->builds)
                 return error_set(err, "cannot find %s: %s", path, strerror(errno));
         if (remove_dead(builds, build->builds, err) < 0)
-                return error_context(err, "what an earlier build left in %s", path);
+                return error_context(err, "cannot remove what an earlier build left in %s", path);
         return make_own(build, builds) < 0
                        ? error_set(err, "cannot make a folder in %s: %s", path, strerror(errno))
                        : 0;
@@ -118,7 +118,7 @@ static void end_build(struct build *build) {
                 build->builds ? open(build->builds, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         struct error ignored;
 
-        /* What cannot be removed now, the next build removes, or says that it cannot. */
+        /* What cannot be removed now, the next build removes or reports. */
         if (builds >= 0 && build->name[0])
                 (void)!remove_one(builds, build->builds, build->name, &ignored);
         close_descriptor(&build->lock);
@@ -127,14 +127,14 @@ static void end_build(struct build *build) {
 
 /* --- the steps --- */
 
-/* Packages' programs run while it is built, and only this machine's own can. */
+/* A build runs the packages' own programs, so it works only on the machine's own architecture. */
 static int check_machine(struct error *err) {
         struct utsname system;
 
         if (uname(&system) == 0 && strcmp(system.machine, "x86_64") != 0)
                 return error_set(err,
-                                 "environments run linux/amd64 only, and this machine is %s: build on one of "
-                                 "x86_64, with -o FILE, and berth image import FILE here",
+                                 "environments run linux/amd64 only, and this machine is %s: build on an "
+                                 "x86_64 machine with -o FILE, and berth image import that file here",
                                  system.machine);
         return 0;
 }
@@ -165,7 +165,7 @@ static int choose_date(struct build *build, struct error *err) {
         errno = 0;
         build->dated_s = strtoll(text, &end, 10);
         if (errno || *end || build->dated_s < 0 || build->dated_s > INT64_C(253402300799))
-                return error_set(err, "SOURCE_DATE_EPOCH is \"%s\", and seconds since 1970 are wanted", text);
+                return error_set(err, "SOURCE_DATE_EPOCH is \"%s\": it must be seconds since 1970", text);
         return 0;
 }
 
@@ -196,13 +196,13 @@ static int write_image(const struct build *build, const char *tar, const char *l
                 .command = build->prebuilt->command,
         };
 
-        say(build, "writing the image...");
+        print_step(build, "writing the image...");
         if (image_write_layout(&writing, build->arena, err) < 0)
                 return -1;
         unlink(tar);
         if (!build->request->out)
                 return 0;
-        say(build, "writing the archive...");
+        print_step(build, "writing the archive...");
         return image_write_archive(layout, build->request->out, build->dated_s, build->arena, err);
 }
 
@@ -215,7 +215,7 @@ static int run(struct build *build, const char *store, struct image_row *ret, st
         layout = path_of(build, "layout");
         if (make_system(build, tar, err) < 0 || write_image(build, tar, layout, err) < 0)
                 return -1;
-        say(build, "taking it into the store...");
+        print_step(build, "importing it into the store...");
         return local_image_import(store,
                                   arena_printf(build->arena, "prebuilt/%s:" TAG, build->prebuilt->name),
                                   layout, build->arena, ret, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a prebuilt image from nothing but a Debian mirror, and taking it into the store as any other.
+ * Building a prebuilt image from a Debian mirror, and importing it into the store.
  *
  *     recipe (prebuilt.h) -> a system as a tar (bootstrap.h) -> an OCI layout (image_write.h) -> the store (image_import.h)
  */
@@ -12,9 +12,8 @@
 #include "providers/images.h"
 
 /*
- * `store` as in local_image_import(); the image becomes prebuilt/NAME:latest there. What is made on the way is below
- * `store`, in a folder that is locked while its maker lives; that of a dead one is removed by the next build, and nobody
- * ever looks into it.
+ * `store` as in local_image_import(); the image becomes prebuilt/NAME:latest there. The build works in a folder below
+ * `store`, which it keeps locked. The folder of a dead process is removed by the next build; nothing ever reads it.
  */
 int local_image_build(const char *store, const struct image_build_request *request, struct arena *arena,
                       struct image_row *ret, struct error *err) MUST_USE;

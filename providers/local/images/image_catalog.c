@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* An image that no name leads to any more. */
+/* Shown for an image without a name. */
 #define NO_REPOSITORY "-"
 
 /* --- rows --- */
@@ -34,9 +34,9 @@ static int64_t blob_time_ms(const char *store, const char *digest) {
                        : (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
 }
 
-/* What the image's own manifest and configuration say; they were judged when it was imported, and are here again. */
-static void judge(const char *store, const struct local_reference *reference, struct arena *arena,
-                  struct image_row *row) {
+/* Fills the row from the image's manifest and configuration, and judges them anew: the rules may have changed since the import. */
+static void describe_image(const char *store, const struct local_reference *reference, struct arena *arena,
+                           struct image_row *row) {
         json_t *manifest JSON_CLEANUP = image_index_manifest(store, row->digest);
         const char *name = arena_printf(arena, "%s%s%s", reference->repository, reference->tag ? ":" : "@",
                                         reference->tag ? reference->tag : row->digest);
@@ -81,7 +81,7 @@ int local_catalog_check(const char *store, const char *text, struct arena *arena
                 row.tags[row.tag_count++] = reference.tag;
         if (local_image_find(&images, reference.repository, reference.tag, reference.digest, arena, &found)) {
                 row.digest = found.digest;
-                judge(store, &reference, arena, &row);
+                describe_image(store, &reference, arena, &row);
         } else {
                 set_problem(&row, "missing",
                             arena_printf(arena, "%s is not in the image store %s", text, store), &reference,
@@ -151,16 +151,16 @@ static int add_nameless(struct catalog *catalog, struct error *err) {
         return 0;
 }
 
-static void judge_row(const struct catalog *catalog, struct image_row *row) {
+static void describe_listed_row(const struct catalog *catalog, struct image_row *row) {
         struct local_reference reference = { row->repository, row->tag_count ? row->tags[0] : NULL,
                                              row->digest };
         struct local_image found;
 
         if (local_image_find(&catalog->images, NULL, NULL, row->digest, catalog->arena, &found))
-                judge(catalog->images.folder, &reference, catalog->arena, row);
+                describe_image(catalog->images.folder, &reference, catalog->arena, row);
         else
                 set_problem(row, "missing",
-                            arena_printf(catalog->arena, "%s:%s leads to %s, which is not in the store",
+                            arena_printf(catalog->arena, "%s:%s means %s, which is not in the store",
                                          row->repository, reference.tag, row->digest),
                             &reference, catalog->arena);
 }
@@ -174,7 +174,7 @@ void local_catalog_describe(const struct local_images *images, const char *name,
 
         if (mark)
                 add_tag(&catalog, row, arena_strdup(arena, mark + 1));
-        judge_row(&catalog, row);
+        describe_listed_row(&catalog, row);
         *ret = *row;
 }
 
@@ -183,7 +183,7 @@ int local_catalog_list(const char *store, const char *repository, struct arena *
         struct catalog catalog = { .arena = arena, .repository = repository };
 
         if (repository && !image_rules_is_repository(repository))
-                return error_set(err, "\"%s\" is no repository; berth image check tells of one image",
+                return error_set(err, "\"%s\" is not a repository; for one image: berth image check",
                                  repository);
         if (local_images_open(store, arena, &catalog.images, err) < 0)
                 return -1;
@@ -194,7 +194,7 @@ int local_catalog_list(const char *store, const char *repository, struct arena *
                 return error_set_kind(err, ERROR_NOT_FOUND, "the image store %s has no repository %s",
                                       catalog.images.folder, repository);
         for (size_t i = 0; i < catalog.count; i++)
-                judge_row(&catalog, &catalog.rows[i]);
+                describe_listed_row(&catalog, &catalog.rows[i]);
         if (catalog.count)
                 qsort(catalog.rows, catalog.count, sizeof(*catalog.rows), image_rows_newest_first);
         *ret = catalog.rows;

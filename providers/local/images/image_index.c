@@ -19,7 +19,7 @@ int image_index_blob(const char *folder, const char *digest, struct strbuf *ret,
         char *path TEXT_CLEANUP = NULL;
 
         if (!image_rules_is_digest(digest))
-                return error_set(err, "\"%s\" is no digest", digest);
+                return error_set(err, "\"%s\" is not a digest", digest);
         path = path_join(blobs, digest + 7);
         return file_read(path, IMAGE_SOURCE_JSON_MAX, ret, err);
 }
@@ -35,7 +35,7 @@ json_t *image_index_manifest(const char *folder, const char *digest) {
 
 #define VARIABLES_MAX 1000
 
-static int take_variables(const json_t *list, struct arena *arena, const char *const **ret, size_t *ret_count,
+static int copy_variables(const json_t *list, struct arena *arena, const char *const **ret, size_t *ret_count,
                           struct error *err) {
         const char **texts = arena_array(arena, json_array_size(list) + 1, sizeof(*texts));
         const json_t *item;
@@ -63,11 +63,11 @@ int image_index_variables(const char *folder, const char *digest, struct arena *
                         return error_set(err, "its configuration cannot be read: import it again");
                 config = json_loadb(strbuf_text(&text), text.length, 0, NULL);
         }
-        return take_variables(json_object_get(json_object_get(config, "config"), "Env"), arena, ret,
+        return copy_variables(json_object_get(json_object_get(config, "config"), "Env"), arena, ret,
                               ret_count, err);
 }
 
-/* --- which images are there --- */
+/* --- the list of images --- */
 
 static int by_text(const void *a, const void *b) {
         return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -101,8 +101,8 @@ int image_index_digests(const char *folder, struct arena *arena, const char ***r
 
 /* --- the index --- */
 
-/* What makes the store an OCI layout besides: skopeo finds images in it by their names. */
-static json_t *descriptor(const char *folder, const char *name, const char *digest) {
+/* An entry of the index as an OCI layout has it: by these, skopeo finds images by name. NULL where there is no manifest. */
+static json_t *oci_descriptor(const char *folder, const char *name, const char *digest) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         json_t *manifest JSON_CLEANUP = NULL;
         struct error ignored;
@@ -122,7 +122,7 @@ static json_t *index_of(const char *folder, const struct value *tags) {
 
         for (uint32_t i = 0; i < tags->count; i++) {
                 const struct member *member = &tags->members[i];
-                json_t *row = descriptor(folder, member->name, member->value.text);
+                json_t *row = oci_descriptor(folder, member->name, member->value.text);
 
                 json_object_set_new(images, member->name, json_string(member->value.text));
                 if (row)
@@ -176,16 +176,16 @@ int image_index_set(const char *folder, const char *name, const char *digest, st
         return file_write_atomic(path, text, strlen(text), 0600, err);
 }
 
-/* --- what nobody needs --- */
+/* --- blobs that no image needs --- */
 
-static void need(json_t *needed, const json_t *descriptor) {
+static void add_needed(json_t *needed, const json_t *descriptor) {
         const char *digest = json_text(descriptor, "digest");
 
         if (digest)
                 json_object_set_new(needed, digest, json_true());
 }
 
-/* All blobs that the images need; NULL where that cannot be told of one of them. */
+/* The blobs that the images need, as the members of an object; NULL where one image's manifest cannot be read. */
 static json_t *needed_blobs(const char *folder, struct arena *arena) {
         json_t *needed = json_object();
         struct error ignored;
@@ -206,9 +206,9 @@ static json_t *needed_blobs(const char *folder, struct arena *arena) {
                         return NULL;
                 }
                 json_object_set_new(needed, digests[i], json_true());
-                need(needed, json_object_get(manifest, "config"));
+                add_needed(needed, json_object_get(manifest, "config"));
                 json_array_foreach (json_object_get(manifest, "layers"), k, layer)
-                        need(needed, layer);
+                        add_needed(needed, layer);
         }
         return needed;
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* In an OCI layout it looks by name for OCI's manifests only. */
+/* Whether skopeo can find it by name: in an OCI layout it looks for manifests of OCI's type only. */
 static bool is_found_by_skopeo(const char *store, const struct image_target *target, struct arena *arena) {
         struct local_images images;
         struct local_image found;
@@ -32,7 +32,7 @@ static void add_recipes(struct image_instructions *instructions, const struct im
 
         if (strncmp(repository, "prebuilt/", 9) == 0) {
                 recipe = image_recipe_add(instructions, arena, "berth", repository,
-                                          "make it of Debian's packages");
+                                          "make it from Debian's packages");
                 image_recipe_command(recipe, arena, "berth image build %s", repository + 9);
         }
         recipe = image_recipe_add(instructions, arena, "docker", repository, "build and import");
@@ -43,7 +43,7 @@ static void add_recipes(struct image_instructions *instructions, const struct im
         image_recipe_command(recipe, arena, "podman save --format oci-archive -o image.tar %s", target->uri);
         image_recipe_command(recipe, arena, "%s", import);
         recipe = image_recipe_add(instructions, arena, "skopeo", repository,
-                                  "import what is elsewhere: SOURCE is REGISTRY/REPOSITORY:TAG");
+                                  "import an image from a registry: SOURCE is REGISTRY/REPOSITORY:TAG");
         image_recipe_command(recipe, arena,
                              "skopeo copy --override-os linux --override-arch amd64 docker://SOURCE "
                              "oci-archive:image.tar");
@@ -51,7 +51,7 @@ static void add_recipes(struct image_instructions *instructions, const struct im
         if (!target->exists || !is_found_by_skopeo(instructions->registry, target, arena))
                 return;
         recipe = image_recipe_add(instructions, arena, "skopeo", repository,
-                                  "push what is here to a registry: TARGET is REGISTRY/REPOSITORY:TAG");
+                                  "push it from here to a registry: TARGET is REGISTRY/REPOSITORY:TAG");
         image_recipe_command(recipe, arena,
                              "skopeo copy --dest-compress-format gzip oci:%s:%s docker://TARGET",
                              instructions->registry, target->uri);
@@ -71,9 +71,9 @@ static void add_target(struct image_instructions *instructions, const struct loc
         };
 }
 
-/* What the manifests' environments run by tag; python where they say nothing. */
-static void gather(const struct manifests *manifests, const struct local_images *images, struct arena *arena,
-                   struct image_instructions *ret) {
+/* The images that the manifests' environments name by tag; prebuilt/python where there are none. */
+static void add_targets(const struct manifests *manifests, const struct local_images *images,
+                        struct arena *arena, struct image_instructions *ret) {
         for (size_t i = 0; i < manifests->count; i++) {
                 const struct resource *resource = &manifests->resources[i];
                 struct local_image_name name;
@@ -102,7 +102,7 @@ int local_instructions(const char *store, const struct manifests *manifests, con
                 add_target(&instructions, &images, reference.repository,
                            reference.tag ? reference.tag : "latest", arena);
         else
-                gather(manifests, &images, arena, &instructions);
+                add_targets(manifests, &images, arena, &instructions);
         for (size_t i = 0; i < instructions.target_count; i++)
                 add_recipes(&instructions, &instructions.targets[i], arena);
         *ret = instructions;

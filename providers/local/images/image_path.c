@@ -18,8 +18,8 @@ static bool is(const char *part, size_t length, const char *text) {
         return length == strlen(text) && memcmp(part, text, length) == 0;
 }
 
-/* What was the name becomes part of the folder. */
-static int descend(struct image_path *path, struct error *err) {
+/* Another part follows, so the part before it is a folder. */
+static int move_name_to_folder(struct image_path *path, struct error *err) {
         size_t used = strlen(path->folder);
 
         if (path->name[0] == '\0')
@@ -29,7 +29,7 @@ static int descend(struct image_path *path, struct error *err) {
                 return 0;
         }
         if (begins(path->name, strlen(path->name), WHITEOUT))
-                return error_set(err, "it stands in a whiteout");
+                return error_set(err, "it is inside of a whiteout");
         if (used + 1 + strlen(path->name) > UNPACK_PATH_MAX)
                 return error_set(err, "its path is longer than %d bytes", UNPACK_PATH_MAX);
         if (used > 0)
@@ -38,14 +38,14 @@ static int descend(struct image_path *path, struct error *err) {
         return 0;
 }
 
-static int take_part(struct image_path *path, const char *part, size_t length, struct error *err) {
+static int add_part(struct image_path *path, const char *part, size_t length, struct error *err) {
         if (length == 0 || is(part, length, "."))
                 return 0;
         if (is(part, length, ".."))
                 return error_set(err, "its path leads upwards (..)");
         if (length > UNPACK_NAME_MAX)
                 return error_set(err, "a part of its path is longer than %d bytes", UNPACK_NAME_MAX);
-        if (descend(path, err) < 0)
+        if (move_name_to_folder(path, err) < 0)
                 return -1;
         memcpy(path->name, part, length);
         path->name[length] = '\0';
@@ -65,7 +65,7 @@ static int read_whiteout(struct image_path *path, struct error *err) {
                 path->meaning = PATH_NOTHING;
         } else if (is(name + marker, length - marker, "") || is(name + marker, length - marker, ".") ||
                    is(name + marker, length - marker, "..")) {
-                return error_set(err, "it is a whiteout of no file");
+                return error_set(err, "it is a whiteout that names no file");
         } else {
                 path->meaning = PATH_WHITEOUT;
                 memmove(path->name, name + marker, length - marker + 1);
@@ -85,7 +85,7 @@ int image_path_parse(const char *text, struct image_path *ret, struct error *err
 
                 if (++depth > UNPACK_DEPTH_MAX)
                         return error_set(err, "its path has more than %d parts", UNPACK_DEPTH_MAX);
-                if (take_part(ret, at, length, err) < 0)
+                if (add_part(ret, at, length, err) < 0)
                         return -1;
                 at += length;
                 at += *at == '/';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of a layer's entries: what they may be, and what those of whiteouts mean. Pure. */
+/* The names of a layer's entries: which are allowed, and which are whiteouts. Pure. */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_PATH_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_PATH_H
 
@@ -9,25 +9,25 @@
 
 enum image_path_meaning {
         PATH_ENTRY,
-        PATH_WHITEOUT, /* what of this name lower layers had is gone */
-        PATH_OPAQUE,   /* all that lower layers had in the folder is gone */
+        PATH_WHITEOUT, /* removes what lower layers have under this name */
+        PATH_OPAQUE,   /* removes everything that lower layers have in the folder */
         PATH_NOTHING   /* bookkeeping of aufs */
 };
 
 struct image_path {
         enum image_path_meaning meaning;
-        char folder[UNPACK_PATH_MAX + 1]; /* relative, "." for the root itself; of plain names */
-        /* In it; "" where the entry is the root itself, and for PATH_OPAQUE. */
+        char folder[UNPACK_PATH_MAX + 1]; /* relative and of plain names; "." for the root itself */
+        /* In that folder; "" for the root itself and for PATH_OPAQUE. */
         char name[UNPACK_NAME_MAX + 1];
 };
 
 /*
- * The parts of a name as it stands in an archive. Absolute names, "..", and whiteouts of nothing, "." or ".." are errors;
- * "." and empty parts mean nothing. `ret` is also for the targets of hard links.
+ * Splits a name from an archive, or the target of a hard link. Errors: absolute names, "..", whiteouts of nothing, "." or
+ * "..". Parts that are "." or empty are skipped.
  */
 int image_path_parse(const char *text, struct image_path *ret, struct error *err) MUST_USE;
 
-/* A name from an archive for people, in quotes: nothing in it drives a terminal, and it is not too long. */
+/* A name from an archive, in quotes, for people: made safe for terminals, and cut where it is too long. */
 void image_path_quote(struct strbuf *to, const char *text);
 
 #endif

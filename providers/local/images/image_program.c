@@ -19,7 +19,7 @@ static bool is_program(int root, const char *folder, size_t length, const char *
                 return false;
         strbuf_append_bytes(&path, folder, length);
         strbuf_printf(&path, "/%s", name);
-        /* As the sandbox will see it: the image's root is the root of everything. */
+        /* As in the sandbox, links are resolved with the image's root as "/". */
         found = beneath_follow(root, strbuf_text(&path), O_PATH);
         return found >= 0 && fstat(found, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0111);
 }

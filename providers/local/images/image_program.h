@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether an image has a program, found as the sandbox will find it: by PATH, through links that stay in the image. */
+/* Whether an image has a program: found by PATH as the sandbox finds it, through links that stay in the image. */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_PROGRAM_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_PROGRAM_H
 

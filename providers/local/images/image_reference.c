@@ -41,17 +41,17 @@ const char *local_reference_remedy(const struct local_reference *reference, cons
                                                prebuilt, name)
                                 : arena_printf(
                                           arena,
-                                          "berth image import %s PATH; berth image instructions tells how "
+                                          "berth image import %s PATH; berth image instructions shows how "
                                           "to make one",
                                           name);
         if (strcmp(problem, "index") == 0)
                 return arena_printf(
                         arena,
-                        "take the one for linux/amd64 out of it, and import that:\n"
+                        "take the image for linux/amd64 out of it, and import that:\n"
                         "  skopeo copy --override-os linux --override-arch amd64 oci-archive:PATH "
                         "oci-archive:image.tar\n"
                         "  berth image import %s image.tar\n"
-                        "or build a single one:\n"
+                        "or build one image:\n"
                         "  %s",
                         name, local_build_command);
         return arena_printf(arena, "%s:\n  %s\n  berth image import %s image.tar",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How people name images of the local store, and what they are told to do about one that is of no use. Pure. */
+/* How people name images of the local store, and the remedies for unusable ones. Pure. */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_REFERENCE_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_REFERENCE_H
 
@@ -8,7 +8,7 @@
 
 struct local_reference {
         const char *repository;
-        const char *tag;    /* "latest" where nothing is said; NULL where a digest is given */
+        const char *tag;    /* "latest" by default; NULL where a digest is given */
         const char *digest; /* or NULL */
 };
 
@@ -16,7 +16,7 @@ struct local_reference {
 int local_reference_parse(const char *text, struct arena *arena, struct local_reference *ret,
                           struct error *err) MUST_USE;
 
-/* What to do about an image with such a problem (struct image_row), commands and all; several lines, in the arena. */
+/* What to do about an image with this problem (struct image_row): several lines with commands, in the arena. */
 const char *local_reference_remedy(const struct local_reference *reference, const char *problem,
                                    struct arena *arena);
 

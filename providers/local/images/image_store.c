@@ -23,18 +23,18 @@
 #define LOCK "lock"
 #define PIECE ((size_t)256 * 1024)
 
-static int fail(const struct image_store *store, const char *what, struct error *err) {
-        return error_set(err, "the image store %s: cannot %s: %s", store->folder, what, strerror(errno));
+static int fail_errno(const struct image_store *store, const char *what, struct error *err) {
+        return error_set(err, "image store %s: cannot %s: %s", store->folder, what, strerror(errno));
 }
 
 /* --- one at a time --- */
 
-/* Waits for others, who are quick. The lock goes with the descriptor. */
+/* The lock on the store: held for moments, so this waits. It ends with the descriptor. */
 static int take_lock(const struct image_store *store, struct error *err) {
         int lock = openat(store->top, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
         if (lock < 0) {
-                (void)fail(store, "open its lock", err);
+                (void)fail_errno(store, "open its lock", err);
                 return -1;
         }
         while (flock(lock, LOCK_EX) < 0) {
@@ -43,7 +43,7 @@ static int take_lock(const struct image_store *store, struct error *err) {
                 if (errno == EINTR)
                         (void)error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
                 else
-                        (void)fail(store, "lock it", err);
+                        (void)fail_errno(store, "lock it", err);
                 close(lock);
                 return -1;
         }
@@ -52,8 +52,8 @@ static int take_lock(const struct image_store *store, struct error *err) {
 
 /* --- the work folder --- */
 
-/* Removes those whose makers are dead: nobody holds them locked. */
-static void sweep(int works) {
+/* Removes the work folders of dead processes, which nobody holds locked. */
+static void remove_dead_works(int works) {
         int again = openat(works, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *folder = again < 0 ? NULL : fdopendir(again);
         const struct dirent *entry;
@@ -68,7 +68,7 @@ static void sweep(int works) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                         continue;
                 work = beneath_open(works, entry->d_name, O_RDONLY | O_DIRECTORY);
-                /* What cannot be removed costs space, no more: whoever comes next tries again. */
+                /* One that cannot be removed costs only space: the next process tries again. */
                 if (work < 0 || flock(work, LOCK_EX | LOCK_NB) == 0)
                         (void)!tree_remove(works, entry->d_name);
         }
@@ -90,8 +90,8 @@ static int make_work(struct image_store *store) {
         if ((mkdirat(store->top, WORK, 0700) < 0 && errno != EEXIST) ||
             (works = openat(store->top, WORK, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
                 return -1;
-        sweep(works);
-        /* Under the lock nobody else makes one, and those of the dead are gone. */
+        remove_dead_works(works);
+        /* We hold the store's lock: nobody else makes or removes a work folder now. */
         random_bytes(number, sizeof(number));
         digest_hex(number, sizeof(number), hex);
         snprintf(store->work_name, sizeof(store->work_name), "import-%s", hex);
@@ -105,15 +105,15 @@ static int make_work(struct image_store *store) {
         return make_inner(store, "root", 0755, &store->root);
 }
 
-/* The folders that are always there, and what tells skopeo that this is an OCI layout. */
-static int make_places(const struct image_store *store, struct error *err) {
+/* The folders that every store has, and the file that makes it an OCI layout for skopeo. */
+static int make_store_folders(const struct image_store *store, struct error *err) {
         static const char layout[] = "{\"imageLayoutVersion\": \"1.0.0\"}\n";
         static const char *const folders[] = { "blobs", LOCAL_IMAGES_BLOBS, "roots", LOCAL_IMAGES_ROOTS };
         char *path TEXT_CLEANUP = path_join(store->folder, "oci-layout");
 
         for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
                 if (mkdirat(store->top, folders[i], 0700) < 0 && errno != EEXIST)
-                        return fail(store, "make its folders", err);
+                        return fail_errno(store, "make its folders", err);
         }
         if (faccessat(store->top, "oci-layout", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return 0;
@@ -129,14 +129,14 @@ int image_store_open(const char *folder, struct image_store *ret, struct error *
                 return -1;
         store.top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (store.top < 0)
-                return fail(&store, "open it", err);
+                return fail_errno(&store, "open it", err);
         lock = take_lock(&store, err);
-        if (lock < 0 || make_places(&store, err) < 0) {
+        if (lock < 0 || make_store_folders(&store, err) < 0) {
                 image_store_close(&store);
                 return -1;
         }
         if (make_work(&store) < 0) {
-                (void)fail(&store, "make a work folder", err);
+                (void)fail_errno(&store, "make a work folder", err);
                 image_store_close(&store);
                 return -1;
         }
@@ -174,9 +174,9 @@ static void root_path(const char *digest, char buffer[ROOT_PATH_SIZE]) {
         snprintf(buffer, ROOT_PATH_SIZE, "%s/%s", LOCAL_IMAGES_ROOTS, digest + 7);
 }
 
-/* Hashes what comes, and writes it where `to` is not -1; never more than `size` bytes and one. */
-static int take_bytes(const struct image_store *store, int from, int to, uint64_t size,
-                      char hex[SHA256_HEX_SIZE], uint64_t *ret_bytes, struct error *err) {
+/* Hashes what it reads, and writes it where `to` is not -1. Stops as soon as there are more than `size` bytes. */
+static int copy_and_hash(const struct image_store *store, int from, int to, uint64_t size,
+                         char hex[SHA256_HEX_SIZE], uint64_t *ret_bytes, struct error *err) {
         char *piece TEXT_CLEANUP = malloc(PIECE);
         struct digest_stream *stream = digest_stream_new();
         uint64_t bytes = 0;
@@ -191,7 +191,7 @@ static int take_bytes(const struct image_store *store, int from, int to, uint64_
                 else if (count < 0 && errno != EINTR)
                         result = error_set(err, "it cannot be read: %s", strerror(errno));
                 else if (count > 0 && to >= 0 && descriptor_write(to, piece, (size_t)count) < 0)
-                        result = fail(store, "write a blob", err);
+                        result = fail_errno(store, "write a blob", err);
                 if (result < 0 || count < 0)
                         continue;
                 digest_stream_add(stream, piece, (size_t)count);
@@ -205,18 +205,18 @@ static int take_bytes(const struct image_store *store, int from, int to, uint64_
 static int check_bytes(const char *hex, uint64_t bytes, const char *digest, uint64_t size,
                        struct error *err) {
         if (bytes > size)
-                return error_set(err, "it has more than the %llu bytes that are said of it",
+                return error_set(err, "it is longer than its declared size of %llu bytes",
                                  (unsigned long long)size);
         if (bytes < size)
-                return error_set(err, "it has %llu bytes, and %llu are said of it: it was cut short",
+                return error_set(err, "it has %llu bytes of its declared %llu: it was cut short",
                                  (unsigned long long)bytes, (unsigned long long)size);
         if (strcmp(hex, digest + 7) != 0)
-                return error_set(err, "its bytes are not what its digest says: sha256:%s", hex);
+                return error_set(err, "its bytes do not match its digest: they are sha256:%s", hex);
         return 0;
 }
 
-/* One that an earlier import brought, as long as it still is what its name says. */
-static bool borrow(const struct image_store *store, const char *digest, uint64_t size) {
+/* Links a blob that an earlier import brought, after checking that it still has the bytes of its digest. */
+static bool link_present_blob(const struct image_store *store, const char *digest, uint64_t size) {
         char path[BLOB_PATH_SIZE], hex[SHA256_HEX_SIZE];
         struct error ignored;
         uint64_t bytes;
@@ -226,7 +226,7 @@ static bool borrow(const struct image_store *store, const char *digest, uint64_t
         if (linkat(store->top, path, store->blobs, digest + 7, 0) < 0)
                 return false;
         file = beneath_open(store->blobs, digest + 7, O_RDONLY | O_NOFOLLOW);
-        if (file >= 0 && take_bytes(store, file, -1, size, hex, &bytes, &ignored) == 0 &&
+        if (file >= 0 && copy_and_hash(store, file, -1, size, hex, &bytes, &ignored) == 0 &&
             check_bytes(hex, bytes, digest, size, &ignored) == 0)
                 return true;
         unlinkat(store->blobs, digest + 7, 0);
@@ -243,12 +243,12 @@ int image_store_stage(struct image_store *store, int from, const char *digest, u
                 return error_set(err, "it is named by no digest of SHA-256");
         if (faccessat(store->blobs, digest + 7, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
                 return 0;
-        if (borrow(store, digest, size))
+        if (link_present_blob(store, digest, size))
                 return 0;
         file = openat(store->blobs, digest + 7, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file < 0)
-                return fail(store, "make a blob", err);
-        if (take_bytes(store, from, file, size, hex, &bytes, err) < 0 ||
+                return fail_errno(store, "make a blob", err);
+        if (copy_and_hash(store, from, file, size, hex, &bytes, err) < 0 ||
             check_bytes(hex, bytes, digest, size, err) < 0) {
                 unlinkat(store->blobs, digest + 7, 0);
                 return -1;
@@ -262,7 +262,7 @@ int image_store_stage_bytes(struct image_store *store, const void *bytes, size_t
 
         file = openat(store->blobs, digest + 7, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file < 0 || descriptor_write(file, bytes, length) < 0)
-                return fail(store, "write a blob", err);
+                return fail_errno(store, "write a blob", err);
         return 0;
 }
 
@@ -297,7 +297,7 @@ static int move_blobs(const struct image_store *store) {
                 close_descriptor(&again);
                 return -1;
         }
-        /* A link of one that is there is the same file: rename(2) leaves both names then, and ours goes later. */
+        /* A blob linked from the store is the same file: rename(2) then leaves both names, and ours goes with the work folder. */
         while (result == 0 && (entry = readdir(folder))) {
                 if (entry->d_name[0] != '.')
                         result = renameat(store->blobs, entry->d_name, target, entry->d_name);
@@ -314,7 +314,7 @@ static int move_root(const struct image_store *store, const char *digest) {
         root_path(digest, path);
         if (renameat(store->work, "root", store->top, path) == 0)
                 return 0;
-        /* Somebody else brought it meanwhile: a folder that holds something is never replaced. */
+        /* Another import was faster. A folder with something in it is never replaced. */
         return errno == EEXIST || errno == ENOTEMPTY ? 0 : -1;
 }
 
@@ -322,43 +322,42 @@ int image_store_commit(struct image_store *store, const char *name, const char *
                        struct arena *arena, struct error *err) {
         int lock DESCRIPTOR_CLEANUP = -1;
 
-        /* All of it is on the disk before anything of it has a name that is trusted; a full disk may show only now. */
+        /* Everything is on the disk before anything gets its final name. A full disk may show only here. */
         if (syncfs(store->work) < 0)
-                return fail(store, "write to the disk", err);
+                return fail_errno(store, "write to the disk", err);
         lock = take_lock(store, err);
         if (lock < 0)
                 return -1;
         if (!unpacked && !image_store_has(store, digest))
                 return error_set(err, "the image was removed while it was imported: import it again");
         if (move_blobs(store) < 0 || sync_folder(store, LOCAL_IMAGES_BLOBS) < 0)
-                return fail(store, "move blobs into place", err);
+                return fail_errno(store, "move blobs into place", err);
         if ((unpacked && move_root(store, digest) < 0) || sync_folder(store, LOCAL_IMAGES_ROOTS) < 0)
-                return fail(store, "move the image into place", err);
+                return fail_errno(store, "move the image into place", err);
         if (image_index_set(store->folder, name, digest, arena, err) < 0)
                 return -1;
         image_index_prune(store->folder, store->top, arena);
         return 0;
 }
 
-/* --- out of it --- */
+/* --- removing --- */
 
-/* Against runs, which hold it; nobody else locks it. The lock goes with the descriptor. */
-static int claim_root(const struct image_store *store, const struct image_removal *removal, int *ret,
-                      struct error *err) {
+/* Locks the root against runs, which hold a shared lock. The lock ends with the descriptor. */
+static int lock_root(const struct image_store *store, const struct image_removal *removal, int *ret,
+                     struct error *err) {
         char path[ROOT_PATH_SIZE];
 
         root_path(removal->digest, path);
         *ret = beneath_open(store->top, path, O_RDONLY | O_DIRECTORY);
         if (*ret >= 0 && flock(*ret, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-                return error_set_kind(
-                        err, ERROR_REFUSED,
-                        "image-in-use: a run has %s at this moment: try again when it has ended",
-                        removal->digest);
-        return *ret >= 0 || errno == ENOENT ? 0 : fail(store, "open the image", err);
+                return error_set_kind(err, ERROR_REFUSED,
+                                      "image-in-use: a run uses %s: try again when it has ended",
+                                      removal->digest);
+        return *ret >= 0 || errno == ENOENT ? 0 : fail_errno(store, "open the image", err);
 }
 
-/* At once, for all who look; its content goes with the work folder, also if that is somebody else's task. */
-static int move_out(const struct image_store *store, const char *digest) {
+/* Gone at once for everybody. Its content is removed with the work folder, by us or by the next process. */
+static int move_root_out(const struct image_store *store, const char *digest) {
         char path[ROOT_PATH_SIZE];
 
         root_path(digest, path);
@@ -375,7 +374,7 @@ static int find_other_name(const struct image_store *store, const struct image_r
         leads_to = removal->name ? value_get_text(images.tags, removal->name) : removal->digest;
         if (!leads_to || strcmp(leads_to, removal->digest) != 0)
                 return error_set(err, "%s %s: try again", removal->name,
-                                 leads_to ? "leads to another image since" : "was removed by somebody else");
+                                 leads_to ? "leads to another image now" : "was removed by somebody else");
         *ret = arena_strdup(arena, image_index_name_of(&images, removal->digest, removal->name));
         return 0;
 }
@@ -389,18 +388,19 @@ int image_store_remove(struct image_store *store, const struct image_removal *re
         if (lock < 0 || find_other_name(store, removal, arena, &other_name, err) < 0)
                 return -1;
         if (!other_name && removal->users)
-                return error_set_kind(err, ERROR_REFUSED,
-                                      "image-in-use: %s (%s) is what %s runs: point it at another image, or "
-                                      "destroy it, and apply that first",
-                                      removal->name ? removal->name : "an image without a name",
-                                      removal->digest, removal->users);
-        if (!other_name && claim_root(store, removal, &root, err) < 0)
+                return error_set_kind(
+                        err, ERROR_REFUSED,
+                        "image-in-use: %s (%s) is the image of %s: point it at another image, or "
+                        "destroy it, and apply that first",
+                        removal->name ? removal->name : "an image without a name", removal->digest,
+                        removal->users);
+        if (!other_name && lock_root(store, removal, &root, err) < 0)
                 return -1;
         if (removal->name && image_index_set(store->folder, removal->name, NULL, arena, err) < 0)
                 return -1;
         if (!other_name) {
-                if (move_out(store, removal->digest) < 0)
-                        return fail(store, "move the image out of its place", err);
+                if (move_root_out(store, removal->digest) < 0)
+                        return fail_errno(store, "move the image out of its place", err);
                 image_index_prune(store->folder, store->top, arena);
         }
         *ret_other_name = other_name;

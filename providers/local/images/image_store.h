@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing the local store of images; images.h says how it looks. Whoever brings something in prepares it in a work folder
- * of his own, which he keeps locked, and moves it into place when it is whole:
+ * Changing the local store of images; images.h says how it looks. An import prepares everything in a work folder of its
+ * own, which it keeps locked, and moves it into place when it is complete:
  *
  *     image_store_open -> { image_store_stage } -> image_store_commit -> image_store_close
  *     image_store_open -> { image_store_remove } -> image_store_close
  *
- * Many may prepare at the same time; moving is done by one at a time. The work folder of one who died is removed by the
- * next who comes.
+ * Many imports may prepare at the same time; they move into place one by one. The work folder of a dead process is removed
+ * by the next one that opens the store.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_STORE_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_STORE_H
@@ -24,7 +24,7 @@ struct image_store {
         const char *folder;
         int top;     /* the store's folder */
         int work;    /* the work folder, locked */
-        int archive; /* in it: an empty folder for what is unpacked first */
+        int archive; /* in it: an empty folder, where an archive is unpacked */
         int root;    /* in it: an empty folder that becomes the image's */
         int blobs;   /* in it */
         char work_name[32];
@@ -39,8 +39,8 @@ int image_store_open(const char *folder, struct image_store *ret, struct error *
 void image_store_close(struct image_store *store);
 
 /*
- * Takes a blob from a descriptor, or from memory; its bytes must be as many as `size` says and be what `digest` says. One
- * that the store has already is not copied. Staged twice is staged once.
+ * Takes a blob from a descriptor, or from memory, into the work folder. Its length must be `size` and its SHA-256 `digest`. A
+ * blob that the store has already is not copied. Staging a blob twice is the same as once.
  */
 int image_store_stage(struct image_store *store, int from, const char *digest, uint64_t size,
                       struct error *err) MUST_USE;
@@ -53,22 +53,22 @@ int image_store_blob(const struct image_store *store, const char *digest);
 bool image_store_has(const struct image_store *store, const char *digest);
 
 struct image_removal {
-        const char *name;   /* that leads to the image and shall do so no more; NULL: it has none */
+        const char *name;   /* the name to remove, which leads to the image; NULL: the image has none */
         const char *digest; /* of the image */
-        const char *users;  /* who needs it, for people; NULL: nobody */
+        const char *users;  /* the environments that run it, for people; NULL: none */
 };
 
 /*
- * Takes the name away and, where no other name leads there, the image with the blobs that no other image has.
- * *ret_other_name is a name that still leads there, in the arena; NULL: the image is gone. ERROR_REFUSED (image-in-use) where
- * it would go and somebody needs it, or a run has it at this moment: nothing has changed then.
+ * Removes the name and, where no other name leads to the image, the image with the blobs that no other image has.
+ * *ret_other_name is a name that still leads to it, in the arena; NULL: the image is gone. ERROR_REFUSED (image-in-use)
+ * where the image would go while an environment or a run needs it: nothing has changed then.
  */
 int image_store_remove(struct image_store *store, const struct image_removal *removal, struct arena *arena,
                        const char **ret_other_name, struct error *err) MUST_USE;
 
 /*
- * Moves the staged blobs, and the root where `unpacked`, into place, and lets `name` ("REPOSITORY:TAG") lead to `digest`.
- * What nobody refers to any more goes: names whose image is no longer there, blobs of no image that is.
+ * Moves the staged blobs, and the root where `unpacked`, into place, and makes `name` ("REPOSITORY:TAG") lead to `digest`.
+ * Removes what nothing refers to any more: names of images that are gone, blobs that no image has.
  */
 int image_store_commit(struct image_store *store, const char *name, const char *digest, bool unpacked,
                        struct arena *arena, struct error *err) MUST_USE;

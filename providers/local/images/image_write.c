@@ -23,7 +23,7 @@
 #define TYPE_MANIFEST "application/vnd.oci.image.manifest.v1+json"
 #define TYPE_INDEX "application/vnd.oci.image.index.v1+json"
 
-/* --- what of a system goes into its image --- */
+/* --- which files go into the image --- */
 
 static bool starts_with(const char *text, const char *beginning) {
         return strncmp(text, beginning, strlen(beginning)) == 0;
@@ -37,7 +37,7 @@ static bool is_one_of(const char *text, const char *const *list) {
         return false;
 }
 
-/* What is in them is of the building, of the machine or of the run: the folders stay, empty. */
+/* Their content belongs to the build, the machine or a run: the folders stay, empty. */
 static bool is_in_emptied(const char *name) {
         static const char *const folders[] = { "dev/",         "proc/",    "sys/",     "run/",
                                                "tmp/",         "var/tmp/", "var/log/", "var/cache/",
@@ -50,7 +50,7 @@ static bool is_in_emptied(const char *name) {
         return false;
 }
 
-/* Files that hold the host's name and resolver, our own settings for apt and dpkg, and copies that dpkg keeps. */
+/* The host's name and resolver, our settings for apt and dpkg, and the copies that dpkg keeps. */
 static bool is_left_out(const struct tarball_entry *entry, const char *name) {
         static const char *const files[] = { "etc/hostname",
                                              "etc/resolv.conf",
@@ -86,7 +86,7 @@ static int copy_bytes(struct tarball *from, struct tarball_writer *to, uint64_t 
         int more;
 
         while ((more = tarball_block(from, &piece, &length, &offset, err)) > 0) {
-                /* A hole, as zeros. */
+                /* A hole is written as zeros. */
                 while (at < offset) {
                         size_t gap = offset - at < sizeof(zeros) ? (size_t)(offset - at) : sizeof(zeros);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An image of one layer, written as an OCI layout: as Lambda takes it, linux/amd64, gzip, a manifest of its own and no index
- * of several. Bytes, and so digests, depend on nothing but what is put in.
+ * Writes an image of one layer as an OCI layout, in the form that Lambda takes: linux/amd64, gzip, one manifest and no index
+ * of several. Bytes, and so digests, depend only on what is put in.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_WRITE_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGE_WRITE_H
@@ -13,7 +13,7 @@
 
 struct image_writing {
         const char *system; /* a tar of the whole system */
-        const char *layout; /* the layout's folder: made, must not exist */
+        const char *layout; /* the layout's folder: made here, must not exist */
         /* The annotation by which skopeo and others tell images of a layout apart: "latest". */
         const char *reference;
         const char *title, *description;               /* labels */
@@ -22,12 +22,12 @@ struct image_writing {
 };
 
 /*
- * Devices, logs, caches, locks and what says something of the machine that built it are left out; set-uid bits are taken
- * off; everything is root's.
+ * Leaves out devices, logs, caches, locks and everything about the machine that built it. Clears set-uid bits. Everything
+ * belongs to root.
  */
 int image_write_layout(const struct image_writing *writing, struct arena *arena, struct error *err) MUST_USE;
 
-/* The layout as one file, an OCI archive; replaced whole where it exists. */
+/* Writes the layout as one file, an OCI archive; an existing file is replaced whole. */
 int image_write_archive(const char *layout, const char *path, int64_t dated_s, struct arena *arena,
                         struct error *err) MUST_USE;
 

@@ -35,7 +35,7 @@ int local_images_open(const char *folder, struct arena *arena, struct local_imag
         tags = json_object_get(json, "images");
         if (!json_is_object(tags))
                 return error_set(err,
-                                 "%s is damaged: it is no index of images; put it back, or remove it and "
+                                 "%s is damaged: it is not an index of images; restore it, or remove it and "
                                  "import the images again",
                                  path);
         if (!json_text(json, "formatVersion") || strcmp(json_text(json, "formatVersion"), "1") != 0)
@@ -67,7 +67,7 @@ int local_image_hold(const char *image_root, struct error *err) {
         int root = open(image_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         struct stat status;
 
-        /* A file system that knows no locks keeps nobody from running; one that was removed between the two has no link. */
+        /* A file system without locks stops no run. A folder that was removed after we opened it has no link left. */
         if (root >= 0 && (flock(root, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
             fstat(root, &status) == 0 && status.st_nlink > 0)
                 return root;
@@ -100,7 +100,7 @@ struct local_image_name local_image_name(const struct value *image, struct arena
 
 const char *local_image_remedy(const struct local_image_name *name, struct arena *arena) {
         if (name->tag)
-                return arena_printf(arena, "berth image import %s PATH, then apply again", name->text);
+                return arena_printf(arena, "berth image import %s PATH, then berth apply", name->text);
         return arena_printf(arena, "berth image import %s:TAG PATH, with the image of that digest",
                             name->repository);
 }

@@ -5,10 +5,10 @@
  *     index.json            {"formatVersion": "1", "images": {"REPOSITORY:TAG": "sha256:HEX", ...}}, and what an OCI
  *                           layout has there; oci-layout, which says that this is one
  *     blobs/sha256/HEX      manifests, configurations and layers, each under its own digest
- *     roots/sha256/HEX/     an image's file system, unpacked; there only once it is whole; locked (shared) by runs
- *     work/, lock           of imports under way: image_store.h
+ *     roots/sha256/HEX/     an image's file system, unpacked and complete; runs hold a shared lock on it
+ *     work/, lock           for imports under way: image_store.h
  *
- * A root's HEX is that of the image's manifest. A prebuilt image NAME is `prebuilt/NAME:latest`.
+ * A root's HEX is the digest of the image's manifest. The prebuilt image NAME is `prebuilt/NAME:latest`.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_IMAGES_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_IMAGES_H
@@ -37,20 +37,20 @@ struct local_image {
 int local_images_open(const char *folder, struct arena *arena, struct local_images *ret,
                       struct error *err) MUST_USE;
 /*
- * Looks for the image that `digest` names or, where it is NULL, that `repository`:`tag` names today. Whether it is
- * there and unpacked.
+ * Looks for the image with `digest` or, where that is NULL, the one that `repository`:`tag` leads to today. True where it
+ * is there, unpacked.
  */
 bool local_image_find(const struct local_images *images, const char *repository, const char *tag,
                       const char *digest, struct arena *arena, struct local_image *ret);
 
 /*
- * Holds an image's root folder for a run, so that nobody removes it meanwhile: a descriptor that is to be closed, owned;
- * -1 with err where it is gone, or is going.
+ * Locks an image's root folder for a run, so that nobody removes it meanwhile. Returns a descriptor, owned, which holds
+ * the lock; -1 with err where the image is gone or is being removed.
  */
 int local_image_hold(const char *image_root, struct error *err) MUST_USE;
 
 /*
- * What an environment's `image` stands for in the store. With `host_without`, the machine's own /usr serves as long as
+ * The image in the store that an environment's `image` means. With `host_without`, the machine's own /usr is used while
  * the store has no such image.
  */
 struct local_image_name {
@@ -60,7 +60,7 @@ struct local_image_name {
 };
 struct local_image_name local_image_name(const struct value *image, struct arena *arena);
 
-/* What people can do about an image that is not in the store. */
+/* What to do about an image that is not in the store. */
 const char *local_image_remedy(const struct local_image_name *name, struct arena *arena);
 
 #endif

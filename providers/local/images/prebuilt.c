@@ -13,11 +13,11 @@
 #define PREBUILT_MAX 32
 
 /*
- * In Debian 12 matplotlib leads through fonttools and scipy to a compiler and all of Boost's headers: 700 MB of 1.2 GB. They
- * are kept from being unpacked, and then removed as packages, so that what dpkg lists is what is there.
+ * In Debian 12 matplotlib depends, through fonttools and scipy, on a compiler and all of Boost's headers: 700 MB of 1.2 GB.
+ * They are not unpacked, and their packages are removed at the end, so that dpkg lists what is there.
  *
- * Python's caches are made once, at the end, and are valid whatever the files' dates: an image is never changed in place,
- * and who unpacks one need not keep dates to the second.
+ * Python's caches are made once, at the end, and are valid whatever the files' dates (unchecked-hash): an image is never
+ * changed in place, and unpacking it need not keep dates.
  */
 const struct prebuilt prebuilt_table[] = {
         {
@@ -47,7 +47,7 @@ const struct prebuilt prebuilt_table[] = {
         { 0 },
 };
 
-static int unknown(const char *name, const char *const *names, size_t count, struct error *err) {
+static int fail_unknown(const char *name, const char *const *names, size_t count, struct error *err) {
         const char *near = suggest_nearest(name, names, count);
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
@@ -70,7 +70,7 @@ int prebuilt_find(const char *name, const struct prebuilt **ret, struct error *e
                 if (count < PREBUILT_MAX)
                         names[count++] = row->name;
         }
-        return unknown(name, names, count, err);
+        return fail_unknown(name, names, count, err);
 }
 
 const char *prebuilt_script(const struct prebuilt *prebuilt, struct arena *arena) {
@@ -78,7 +78,7 @@ const char *prebuilt_script(const struct prebuilt *prebuilt, struct arena *arena
 
         strbuf_append(&text, "set -e\n");
         if (prebuilt->removed[0]) {
-                /* A pattern that nothing matches is dpkg-query's failure, not ours. */
+                /* dpkg-query fails where nothing matches a pattern: that is no failure here. */
                 strbuf_append(&text, "set -- $(dpkg-query -W -f '${Package}\\n'");
                 for (const char *const *at = prebuilt->removed; *at; at++)
                         strbuf_printf(&text, " '%s'", *at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two readers of libarchive, one behind the other: one takes the compression away, the other reads the tar. What passes
- * between them is counted and hashed, so that a bomb ends at its limit and a layer's diff_id costs no second reading.
+ * Two readers of libarchive in a row: one decompresses, the other reads the tar. The bytes between them are counted and
+ * hashed, so that a bomb ends at its limit and a layer's diff_id needs no second reading.
  */
 #include "providers/local/images/tarball.h"
 
@@ -55,7 +55,7 @@ struct tarball {
         char piece[PIECE];
 };
 
-static int fail(struct archive *archive, struct error *err) {
+static int fail_archive(struct archive *archive, struct error *err) {
         const char *message = sym_archive_error_string(archive);
 
         if (interrupt_count() > 0)
@@ -105,7 +105,7 @@ static la_ssize_t read_plain(struct archive *archive, void *context, const void 
         return (la_ssize_t)length;
 }
 
-/* The one compression that its first bytes tell: libarchive by itself would take off any number of them. */
+/* At most one compression, told by the first bytes: libarchive by itself would undo any number of them. */
 static int append_filter(const struct tarball *tarball, struct error *err) {
         static const unsigned char gzip[] = { 0x1f, 0x8b }, zstd[] = { 0x28, 0xb5, 0x2f, 0xfd };
         off_t start = lseek(tarball->descriptor, 0, SEEK_CUR);
@@ -120,11 +120,11 @@ static int append_filter(const struct tarball *tarball, struct error *err) {
                 filter = ARCHIVE_FILTER_ZSTD;
         if (filter != ARCHIVE_FILTER_NONE &&
             sym_archive_read_append_filter(tarball->plain, filter) != ARCHIVE_OK)
-                return fail(tarball->plain, err);
+                return fail_archive(tarball->plain, err);
         return 0;
 }
 
-static int start(struct tarball *tarball, struct error *err) {
+static int open_readers(struct tarball *tarball, struct error *err) {
         struct archive_entry *whole;
 
         if (append_filter(tarball, err) < 0)
@@ -132,11 +132,11 @@ static int start(struct tarball *tarball, struct error *err) {
         if (sym_archive_read_set_format(tarball->plain, ARCHIVE_FORMAT_RAW) != ARCHIVE_OK ||
             sym_archive_read_open(tarball->plain, tarball, NULL, read_source, NULL) != ARCHIVE_OK ||
             sym_archive_read_next_header(tarball->plain, &whole) != ARCHIVE_OK)
-                return fail(tarball->plain, err);
+                return fail_archive(tarball->plain, err);
         if (sym_archive_read_support_format_tar(tarball->tar) != ARCHIVE_OK ||
             sym_archive_read_support_format_empty(tarball->tar) != ARCHIVE_OK ||
             sym_archive_read_open(tarball->tar, tarball, NULL, read_plain, NULL) != ARCHIVE_OK)
-                return fail(tarball->tar, err);
+                return fail_archive(tarball->tar, err);
         return 0;
 }
 
@@ -155,7 +155,7 @@ int tarball_open(int descriptor, uint64_t bytes_max, struct tarball **ret, struc
         tarball->tar = sym_archive_read_new();
         if (!tarball->plain || !tarball->tar)
                 abort();
-        if (start(tarball, err) < 0) {
+        if (open_readers(tarball, err) < 0) {
                 tarball_close(tarball);
                 return -1;
         }
@@ -204,7 +204,7 @@ static bool has_capabilities(struct archive_entry *entry) {
 }
 
 int tarball_next(struct tarball *tarball, struct tarball_entry *ret, struct error *err) {
-        /* A warning is about names that the locale cannot show; their bytes are there all the same. */
+        /* ARCHIVE_WARN is about names that the locale cannot show; we use their bytes. */
         int result = sym_archive_read_next_header(tarball->tar, &tarball->entry);
         struct archive_entry *entry = tarball->entry;
         struct tarball_entry found;
@@ -212,7 +212,7 @@ int tarball_next(struct tarball *tarball, struct tarball_entry *ret, struct erro
         if (result == ARCHIVE_EOF)
                 return 0;
         if (result != ARCHIVE_OK && result != ARCHIVE_WARN)
-                return fail(tarball->tar, err);
+                return fail_archive(tarball->tar, err);
         found = (struct tarball_entry){
                 .type = type_of(entry),
                 .name = sym_archive_entry_pathname(entry),
@@ -231,7 +231,7 @@ int tarball_next(struct tarball *tarball, struct tarball_entry *ret, struct erro
         if (!found.name)
                 return error_set(err, "it has an entry without a name");
         if (!found.target && (found.type == TARBALL_LINK || found.type == TARBALL_HARD_LINK))
-                return error_set(err, "it has a link that leads nowhere");
+                return error_set(err, "it has a link without a target");
         *ret = found;
         return 1;
 }
@@ -244,7 +244,7 @@ int tarball_block(struct tarball *tarball, const void **ret_bytes, size_t *ret_l
         if (result == ARCHIVE_EOF)
                 return 0;
         if ((result != ARCHIVE_OK && result != ARCHIVE_WARN) || offset < 0)
-                return fail(tarball->tar, err);
+                return fail_archive(tarball->tar, err);
         *ret_offset = (uint64_t)offset;
         return 1;
 }
@@ -261,7 +261,7 @@ int tarball_finish(struct tarball *tarball, char hex[SHA256_HEX_SIZE], struct er
                 count = read_plain(tarball->tar, tarball, &bytes);
         } while (count > 0);
         if (count < 0)
-                return fail(tarball->tar, err);
+                return fail_archive(tarball->tar, err);
         digest_stream_end(tarball->digest, hex);
         tarball->digest = NULL;
         return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two writers of libarchive, one behind the other: one makes the tar, the other compresses. What passes between them is
- * hashed, since an image's configuration names the tar and its manifest what is stored.
+ * Two writers of libarchive in a row: one makes the tar, the other compresses. Both results are hashed: an image's
+ * configuration names the tar's digest, its manifest the stored file's.
  */
 #include "providers/local/images/tarball_write.h"
 
@@ -52,7 +52,7 @@ struct tarball_writer {
         int descriptor;
 };
 
-static int fail(struct archive *archive, struct error *err) {
+static int fail_archive(struct archive *archive, struct error *err) {
         const char *message = sym_archive_error_string(archive);
 
         if (interrupt_count() > 0)
@@ -60,7 +60,7 @@ static int fail(struct archive *archive, struct error *err) {
         return error_set(err, "%s", message ? message : "it cannot be written");
 }
 
-/* libarchive calls again with what is left. */
+/* May write less than asked: libarchive calls again with the rest. */
 static la_ssize_t write_stored(struct archive *archive, void *context, const void *bytes, size_t length) {
         struct tarball_writer *writer = context;
         ssize_t count;
@@ -95,7 +95,7 @@ static la_ssize_t write_plain(struct archive *archive, void *context, const void
         return count;
 }
 
-/* Level 3: a tenth larger than the usual 6, in half the time. No date, no name: they would change the digest. */
+/* Level 3: a tenth larger than the usual 6, in half the time. No date and no name, which would change the digest. */
 static int open_packed(struct tarball_writer *writer, struct error *err) {
         struct archive *packed = writer->packed = sym_archive_write_new();
         struct archive_entry *whole = sym_archive_entry_new();
@@ -111,9 +111,10 @@ static int open_packed(struct tarball_writer *writer, struct error *err) {
             sym_archive_write_set_filter_option(packed, "gzip", "timestamp", NULL) != ARCHIVE_OK ||
             sym_archive_write_set_bytes_in_last_block(packed, 1) != ARCHIVE_OK ||
             sym_archive_write_open(packed, writer, NULL, write_stored, NULL) != ARCHIVE_OK)
-                result = fail(packed, err);
+                result = fail_archive(packed, err);
         else
-                result = sym_archive_write_header(packed, whole) == ARCHIVE_OK ? 0 : fail(packed, err);
+                result =
+                        sym_archive_write_header(packed, whole) == ARCHIVE_OK ? 0 : fail_archive(packed, err);
         sym_archive_entry_free(whole);
         return result;
 }
@@ -123,11 +124,11 @@ static int open_tar(struct tarball_writer *writer, struct error *err) {
 
         if (!tar)
                 abort();
-        /* Plain ustar wherever that can say it all. */
+        /* Plain ustar where that can hold the entry, pax headers elsewhere. */
         if (sym_archive_write_set_format_pax_restricted(tar) != ARCHIVE_OK ||
             sym_archive_write_set_bytes_in_last_block(tar, 1) != ARCHIVE_OK ||
             sym_archive_write_open(tar, writer, NULL, write_plain, NULL) != ARCHIVE_OK)
-                return fail(tar, err);
+                return fail_archive(tar, err);
         return 0;
 }
 
@@ -153,7 +154,7 @@ int tarball_writer_open(int descriptor, bool compress, struct tarball_writer **r
 void tarball_writer_close(struct tarball_writer *writer) {
         if (!writer)
                 return;
-        /* In this order: what one still holds back goes into the other. */
+        /* In this order: the first one's last bytes go into the second. */
         sym_archive_write_free(writer->tar);
         sym_archive_write_free(writer->packed);
         digest_stream_end(writer->plain, NULL);
@@ -161,7 +162,7 @@ void tarball_writer_close(struct tarball_writer *writer) {
         free(writer);
 }
 
-static int describe(struct archive_entry *to, const struct tarball_entry *entry, struct error *err) {
+static int fill_entry(struct archive_entry *to, const struct tarball_entry *entry, struct error *err) {
         sym_archive_entry_set_pathname(to, entry->name);
         sym_archive_entry_set_perm(to, entry->mode);
         sym_archive_entry_set_mtime(to, entry->written.tv_sec, entry->written.tv_nsec);
@@ -184,7 +185,7 @@ static int describe(struct archive_entry *to, const struct tarball_entry *entry,
         case TARBALL_DEVICE:
         case TARBALL_SPECIAL:
         default:
-                return error_set(err, "%s is no file, folder or link", entry->name);
+                return error_set(err, "%s is not a file, folder or link", entry->name);
         }
 }
 
@@ -194,9 +195,9 @@ int tarball_writer_add(struct tarball_writer *writer, const struct tarball_entry
 
         if (!to)
                 abort();
-        result = describe(to, entry, err);
+        result = fill_entry(to, entry, err);
         if (result == 0 && sym_archive_write_header(writer->tar, to) < ARCHIVE_WARN)
-                result = fail(writer->tar, err);
+                result = fail_archive(writer->tar, err);
         sym_archive_entry_free(to);
         return result;
 }
@@ -208,9 +209,9 @@ int tarball_writer_bytes(struct tarball_writer *writer, const void *bytes, size_
                 la_ssize_t count = sym_archive_write_data(writer->tar, at, length);
 
                 if (count < 0)
-                        return fail(writer->tar, err);
+                        return fail_archive(writer->tar, err);
                 if (count == 0)
-                        return error_set(err, "a file is longer than was said");
+                        return error_set(err, "a file is longer than its declared size");
                 at += count;
                 length -= (size_t)count;
         }
@@ -221,9 +222,9 @@ int tarball_writer_finish(struct tarball_writer *writer, struct tarball_written 
         struct tarball_written written;
 
         if (sym_archive_write_close(writer->tar) != ARCHIVE_OK)
-                return fail(writer->tar, err);
+                return fail_archive(writer->tar, err);
         if (writer->packed && sym_archive_write_close(writer->packed) != ARCHIVE_OK)
-                return fail(writer->packed, err);
+                return fail_archive(writer->packed, err);
         written.plain_bytes = writer->plain_bytes;
         written.stored_bytes = writer->stored_bytes;
         digest_stream_end(writer->plain, written.plain);

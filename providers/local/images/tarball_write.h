@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a tar, gzip or plain, whose bytes depend on nothing but what is put in: everything is root's, no user names, no
- * dates but those given. By libarchive, as tarball.h reads.
+ * Writing a tar, gzip or plain, by libarchive. Its bytes depend only on what is put in: everything belongs to root, there
+ * are no user names and no dates but those given.
  *
  *     tarball_writer_open -> { tarball_writer_add -> { tarball_writer_bytes } } -> tarball_writer_finish -> _close
  */
@@ -18,10 +18,10 @@
 
 struct tarball_writer;
 
-/* What came to be. */
+/* Digests (SHA-256, hex) and sizes of the result. */
 struct tarball_written {
         char plain[SHA256_HEX_SIZE];  /* of the tar */
-        char stored[SHA256_HEX_SIZE]; /* of what is in the file: the same where it is not compressed */
+        char stored[SHA256_HEX_SIZE]; /* of the file: the same where it is not compressed */
         uint64_t plain_bytes, stored_bytes;
 };
 
@@ -30,7 +30,7 @@ int tarball_writer_open(int descriptor, bool compress, struct tarball_writer **r
                         struct error *err) MUST_USE;
 void tarball_writer_close(struct tarball_writer *writer); /* NULL is fine */
 
-/* Devices and the like are not taken. A file's `bytes` must all follow before the next entry. */
+/* Devices and the like are an error. All `bytes` of a file must follow before the next entry. */
 int tarball_writer_add(struct tarball_writer *writer, const struct tarball_entry *entry,
                        struct error *err) MUST_USE;
 int tarball_writer_bytes(struct tarball_writer *writer, const void *bytes, size_t length,

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Deeper than any that is unpacked here. */
+/* Deeper than any folder that is unpacked here. */
 #define DEPTH_MAX 256
 
-static int empty(int folder, int depth);
+static int remove_content(int folder, int depth);
 
 static int remove_folder(int folder, const char *name, int depth) {
         int inner DESCRIPTOR_CLEANUP = beneath_open(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -25,7 +25,7 @@ static int remove_folder(int folder, const char *name, int depth) {
                 errno = ELOOP;
                 return -1;
         }
-        return empty(inner, depth + 1) < 0 ? -1 : unlinkat(folder, name, AT_REMOVEDIR);
+        return remove_content(inner, depth + 1) < 0 ? -1 : unlinkat(folder, name, AT_REMOVEDIR);
 }
 
 static int remove_any(int folder, const char *name, int depth) {
@@ -38,7 +38,7 @@ static int remove_any(int folder, const char *name, int depth) {
         return unlinkat(folder, name, 0);
 }
 
-static int empty(int folder, int depth) {
+static int remove_content(int folder, int depth) {
         int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *stream = again < 0 ? NULL : fdopendir(again);
         const struct dirent *entry;
@@ -63,5 +63,5 @@ int tree_remove(int folder, const char *name) {
 }
 
 int tree_empty(int folder) {
-        return empty(folder, 0);
+        return remove_content(folder, 0);
 }

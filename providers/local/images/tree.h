@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removing folders with all that is in them, by descriptors: no link is followed. */
+/* Removing folders with everything in them, by descriptors: no link is followed. */
 #ifndef BERTH_PROVIDERS_LOCAL_IMAGES_TREE_H
 #define BERTH_PROVIDERS_LOCAL_IMAGES_TREE_H
 
 #include "base/error.h"
 
-/* Removes the entry, whatever it is; what does not exist is removed already. -1 with errno. */
+/* Removes the entry, whatever it is; one that does not exist is no error. -1 with errno. */
 int tree_remove(int folder, const char *name) MUST_USE;
-/* Removes all that is in the folder. -1 with errno. */
+/* Removes everything in the folder. -1 with errno. */
 int tree_empty(int folder) MUST_USE;
 
 #endif

@@ -420,11 +420,11 @@ def named(digest):
 
 
 TAMPERED = {
-    "a layer": (tampered(lambda made, _: flip(made, _layer(made))), "its bytes are not what its digest says"),
-    "the configuration": (tampered(lambda made, _: flip(made, _config(made))), "configuration: its bytes are not"),
+    "a layer": (tampered(lambda made, _: flip(made, _layer(made))), "its bytes do not match its digest"),
+    "the configuration": (tampered(lambda made, _: flip(made, _config(made))), "configuration: its bytes do not"),
     "the manifest": (tampered(lambda made, descriptor: flip(made, descriptor["digest"])), "its manifest is not what its digest says"),
     "the manifest's size": (tampered(lambda made, descriptor: descriptor.update(size=7)), "index.json says 7"),
-    "a layer longer than said": (resized(-1), "more than the"),
+    "a layer longer than said": (resized(-1), "longer than its declared size"),
     "a layer shorter than said": (resized(1), "cut short"),
     "a negative size": (resized(-(1 << 40)), "a size of"),
     "a size beyond all": (resized(1 << 62), "Lambda takes at most 10 GB"),

@@ -122,9 +122,9 @@ static void test_refused(void **state) {
                 enum error_kind kind;
         } rows[] = {
                 { "none", NULL, "run berth apply", ERROR_NOT_FOUND },
-                { "../../etc/passwd", NULL, "is no name", ERROR_NOT_FOUND },
-                { "", NULL, "is no name", ERROR_NOT_FOUND },
-                { "a.b", NULL, "is no name", ERROR_NOT_FOUND },
+                { "../../etc/passwd", NULL, "cannot be the name", ERROR_NOT_FOUND },
+                { "", NULL, "cannot be the name", ERROR_NOT_FOUND },
+                { "a.b", NULL, "cannot be the name", ERROR_NOT_FOUND },
                 { "torn", "{\"formatVersion\": \"1\", \"st", "torn.json is damaged", ERROR_FAILED },
                 { "bare", "{}", "does not belong to the stack lab", ERROR_FAILED },
                 { "small",
