@@ -155,12 +155,21 @@ static bool must_tell(const char *operation) {
                strncmp(operation, "Describe", 8) == 0 || strncmp(operation, "BatchGet", 8) == 0;
 }
 
+static int64_t date_of(const struct http_response *answer, const char *header) {
+        char text[64];
+        int64_t ms = http_header(answer, header, text, sizeof(text)) ? http_date_ms(text) : 0;
+
+        return ms > 0 ? ms : 0;
+}
+
 int answer_read(enum service_protocol protocol, const char *what, const struct http_response *answer,
                 struct aws_response *ret, struct error *err) {
         json_error_t problem;
         bool json = protocol == PROTOCOL_REST_JSON || protocol == PROTOCOL_JSON;
 
         ret->status = answer->status;
+        ret->date_ms = date_of(answer, "date");
+        ret->modified_ms = date_of(answer, "last-modified");
         http_header(answer, "etag", ret->etag, sizeof(ret->etag));
         http_header(answer, "x-amz-transition-default-minimum-object-size", ret->minimum_size,
                     sizeof(ret->minimum_size));

@@ -102,7 +102,9 @@ struct aws_response {
         int status; /* HTTP status, 0 where no answer came */
         struct strbuf body;
         json_t *json; /* the body parsed, for Lambda, ECR, Logs, tagging; owned by the response; may be NULL */
-        char etag[128]; /* with its quotes, as S3 gives it; "" where absent */
+        int64_t date_ms;     /* Date: the server's clock as it answered, in whole seconds; 0 where absent */
+        int64_t modified_ms; /* Last-Modified, by that same clock; 0 where absent */
+        char etag[128];      /* with its quotes, as S3 gives it; "" where absent */
         char minimum_size
                 [40]; /* S3's x-amz-transition-default-minimum-object-size: a lifecycle's; "" where absent */
         char error_code[96]; /* "ResourceNotFoundException", without namespace or suffix; "" on success */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/shared/lock.h"
 
+#include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/aws/client/texts.h"
@@ -12,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Date and Last-Modified are whole seconds, cut off: their difference may be a second too much. */
+#define WHOLE_SECONDS_MS 1000
 
 /* Boot and process namespace together say which processes a pid is among: containers share the former only. */
 static void this_place(char *buffer, size_t size) {
@@ -48,10 +52,8 @@ bool lock_process_is_gone(const char *process) {
         return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
-char *lock_body(const char *stack, const char *process, const char *holder, int64_t now_ms) {
-        json_t *body JSON_CLEANUP =
-                json_pack("{s:s, s:I, s:I}", "formatVersion", "1", "takenAtMs", (json_int_t)now_ms,
-                          "expiresAtMs", (json_int_t)(now_ms + LOCK_LEASE_MS));
+char *lock_body(const char *stack, const char *process, const char *holder, const char *taking) {
+        json_t *body JSON_CLEANUP = json_pack("{s:s, s:s}", "formatVersion", "2", "taking", taking);
 
         /* A host may be called anything: what is not UTF-8 is written as \xNN. */
         json_set_text(body, "stack", stack);
@@ -60,17 +62,15 @@ char *lock_body(const char *stack, const char *process, const char *holder, int6
         return json_compact(body);
 }
 
-bool lock_body_is_stale(const char *text, size_t length, const struct lock_viewer *viewer) {
+bool lock_is_stale(const char *text, size_t length, int64_t age_ms, const struct lock_viewer *viewer) {
         json_t *body JSON_CLEANUP = json_loadb(text, length, 0, NULL);
         const char *process = json_text(body, "process");
-        json_int_t expires = json_integer_or(body, "expiresAtMs", -1);
 
-        /* What does not say until when is held until it has been seen for a whole lease. */
-        if (expires < 0)
-                return false;
+        if (age_ms > LOCK_LEASE_MS + WHOLE_SECONDS_MS)
+                return true;
         if (texts_same(process, viewer->process) && texts_same(json_text(body, "stack"), viewer->stack))
                 return true;
-        return expires < viewer->now_ms || (process && viewer->is_gone(process));
+        return process && viewer->is_gone(process);
 }
 
 static const struct clock *clock_of(const struct stage_turn *turn) {
@@ -81,6 +81,10 @@ static int64_t monotonic_now(const struct stage_turn *turn) {
         return clock_of(turn)->monotonic_ms(clock_of(turn));
 }
 
+static int64_t wall_now(const struct stage_turn *turn) {
+        return clock_of(turn)->wall_ms(clock_of(turn));
+}
+
 static int put(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key,
                const char *if_match) {
         /* 409 ConditionalRequestConflict: two wrote at once; which one won, the next look tells. */
@@ -88,15 +92,17 @@ static int put(struct stage_turn *turn, const struct s3_bucket *bucket, const ch
                                             "NoSuchBucket", NULL };
         struct arena *arena = turn->progress->arena;
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        char process[256], host[128] = "", holder[192];
+        char process[256], host[128] = "", holder[192], taking[2 * 16 + 1];
+        unsigned char random[16];
         struct aws_request request;
         char *text TEXT_CLEANUP = NULL;
         int result;
 
         gethostname(host, sizeof(host) - 1);
         snprintf(holder, sizeof(holder), "process %ld on %s", (long)getpid(), host);
-        text = lock_body(turn->provider->stack_name, lock_process(process, sizeof(process)), holder,
-                         clock_of(turn)->wall_ms(clock_of(turn)));
+        random_bytes(random, sizeof(random));
+        digest_hex(random, sizeof(random), taking);
+        text = lock_body(turn->provider->stack_name, lock_process(process, sizeof(process)), holder, taking);
         request = s3_put_object(bucket, key, text, strlen(text), "application/json", if_match, arena);
         result = stage_call(turn, &request, lost, NULL, &response);
         if (result != 0)
@@ -110,6 +116,7 @@ static int put(struct stage_turn *turn, const struct s3_bucket *bucket, const ch
         value_unset(stage_data(turn), "lockSeen");
         value_set_text(arena, stage_data(turn), "lockEtag", response.etag);
         value_set_integer(arena, stage_data(turn), "lockTakenAtMs", monotonic_now(turn));
+        value_set_integer(arena, stage_data(turn), "lockTakenAtWallMs", wall_now(turn));
         return LOCK_HELD;
 }
 
@@ -123,8 +130,8 @@ int lock_take_over(struct stage_turn *turn, const struct s3_bucket *bucket, cons
         return put(turn, bucket, key, seen ? seen : value_get_text(turn->progress->data, "lockEtag"));
 }
 
-/* Whether the object with this ETag has been there, by our own clock, for a whole lease. */
-static bool seen_long_enough(const struct stage_turn *turn, const char *etag) {
+/* Notes which object was seen, for taking it over; returns for how long it has been seen, by our own clock. */
+static int64_t seen_for_ms(const struct stage_turn *turn, const char *etag) {
         struct value *data = stage_data(turn);
         const char *seen = value_get_text(data, "lockSeen");
         int64_t now = monotonic_now(turn);
@@ -133,7 +140,15 @@ static bool seen_long_enough(const struct stage_turn *turn, const char *etag) {
                 value_set_text(turn->progress->arena, data, "lockSeen", etag);
                 value_set_integer(turn->progress->arena, data, "lockSeenAtMs", now);
         }
-        return now - value_get_integer(data, "lockSeenAtMs", now) >= LOCK_LEASE_MS;
+        return now - value_get_integer(data, "lockSeenAtMs", now);
+}
+
+/* By S3's clock; -1 where it did not say both, or said that the object was written after it had answered. */
+static int64_t age_of(const struct aws_response *response) {
+        bool known = response->date_ms > 0 && response->modified_ms > 0 &&
+                     response->modified_ms <= response->date_ms + WHOLE_SECONDS_MS;
+
+        return known ? response->date_ms - response->modified_ms : -1;
 }
 
 int lock_look(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {
@@ -142,27 +157,36 @@ int lock_look(struct stage_turn *turn, const struct s3_bucket *bucket, const cha
         struct lock_viewer viewer = {
                 .stack = turn->provider->stack_name,
                 .process = lock_process(process, sizeof(process)),
-                .now_ms = clock_of(turn)->wall_ms(clock_of(turn)),
                 .is_gone = lock_process_is_gone,
         };
         struct aws_request request = s3_get_object(bucket, key, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = stage_call(turn, &request, none, NULL, &response);
+        int64_t age_ms, seen_ms;
 
         if (result != 0)
                 return result;
         if (*response.error_code)
                 return LOCK_FREE;
-        if (seen_long_enough(turn, response.etag))
-                return LOCK_STALE;
-        return lock_body_is_stale(strbuf_text(&response.body), response.body.length, &viewer) ? LOCK_STALE
-                                                                                              : LOCK_BUSY;
+        seen_ms = seen_for_ms(turn, response.etag);
+        age_ms = age_of(&response);
+        return lock_is_stale(strbuf_text(&response.body), response.body.length, age_ms < 0 ? seen_ms : age_ms,
+                             &viewer)
+                       ? LOCK_STALE
+                       : LOCK_BUSY;
 }
 
+/*
+ * The monotonic clock stands still while the machine sleeps, the wall clock is set by people: what either of them says is
+ * a reason to renew, which costs one call and is never wrong.
+ */
 bool lock_is_ageing(const struct stage_turn *turn) {
-        int64_t now = monotonic_now(turn);
+        const struct value *data = turn->progress->data;
+        int64_t now = monotonic_now(turn), wall = wall_now(turn);
+        int64_t held_ms = now - value_get_integer(data, "lockTakenAtMs", now),
+                wall_ms = wall - value_get_integer(data, "lockTakenAtWallMs", wall);
 
-        return now - value_get_integer(turn->progress->data, "lockTakenAtMs", now) > LOCK_LEASE_MS / 2;
+        return held_ms > LOCK_LEASE_MS / 2 || wall_ms > LOCK_LEASE_MS / 2 || wall_ms < -LOCK_LEASE_MS / 2;
 }
 
 int lock_release(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {

@@ -7,13 +7,17 @@
  *                                       \-> LOCK_BUSY: wait, then lock_look again
  *                                       \-> LOCK_STALE -> lock_take_over -> LOCK_HELD, or LOCK_BUSY: lock_look again
  *
- * Each is one call, for a stage of its own. The object says who holds the lock and until when (LOCK_LEASE_MS from the
- * taking). A lock is stale, and may be taken over, when that time is over; when its holder was a process of this very
- * machine that is gone; when it is this process, for this stack: the answer to our taking was lost; or when it has been
- * seen unchanged, by our own clock, for as long as a lease lasts. The caller lets one change of a stack at a time in,
+ * Each is one call, for a stage of its own. A lock is held for LOCK_LEASE_MS from its taking. It is stale, and may be taken
+ * over, when that time is over; when its holder was a process of this very machine that is gone; or when its holder is
+ * this process, for this stack: the answer to our taking was lost. The caller lets one change of a stack at a time in,
  * whatever the number of threads. Taking over is conditional on the object being the one that was looked at, so that of
- * two who try one succeeds. A holder that may have outstayed its lease renews it, by lock_take_over() with its own ETag,
- * before it relies on it again.
+ * two who try one succeeds.
+ *
+ * Nobody's wall clock is believed, since two machines' clocks differ by minutes. How old a lock is S3 says: the Date of its
+ * answer less the object's Last-Modified, both by S3's clock. Where a server gives only one of them, the lock is stale once
+ * this process has seen the same object for a whole lease. A holder counts its own time from the answer to its taking, and
+ * renews the lock, by lock_take_over() with its own ETag, once half of the lease is over and before it relies on it again:
+ * the other half is for what is on its way. Each taking writes other bytes, so that no two of them share an ETag.
  *
  * What is known of the lock travels in progress->data: lockEtag while it is held; lockSeen and lockSeenAtMs of another's.
  */
@@ -48,14 +52,13 @@ int lock_release(struct stage_turn *turn, const struct s3_bucket *bucket, const 
 /* Whether our lease has so little left that it must be renewed. */
 bool lock_is_ageing(const struct stage_turn *turn);
 
-/* Pure parts, for tests: the object's text, and what it says of its holder at a time. */
-char *lock_body(const char *stack, const char *process, const char *holder, int64_t now_ms); /* free() */
+/* Pure parts, for tests: the object's text; whether a lock of that age (-1: not known) is stale, by it or by its text. */
+char *lock_body(const char *stack, const char *process, const char *holder, const char *taking); /* free() */
 struct lock_viewer {
         const char *stack, *process; /* who looks */
-        int64_t now_ms;
         bool (*is_gone)(const char *process);
 };
-bool lock_body_is_stale(const char *text, size_t length, const struct lock_viewer *viewer);
+bool lock_is_stale(const char *text, size_t length, int64_t age_ms, const struct lock_viewer *viewer);
 /* "boot id/process namespace/pid" of this process; whether such a process of this machine is gone. */
 const char *lock_process(char *buffer, size_t size);
 bool lock_process_is_gone(const char *process);

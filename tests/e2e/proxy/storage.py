@@ -7,6 +7,7 @@ the document is kept here as it was sent. Rules come back in another order, beca
 """
 
 import json
+from email.utils import formatdate, parsedate_to_datetime
 from xml.etree import ElementTree
 
 from .errors import AwsError
@@ -99,6 +100,16 @@ async def delete_lifecycle(proxy, call):
     return answer
 
 
+async def get_object(proxy, call):
+    """Last-Modified is by the server's clock, as Date is, and the object as old as the test says."""
+    answer = await proxy.upstream.forward(call)
+    for name in [name for name in answer.headers if name.lower() == "last-modified"]:
+        days = next((days for prefix, days in proxy.settings.object_age_days.items() if call.params["Key"].startswith(prefix)), 0)
+        written = parsedate_to_datetime(answer.headers[name]).timestamp() + proxy.settings.clock_skew_s - days * 86400
+        answer.headers[name] = formatdate(written, usegmt=True)
+    return answer
+
+
 async def delete_bucket(proxy, call):
     answer = await proxy.upstream.forward(call)
     if answer.status in (200, 204):
@@ -113,5 +124,6 @@ HANDLERS = {
     ("s3", "PutBucketLifecycleConfiguration"): put_lifecycle,
     ("s3", "GetBucketLifecycleConfiguration"): get_lifecycle,
     ("s3", "DeleteBucketLifecycle"): delete_lifecycle,
+    ("s3", "GetObject"): get_object,
     ("s3", "DeleteBucket"): delete_bucket,
 }
