@@ -92,6 +92,13 @@ static int abandon(struct applying *applying, struct work *work) {
         return -1;
 }
 
+/* It only stood in line, and an interrupt came: withdraw_intents() takes back what the journal has of it. */
+static void give_up_job(void *context, size_t job) {
+        struct applying *applying = context;
+
+        (void)abandon(applying, &applying->works[job]);
+}
+
 static void begin(struct applying *applying, struct work *work) {
         if (work->started)
                 return;
@@ -112,7 +119,7 @@ static int take_step(struct applying *applying, struct work *work, struct turn *
         }
         work->progress.not_before_ms = 0;
         result = work->subject->ops->step(applying->provider, work->change, &work->progress, &observed, err);
-        turn->begun = work->progress.stage > 0 || work->progress.attempts > 0;
+        turn->begun = work->progress.sent;
         if (result < 0) {
                 give_up(applying, work, err);
                 return -1;
@@ -131,9 +138,13 @@ static int take_step(struct applying *applying, struct work *work, struct turn *
 static int run_job(void *context, size_t job, struct turn *turn) {
         struct applying *applying = context;
         struct work *work = &applying->works[job];
+        struct change_result *ret = &applying->result->changes[job];
+        int result;
 
         begin(applying, work);
-        return take_step(applying, work, turn, &applying->result->changes[job].error);
+        result = take_step(applying, work, turn, &ret->error);
+        ret->duration_ms = monotonic_now(applying) - work->started_ms;
+        return result;
 }
 
 static void job_ended(void *context, size_t job, enum job_outcome outcome) {
@@ -144,8 +155,6 @@ static void job_ended(void *context, size_t job, enum job_outcome outcome) {
 
         result->outcome = outcome;
         result->refused = change_is_refused(work->change);
-        if (work->started)
-                result->duration_ms = monotonic_now(applying) - work->started_ms;
         applying->result->done += outcome == JOB_DONE;
         applying->result->failed += outcome == JOB_FAILED;
         applying->result->refused += result->refused;
@@ -207,7 +216,7 @@ static struct job *make_jobs(struct applying *applying, struct arena *arena) {
 /* Jobs that an interrupt kept from starting left at most an intent in the journal: nothing was sent. */
 static int withdraw_intents(struct applying *applying, struct arena *arena, struct error *err) {
         size_t total = applying->plan->change_count, count = 0;
-        struct state_op *ops = arena_array(arena, total + 1, sizeof(*ops));
+        struct state_op *ops = arena_array(arena, total * RECORD_WRITER_MAX + 1, sizeof(*ops));
 
         for (size_t i = 0; i < total; i++) {
                 struct work *work = &applying->works[i];
@@ -261,7 +270,9 @@ static int write_identity(struct applying *applying, struct error *err) {
 }
 
 static int carry_out(struct applying *applying, struct arena *arena, struct error *err) {
-        static const struct executor_ops ops = { .run = run_job, .ended = job_ended, .watch = watch_jobs };
+        static const struct executor_ops ops = {
+                .run = run_job, .ended = job_ended, .give_up = give_up_job, .watch = watch_jobs
+        };
         struct plan *plan = applying->plan;
         struct job *jobs = make_jobs(applying, arena);
 

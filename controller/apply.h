@@ -32,7 +32,7 @@ struct apply_result {
 
 struct apply_watcher {
         void *context;
-        /* Each at most once at a time, on any thread. Any may be NULL. */
+        /* On the thread that called apply_plan(); the work goes on meanwhile. Any may be NULL. */
         void (*ended)(void *context, const struct change *change, const struct change_result *result);
         void (*progress)(void *context, const struct executor_stats *stats, int64_t elapsed_ms);
 };

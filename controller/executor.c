@@ -16,7 +16,8 @@ struct slot {
         enum job_phase phase;
         size_t blockers; /* jobs that must still end */
         bool doomed;     /* one of them did not end well */
-        bool begun, queued;
+        bool had_a_turn, begun, queued;
+        enum job_outcome outcome; /* once it has ended */
         int64_t not_before_ms;
         size_t next; /* in the list it is on */
         size_t *dependents;
@@ -47,7 +48,12 @@ struct executor {
         size_t queued[EXECUTOR_LANES];
         unsigned next_lane;
         struct executor_stats stats;
-        size_t ended;
+        /*
+         * The jobs that have ended, in that order; the first `told` of them the caller knows of. Whoever is told may write to a
+         * terminal that somebody has stopped: it is done by the calling thread alone, without the lock, and no worker waits.
+         */
+        size_t *ended_jobs;
+        size_t ended, told;
 };
 
 static void list_push(struct executor *executor, struct list *list, size_t job) {
@@ -116,6 +122,15 @@ static void make_fresh(struct executor *executor, size_t job) {
         list_push(executor, &executor->fresh[executor->jobs[job].lane], job);
 }
 
+static void mark_ended(struct executor *executor, size_t job, enum job_outcome outcome) {
+        executor->slots[job].phase = PHASE_ENDED;
+        executor->slots[job].outcome = outcome;
+        executor->ended_jobs[executor->ended++] = job;
+        executor->stats.done += outcome == JOB_DONE;
+        executor->stats.failed += outcome == JOB_FAILED;
+        executor->stats.skipped += outcome != JOB_DONE && outcome != JOB_FAILED;
+}
+
 /* Marks the job as ended and everything that waited only for it as free, or as skipped where it went wrong. */
 static void end_job(struct executor *executor, size_t job, enum job_outcome outcome);
 
@@ -137,16 +152,14 @@ static void release_dependents(struct executor *executor, size_t job, bool well)
 }
 
 static void end_job(struct executor *executor, size_t job, enum job_outcome outcome) {
-        executor->slots[job].phase = PHASE_ENDED;
-        executor->ended++;
-        executor->stats.done += outcome == JOB_DONE;
-        executor->stats.failed += outcome == JOB_FAILED;
-        executor->stats.skipped += outcome != JOB_DONE && outcome != JOB_FAILED;
-        executor->ops->ended(executor->context, job, outcome);
+        mark_ended(executor, job, outcome);
         release_dependents(executor, job, outcome == JOB_DONE);
 }
 
-/* At an interrupt: the first ends what was not begun, the second what waits as well. */
+/*
+ * At an interrupt: the first ends what was not begun, the second what waits as well. A job that only stood in line had
+ * turns and is not begun: it is given up, since one that was begun may wait for what it holds.
+ */
 static void heed_interrupt(struct executor *executor) {
         int interrupts = interrupt_count();
 
@@ -160,10 +173,9 @@ static void heed_interrupt(struct executor *executor) {
                 if (!waiting || (slot->begun && interrupts == 1))
                         continue;
                 slot->blockers = SIZE_MAX / 2; /* nobody frees it any more */
-                slot->phase = PHASE_ENDED;
-                executor->ended++;
-                executor->stats.skipped++;
-                executor->ops->ended(executor->context, job, slot->begun ? JOB_LEFT : JOB_NOT_STARTED);
+                mark_ended(executor, job, slot->begun ? JOB_LEFT : JOB_NOT_STARTED);
+                if (!slot->begun && slot->had_a_turn && executor->ops->give_up)
+                        executor->ops->give_up(executor->context, job);
         }
         for (unsigned lane = 0; lane < EXECUTOR_LANES; lane++) {
                 executor->fresh[lane] = (struct list){ NONE, NONE };
@@ -239,6 +251,7 @@ static void take_turn(struct executor *executor, size_t job) {
         int result;
 
         slot->phase = PHASE_RUNNING;
+        slot->had_a_turn = true;
         executor->stats.running++;
         pthread_mutex_unlock(&executor->lock);
         result = executor->ops->run(executor->context, job, &turn);
@@ -326,11 +339,24 @@ static void link_jobs(struct executor *executor) {
         }
 }
 
-static void watch(struct executor *executor) {
-        struct executor_stats stats;
+/* With the lock, which is let go for each call. */
+static void tell_ended(struct executor *executor) {
+        while (executor->told < executor->ended) {
+                size_t job = executor->ended_jobs[executor->told++];
+                enum job_outcome outcome = executor->slots[job].outcome;
 
+                pthread_mutex_unlock(&executor->lock);
+                executor->ops->ended(executor->context, job, outcome);
+                pthread_mutex_lock(&executor->lock);
+        }
+}
+
+/* The calling thread's part, while the others work. */
+static void watch(struct executor *executor) {
         pthread_mutex_lock(&executor->lock);
-        while (executor->ended < executor->count) {
+        while (tell_ended(executor), executor->ended < executor->count) {
+                struct executor_stats stats;
+
                 wait_for_work(executor);
                 stats = executor->stats;
                 stats.waiting = executor->parked_count;
@@ -355,6 +381,7 @@ static void initialise(struct executor *executor) {
         executor->arena = arena_new();
         executor->slots = arena_array(executor->arena, executor->count, sizeof(*executor->slots));
         executor->parked = arena_array(executor->arena, executor->count, sizeof(*executor->parked));
+        executor->ended_jobs = arena_array(executor->arena, executor->count, sizeof(*executor->ended_jobs));
         executor->ready = (struct list){ NONE, NONE };
         for (unsigned lane = 0; lane < EXECUTOR_LANES; lane++)
                 executor->fresh[lane] = (struct list){ NONE, NONE };

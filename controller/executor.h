@@ -50,8 +50,16 @@ struct executor_stats {
 struct executor_ops {
         /* One turn, on any thread, never two at once for one job. -1: failed. */
         int (*run)(void *context, size_t job, struct turn *turn);
-        /* Told once for each job, on any thread but one call at a time. */
+        /*
+         * Once for each job, in the order in which they end, on the calling thread: it may be slow, nobody waits for it. Jobs
+         * that depend on this one may have run meanwhile.
+         */
         void (*ended)(void *context, size_t job, enum job_outcome outcome);
+        /*
+         * An interrupt ends a job that had turns and was not begun by any: it gets no further one. On any thread, before its
+         * ended(); must not wait. May be NULL.
+         */
+        void (*give_up)(void *context, size_t job);
         /* Now and then, on the calling thread. May be NULL. */
         void (*watch)(void *context, const struct executor_stats *stats);
 };

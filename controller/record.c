@@ -100,6 +100,9 @@ void record_begun(struct record_writer *writer, const struct subject *subject) {
 }
 
 void record_withdrawn(struct record_writer *writer, const struct subject *subject) {
+        /* What an earlier run left half-way still is: the journal's entry, which says so, stays. */
+        if (subject->unfinished)
+                return;
         if (is_first_creation(subject))
                 add_address(writer, STATE_DELETE_RECORD, subject);
         add_address(writer, STATE_JOURNAL_END, subject);

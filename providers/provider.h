@@ -184,7 +184,9 @@ struct progress {
         const char *
                 waiting_for; /* out: "to become active", for the progress line; static or in the arena; may be NULL */
         unsigned attempts; /* provider's: failed tries of this stage, reset by it when the stage moves on */
-        bool reserved;     /* provider's: a quota token for this stage is already ours */
+        /* Provider's: set before the first call, and never reset. Until then an interrupt may take the whole change back. */
+        bool sent;
+        bool reserved;          /* provider's: a quota token for this stage is already ours */
         int64_t stage_since_ms; /* provider's: monotonic, for deadlines; 0 until set */
         struct value *
                 data; /* provider's: small map of what later stages need (a revision); no secrets; may be NULL */
@@ -245,7 +247,8 @@ struct kind_ops {
                     struct observation *ret_observed, struct error *err);
         /*
          * There will be no further step() of this change, though its last one wanted another turn: what it was about to do
-         * could not be written down. What it holds within this process, and others wait for, is let go. No call. May be NULL.
+         * could not be written down, or an interrupt came before anything was sent. What it holds within this process, and
+         * others wait for, is let go. No call, and no waiting. May be NULL.
          */
         void (*abandon)(struct provider *provider, const struct change *change);
 };

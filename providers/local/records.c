@@ -200,7 +200,7 @@ static int step(struct provider *provider, const struct change *change, struct p
         struct observation observed = { .name = change->name };
 
         tidy_once(provider, change->kind->id);
-        progress->attempts++;
+        progress->sent = true;
         if (change->action == ACTION_DELETE) {
                 if (delete_record(provider, change, progress->arena, err) < 0)
                         return -1;

@@ -215,10 +215,12 @@ static bool try_again(struct aws_client *client, const struct outcome *outcome, 
         return true;
 }
 
-/* Takes the call's turn within its quota: the monotonic time before which it must not be made. */
-static int64_t reserve(struct aws_client *client, const struct aws_request *request) {
+/*
+ * Takes the call's turn within its quota: the monotonic time before which it must not be made. `now_ms` is the caller's,
+ * who compares the outcome with it: with a second look at the clock a free turn could lie a millisecond ahead.
+ */
+static int64_t reserve(struct aws_client *client, const struct aws_request *request, int64_t now_ms) {
         const struct provider_watch *watch = client->watch;
-        int64_t now_ms = client->clock->monotonic_ms(client->clock);
         int64_t go_ms = quota_reserve(bucket_of(client, request), now_ms);
 
         if (go_ms > now_ms && watch && watch->waited)
@@ -243,7 +245,7 @@ int aws_call(struct aws_client *client, const struct aws_request *request, struc
 
         for (unsigned attempts = 1;; attempts++) {
                 struct outcome outcome = { 0 };
-                int64_t when_ms = reserve(client, request);
+                int64_t when_ms = reserve(client, request, client->clock->monotonic_ms(client->clock));
 
                 if (wait_until(client, when_ms, request, err) < 0)
                         return -1;
@@ -281,12 +283,13 @@ int aws_step_call(struct aws_client *client, const struct aws_request *request, 
         struct error last = { 0 };
 
         if (!progress->reserved) {
-                progress->not_before_ms = reserve(client, request);
+                progress->not_before_ms = reserve(client, request, now_ms);
                 progress->reserved = true;
         }
         if (progress->not_before_ms > now_ms)
                 return STEP_AGAIN;
         progress->reserved = false;
+        progress->sent = true;
         progress->attempts++;
         if (attempt(client, request, response, &outcome, &last) == 0) {
                 retry_quota_refund(&client->retries, progress->attempts);

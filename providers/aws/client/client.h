@@ -15,7 +15,7 @@
  *     (the answer is in `response`)
  *
  * aws_step_call() uses progress->reserved, attempts and not_before_ms, and has reset the first two whenever it returns
- * anything but STEP_AGAIN. A try whose answer was lost is made again: whoever creates something must take "exists already"
+ * anything but STEP_AGAIN; it sets progress->sent. A try whose answer was lost is made again: whoever creates something must take "exists already"
  * for an answer and look whether it is his own.
  * A client may be used by many threads at once.
  */

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -26,13 +27,15 @@ struct stage {
         const struct job *jobs;
         size_t count;
         atomic_uint taken[MOST];
-        atomic_bool inside[MOST];
+        atomic_bool inside[MOST], over[MOST];
         enum job_outcome outcomes[MOST];
         unsigned ended[MOST];
         size_t order[MOST], ended_count;
         atomic_uint queued, most_queued;
         atomic_int interrupt_at; /* after so many turns in all; 0: never */
         atomic_uint turns;
+        bool slow_to_hear;  /* what has ended first is taken in only when all turns were taken */
+        bool heard_in_time; /* or that took so long that somebody must have waited */
 };
 
 static int run(void *context, size_t job, struct turn *turn) {
@@ -42,7 +45,7 @@ static int run(void *context, size_t job, struct turn *turn) {
 
         assert_false(atomic_exchange(&stage->inside[job], true));
         for (size_t i = 0; i < stage->jobs[job].after_count; i++)
-                assert_int_equal(stage->ended[stage->jobs[job].after[i]], 1);
+                assert_true(atomic_load(&stage->over[stage->jobs[job].after[i]]));
         taken = atomic_fetch_add(&stage->taken[job], 1) + 1;
         if ((int)(atomic_fetch_add(&stage->turns, 1) + 1) == atomic_load(&stage->interrupt_at))
                 interrupt_raise(interrupt_of_user());
@@ -59,24 +62,33 @@ static int run(void *context, size_t job, struct turn *turn) {
         turn->begun = !turn->queued;
         turn->done = taken == script->turns;
         turn->not_before_ms = clock_system.monotonic_ms(&clock_system) + script->wait_ms;
+        atomic_store(&stage->over[job], turn->done);
         atomic_store(&stage->inside[job], false);
         return turn->done && script->fails ? -1 : 0;
 }
 
 static void ended(void *context, size_t job, enum job_outcome outcome) {
         struct stage *stage = context;
+        const struct timespec moment = { .tv_nsec = 1000000 };
 
+        for (int i = 0; stage->slow_to_hear && stage->ended_count == 0 && i < 5000; i++) {
+                stage->heard_in_time = atomic_load(&stage->turns) == stage->count;
+                if (stage->heard_in_time)
+                        break;
+                nanosleep(&moment, NULL);
+        }
         stage->ended[job]++;
         stage->outcomes[job] = outcome;
         stage->order[stage->ended_count++] = job;
 }
 
-static struct stage *play(const struct script *scripts, const struct job *jobs, size_t count,
-                          unsigned threads, int interrupt_at) {
+static struct stage *play_to(bool slow_to_hear, const struct script *scripts, const struct job *jobs,
+                             size_t count, unsigned threads, int interrupt_at) {
         static const struct executor_ops ops = { .run = run, .ended = ended };
         struct stage *stage = calloc(1, sizeof(*stage));
 
         assert_non_null(stage);
+        stage->slow_to_hear = slow_to_hear;
         stage->scripts = scripts;
         stage->jobs = jobs;
         stage->count = count;
@@ -86,6 +98,11 @@ static struct stage *play(const struct script *scripts, const struct job *jobs, 
         for (size_t i = 0; i < count; i++)
                 assert_int_equal(stage->ended[i], 1);
         return stage;
+}
+
+static struct stage *play(const struct script *scripts, const struct job *jobs, size_t count,
+                          unsigned threads, int interrupt_at) {
+        return play_to(false, scripts, jobs, count, threads, interrupt_at);
 }
 
 static void test_nothing_to_do(void **state) {
@@ -193,6 +210,23 @@ static void test_a_lane_queues_no_more_than_the_threads(void **state) {
         free(stage);
 }
 
+static void test_nobody_waits_for_who_is_told(void **state) {
+        static const size_t on_zero[] = { 0 };
+        static struct script scripts[40];
+        static struct job jobs[40];
+        struct stage *stage;
+
+        (void)state;
+        for (size_t i = 0; i < 40; i++) {
+                scripts[i] = (struct script){ .turns = 1 };
+                jobs[i] = (struct job){ .after = on_zero, .after_count = i > 0 };
+        }
+        stage = play_to(true, scripts, jobs, 40, 2, 0);
+        assert_true(stage->heard_in_time);
+        assert_int_equal(stage->order[0], 0);
+        free(stage);
+}
+
 static void test_random_graphs(void **state) {
         (void)state;
         srand(7);
@@ -265,6 +299,7 @@ int main(void) {
                 cmocka_unit_test(test_a_cycle_ends),
                 cmocka_unit_test(test_waiting_jobs_hold_no_thread),
                 cmocka_unit_test(test_a_lane_queues_no_more_than_the_threads),
+                cmocka_unit_test(test_nobody_waits_for_who_is_told),
                 cmocka_unit_test(test_random_graphs),
                 cmocka_unit_test(test_an_interrupt_finishes_what_was_begun),
         };

@@ -42,6 +42,9 @@ struct provider {
         char fail_at[128]; /* address whose second stage fails */
         char log[8192];    /* "create Environment/a; ..." */
         char abandoned[8192];
+        unsigned
+                queue; /* so many changes stand in line for a quota before an interrupt comes; 0: none does */
+        unsigned queued;
         struct state *robbed; /* loses its lease at the next step: nothing can be recorded any more */
         unsigned reads, desires;
 };
@@ -86,7 +89,7 @@ static void world_reset(void) {
         world.count = 0;
         world.account = "111111111111";
         world.fail_at[0] = world.log[0] = world.abandoned[0] = '\0';
-        world.reads = world.desires = 0;
+        world.reads = world.desires = world.queue = world.queued = 0;
 }
 
 static void world_see(const char *kind, const char *name, struct arena *arena, struct observation *ret) {
@@ -144,7 +147,19 @@ static int world_step(struct provider *provider, const struct change *change, st
         int result = STEP_AGAIN;
 
         pthread_mutex_lock(&provider->lock);
-        if (progress->stage == 0) {
+        if (provider->queue > 0 && !progress->reserved && !progress->sent) {
+                /* As a stage does that has its turn later, and keeps its place. */
+                progress->stage = 1;
+                progress->reserved = true;
+                progress->not_before_ms = clock_system.monotonic_ms(&clock_system) + 100;
+                if (++provider->queued == provider->queue)
+                        interrupt_raise();
+                pthread_mutex_unlock(&provider->lock);
+                return STEP_AGAIN;
+        }
+        if (!progress->sent) {
+                progress->sent = true;
+                progress->reserved = false;
                 length = strlen(provider->log);
                 snprintf(provider->log + length, sizeof(provider->log) - length, "%s%s %s",
                          length ? "; " : "", action_name(change->action), change->address);

@@ -298,6 +298,22 @@ static void steps_say_when_to_come_back(void **state) {
         release(&fixture);
 }
 
+static void a_free_turn_is_now(void **state) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        may_sleep = false;
+        open_client(&fixture, &ok, 1, 1, NULL);
+        tick_ms = 1;
+        assert_false(fixture.progress.sent);
+        assert_int_equal(step(&fixture, &list_functions, &response, &err), STEP_DONE);
+        assert_true(fixture.progress.sent);
+        stop(&fixture);
+        release(&fixture);
+}
+
 static void steps_try_again_later(void **state) {
         static const struct scripted_answer answers[] = { { "503 Down\r\n", "" },
                                                           SLOW,
@@ -686,6 +702,7 @@ int main(void) {
                 cmocka_unit_test_setup(waits_for_the_quota_are_told, begin),
                 cmocka_unit_test_setup(nobody_has_to_watch, begin),
                 cmocka_unit_test_setup(steps_say_when_to_come_back, begin),
+                cmocka_unit_test_setup(a_free_turn_is_now, begin),
                 cmocka_unit_test_setup(steps_try_again_later, begin),
                 cmocka_unit_test_setup(steps_fail_at_last_and_begin_anew, begin),
                 cmocka_unit_test_setup(an_expected_error_is_for_the_caller, begin),
