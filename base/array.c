@@ -1,41 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/array.h"
 
-#include <stdbool.h>
+#include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_CAPACITY 4U /* a power of two, as all that follow */
+#define FIRST_CAPACITY 4U
 
-static bool is_full(size_t count) {
-        return count == 0 || (count >= FIRST_CAPACITY && (count & (count - 1)) == 0);
+/* Stands before the items. It names them, so that an array that was not made here is told from one that was. */
+struct header {
+        alignas(max_align_t) size_t capacity;
+        const void *items;
+};
+
+static struct header *header_of(void *items, size_t count) {
+        struct header *header = (struct header *)items - 1;
+
+        if (header->items != items || count > header->capacity)
+                abort();
+        return header;
 }
 
-static size_t grown_capacity(size_t count) {
-        if (count > SIZE_MAX / 2)
+/* Bytes of the header and of twice as many items; *ret_capacity is how many those are. */
+static size_t grown_size(size_t capacity, size_t size, size_t *ret_capacity) {
+        size_t bytes;
+
+        if (__builtin_mul_overflow(capacity, 2U, ret_capacity))
                 abort();
-        return count ? count * 2 : FIRST_CAPACITY;
+        if (capacity == 0)
+                *ret_capacity = FIRST_CAPACITY;
+        if (__builtin_mul_overflow(*ret_capacity, size, &bytes) ||
+            __builtin_add_overflow(bytes, sizeof(struct header), &bytes))
+                abort();
+        return bytes;
+}
+
+static void *label(struct header *header, size_t capacity) {
+        header->capacity = capacity;
+        header->items = header + 1;
+        return header + 1;
 }
 
 void *array_grow(struct arena *arena, void *items, size_t count, size_t size) {
+        size_t capacity = items ? header_of(items, count)->capacity : 0, grown_capacity, bytes;
         void *grown;
 
-        if (!is_full(count))
+        if (count < capacity)
                 return items;
-        grown = arena_array(arena, grown_capacity(count), size);
+        if (!items && count > 0)
+                abort();
+        bytes = grown_size(capacity, size, &grown_capacity);
+        grown = label(arena_array(arena, 1, bytes), grown_capacity);
         if (count)
                 memcpy(grown, items, count * size);
         return grown;
 }
 
 void *array_grow_alone(void *items, size_t count, size_t size) {
-        void *grown;
+        struct header *header = items ? header_of(items, count) : NULL;
+        size_t capacity = header ? header->capacity : 0, grown_capacity, bytes;
 
-        if (!is_full(count))
+        if (count < capacity)
                 return items;
-        grown = reallocarray(items, grown_capacity(count), size);
-        if (!grown)
+        if (!items && count > 0)
                 abort();
-        return grown;
+        bytes = grown_size(capacity, size, &grown_capacity);
+        header = realloc(header, bytes);
+        if (!header)
+                abort();
+        return label(header, grown_capacity);
+}
+
+void array_free_alone(void *items) {
+        if (items)
+                free(header_of(items, 0));
 }

@@ -5,8 +5,8 @@
  *      list->items = array_grow(arena, list->items, list->count, sizeof(*list->items));
  *      list->items[list->count++] = item;
  *
- * The count alone tells the capacity. An array that is grown here is therefore made here (it starts as NULL
- * with a count of 0), and gets a single item after each call.
+ * An array that is grown here is made here: it starts as NULL with a count of 0. Its capacity stands before its items.
+ * One that was made elsewhere has none there: the program aborts.
  */
 #ifndef BERTH_BASE_ARRAY_H
 #define BERTH_BASE_ARRAY_H
@@ -18,7 +18,8 @@
  * what the items are. What it replaces stays in the arena as it is; aborts where the product overflows.
  */
 void *array_grow(struct arena *arena, void *items, size_t count, size_t size);
-/* The same in memory of its own, which is moved and not copied where it is large; not zeroed, to be released with free(). */
+/* The same in memory of its own, which is moved and not copied where it is large; not zeroed. */
 void *array_grow_alone(void *items, size_t count, size_t size);
+void array_free_alone(void *items); /* NULL is fine */
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #define CHUNK ((size_t)64 * 1024)
+#define LEFTOVER_END ".new"
 
 void close_descriptor(int *descriptor) {
         if (*descriptor >= 0)
@@ -98,23 +100,94 @@ int descriptor_write(int descriptor, const void *data, size_t length) {
         return 0;
 }
 
-int file_write_atomic(const char *path, const void *data, size_t length, unsigned mode, struct error *err) {
-        struct strbuf temporary STRBUF_CLEANUP = STRBUF_INIT;
-        int descriptor DESCRIPTOR_CLEANUP = -1;
-        const char *name;
+int folder_sync(const char *path, struct error *err) {
+        const char *folder = *path ? path : ".";
+        int descriptor DESCRIPTOR_CLEANUP = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-        strbuf_printf(&temporary, "%s.%ld.new", path, (long)getpid());
-        name = strbuf_text(&temporary);
-        descriptor = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, (mode_t)mode);
-        if (descriptor < 0)
-                return fail_errno(err, "create", name);
-        if (descriptor_write(descriptor, data, length) < 0 || fsync(descriptor) < 0 ||
-            rename(name, path) < 0) {
-                fail_errno(err, "write", path);
-                unlink(name);
-                return -1;
-        }
+        /* Some file systems do not sync folders: EINVAL. */
+        if (descriptor < 0 || (fsync(descriptor) < 0 && errno != EINVAL))
+                return fail_errno(err, "sync the folder", folder);
         return 0;
+}
+
+/* The folder that holds `path`. */
+static int sync_folder_of(const char *path, struct error *err) {
+        const char *slash = strrchr(path, '/');
+        char *folder TEXT_CLEANUP =
+                slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup("");
+
+        if (!folder)
+                abort();
+        return folder_sync(folder, err);
+}
+
+int path_move(const char *from, const char *to, struct error *err) {
+        if (rename(from, to) < 0)
+                return fail_errno(err, "write", to);
+        return sync_folder_of(to, err);
+}
+
+int file_replace_begin(const char *path, unsigned mode, struct file_replacement *ret, struct error *err) {
+        static atomic_uint count;
+
+        for (;;) {
+                struct strbuf name STRBUF_CLEANUP = STRBUF_INIT;
+                int descriptor;
+
+                strbuf_printf(&name, "%s.%u.%ld" LEFTOVER_END, path, atomic_fetch_add(&count, 1),
+                              (long)getpid());
+                descriptor = open(strbuf_text(&name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
+                /* A dead process of our number left one of that name: the next is free. */
+                if (descriptor < 0 && errno == EEXIST)
+                        continue;
+                if (descriptor < 0)
+                        return fail_errno(err, "create", strbuf_text(&name));
+                *ret = (struct file_replacement){ .descriptor = descriptor, .path = strdup(path) };
+                ret->temporary = strbuf_take(&name);
+                if (!ret->path)
+                        abort();
+                return 0;
+        }
+}
+
+int file_replace_finish(struct file_replacement *replacement, struct error *err) {
+        if (fsync(replacement->descriptor) < 0)
+                return fail_errno(err, "write", replacement->path);
+        if (path_move(replacement->temporary, replacement->path, err) < 0)
+                return -1;
+        free_text(&replacement->temporary);
+        replacement->temporary = NULL;
+        return 0;
+}
+
+void file_replace_close(struct file_replacement *replacement) {
+        if (replacement->temporary)
+                unlink(replacement->temporary);
+        close_descriptor(&replacement->descriptor);
+        free(replacement->temporary);
+        free(replacement->path);
+        *replacement = (struct file_replacement)FILE_REPLACEMENT_INIT;
+}
+
+int file_write_atomic(const char *path, const void *data, size_t length, unsigned mode, struct error *err) {
+        struct file_replacement file FILE_REPLACEMENT_CLEANUP = FILE_REPLACEMENT_INIT;
+
+        if (file_replace_begin(path, mode, &file, err) < 0)
+                return -1;
+        if (descriptor_write(file.descriptor, data, length) < 0)
+                return fail_errno(err, "write", path);
+        return file_replace_finish(&file, err);
+}
+
+bool file_is_leftover(const char *name) {
+        size_t length = strlen(name), end = strlen(LEFTOVER_END), start;
+
+        if (length < end || strcmp(name + length - end, LEFTOVER_END) != 0)
+                return false;
+        for (start = length - end; start > 0 && name[start - 1] >= '0' && name[start - 1] <= '9';)
+                start--;
+        return start > 1 && name[start - 1] == '.' && start < length - end &&
+               strtol(name + start, NULL, 10) != (long)getpid();
 }
 
 int folder_make(const char *path, struct error *err) {

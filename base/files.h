@@ -7,14 +7,39 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Appends the file's bytes. Refuses more than `limit` bytes, also where the file grows while it is read. ERROR_NOT_FOUND where it does not exist. */
 int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) MUST_USE;
 
-/* Writes a new file beside `path`, syncs it and renames it over `path`; mode as for open(2). */
+/*
+ * Replaces the file at `path`, or makes it: whole or not at all, whoever else writes it at the same time, and so that it
+ * holds when the power fails once 0 was returned. Mode as for open(2).
+ */
 int file_write_atomic(const char *path, const void *data, size_t length, unsigned mode,
                       struct error *err) MUST_USE;
+
+/* The same for what is written bit by bit: begin, write to `descriptor`, finish; closed without finishing it leaves nothing. */
+struct file_replacement {
+        int descriptor;
+        char *path, *temporary; /* owned */
+};
+#define FILE_REPLACEMENT_INIT \
+        { .descriptor = -1 }
+int file_replace_begin(const char *path, unsigned mode, struct file_replacement *ret,
+                       struct error *err) MUST_USE;
+int file_replace_finish(struct file_replacement *replacement, struct error *err) MUST_USE;
+void file_replace_close(struct file_replacement *replacement);
+#define FILE_REPLACEMENT_CLEANUP __attribute__((cleanup(file_replace_close)))
+
+/* Whether a file of this name, in its folder, is what another process left of a replacement when it died. */
+bool file_is_leftover(const char *name);
+
+/* Renames what has been synced already, within one file system, and makes the new name last. */
+int path_move(const char *from, const char *to, struct error *err) MUST_USE;
+/* Makes the names in the folder, "" for this one, last. ERROR_NOT_FOUND where there is no such folder. */
+int folder_sync(const char *path, struct error *err) MUST_USE;
 
 /* Makes the folder and its parents, mode 0700 where they are new. */
 int folder_make(const char *path, struct error *err) MUST_USE;

@@ -64,7 +64,7 @@ struct loading {
         struct source *sources;
         size_t source_count;
         bool is_folder;       /* what the user gave */
-        struct draft *drafts; /* malloc; never NULL */
+        struct draft *drafts; /* array_grow_alone(); never NULL */
         size_t draft_count;
         struct secret_place *secrets;
         size_t secret_count;

@@ -80,7 +80,7 @@ static void list_files(struct loading *loading) {
 static void release(struct loading *loading) {
         for (size_t i = 0; i < loading->source_count; i++)
                 source_release(&loading->sources[i]);
-        free(loading->drafts);
+        array_free_alone(loading->drafts);
         patterns_release(loading->patterns);
         arena_free(loading->work);
         arena_free(loading->scratch);

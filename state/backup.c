@@ -85,8 +85,8 @@ static int fill_target(struct store *store, const char *path, const char *part, 
                 return error_set(err, "cannot make the folder %s: %s", part, strerror(errno));
         if (copy_to(store, partial, err) < 0 || check_copy(part, &read, err) < 0)
                 return -1;
-        if (rename(partial, final) < 0)
-                return error_set(err, "cannot create %s: %s", final, strerror(errno));
+        if (path_move(partial, final, err) < 0)
+                return -1;
         return folder_write_lineage(path, read.lineage, err);
 }
 

@@ -53,23 +53,12 @@ int folder_look(const char *folder, bool *ret_present, struct error *err) {
         return 0;
 }
 
-int folder_sync(const char *folder, struct error *err) {
-        int descriptor DESCRIPTOR_CLEANUP = open(*folder ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-        /* Some file systems do not sync folders: EINVAL. */
-        if (descriptor < 0 || (fsync(descriptor) < 0 && errno != EINVAL))
-                return error_set(err, "cannot sync the folder %s: %s", folder, strerror(errno));
-        return 0;
-}
-
 int folder_write_lineage(const char *folder, const char *lineage, struct error *err) {
         char *path TEXT_CLEANUP = path_join(folder, STATE_LINEAGE_FILE);
         char text[UUID_SIZE + 1];
         int length = snprintf(text, sizeof(text), "%s\n", lineage);
 
-        if (file_write_atomic(path, text, (size_t)length, 0600, err) < 0)
-                return -1;
-        return folder_sync(folder, err);
+        return file_write_atomic(path, text, (size_t)length, 0600, err);
 }
 
 int folder_read_lineage(const char *folder, char ret[UUID_SIZE], struct error *err) {
@@ -145,9 +134,7 @@ static int make_store(const char *folder, const char *new_folder, struct error *
         store_close(store);
         if (result < 0)
                 return -1;
-        if (rename(from, to) < 0)
-                return error_set(err, "cannot make the state file %s: %s", to, strerror(errno));
-        if (folder_sync(folder, err) < 0)
+        if (path_move(from, to, err) < 0)
                 return -1;
         return folder_write_lineage(folder, lineage, err);
 }

@@ -59,8 +59,6 @@ int folder_create(const char *folder, struct error *err) MUST_USE;
 int folder_write_lineage(const char *folder, const char *lineage, struct error *err) MUST_USE;
 /* "" where there is none. */
 int folder_read_lineage(const char *folder, char ret[UUID_SIZE], struct error *err) MUST_USE;
-/* Makes what was renamed into the folder last. */
-int folder_sync(const char *folder, struct error *err) MUST_USE;
 
 /* state.c: small values of "meta" */
 

@@ -223,51 +223,37 @@ static char *folder_path(const char *root, enum kind_id kind) {
         return folder[0] ? path_join(root, folder) : strdup(root);
 }
 
-/* After this, a name that was added or removed stays so when the power fails. */
-static int sync_folder(const char *path, struct error *err) {
-        int descriptor DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-        if (descriptor < 0 && errno == ENOENT)
-                return 0;
-        if (descriptor < 0 || fsync(descriptor) < 0)
-                return fail_errno(err, "sync", path);
-        return 0;
-}
-
 int record_write(const struct record_place *place, const char *text, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         char *folder TEXT_CLEANUP = folder_path(place->root, place->kind);
 
         if (!folder)
                 abort();
-        if (folder_make(folder, err) < 0 ||
-            file_write_atomic(record_path(place, arena), text, strlen(text), 0600, err) < 0)
+        if (folder_make(folder, err) < 0)
                 return -1;
-        return sync_folder(folder, err);
+        return file_write_atomic(record_path(place, arena), text, strlen(text), 0600, err);
 }
 
 int record_remove(const struct record_place *place, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         char *folder TEXT_CLEANUP = folder_path(place->root, place->kind);
         const char *path = record_path(place, arena);
+        struct error failure;
 
         if (!folder)
                 abort();
         if (unlink(path) < 0 && errno != ENOENT && errno != ENOTDIR)
                 return fail_errno(err, "remove", path);
-        return sync_folder(folder, err);
+        if (folder_sync(folder, &failure) == 0 || failure.kind == ERROR_NOT_FOUND)
+                return 0;
+        *err = failure;
+        return -1;
 }
 
-/* "NAME.json.PID.new", as file_write_atomic() names it, of another process than this one. */
 static bool is_leftover(const char *name) {
         const char *marker = strstr(name, ".json.");
-        char *end;
-        long pid;
 
-        if (!marker || marker == name)
-                return false;
-        pid = strtol(marker + 6, &end, 10);
-        return end != marker + 6 && strcmp(end, ".new") == 0 && pid != (long)getpid();
+        return marker && marker != name && file_is_leftover(name);
 }
 
 void record_tidy(const char *root, enum kind_id kind) {

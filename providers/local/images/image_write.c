@@ -329,26 +329,16 @@ static int write_archive(const char *layout, int file, int64_t dated_s, struct a
         if (result == 0)
                 result = tarball_writer_finish(to, &written, err);
         tarball_writer_close(to);
-        if (result == 0 && fsync(file) < 0)
-                return error_set(err, "it cannot be written: %s", strerror(errno));
         return result;
 }
 
 int image_write_archive(const char *layout, const char *path, int64_t dated_s, struct arena *arena,
                         struct error *err) {
-        const char *beside = arena_printf(arena, "%s.%ld.new", path, (long)getpid());
-        int file DESCRIPTOR_CLEANUP =
-                open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+        struct file_replacement file FILE_REPLACEMENT_CLEANUP = FILE_REPLACEMENT_INIT;
 
-        if (file < 0)
-                return error_set(err, "cannot create %s: %s", beside, strerror(errno));
-        if (write_archive(layout, file, dated_s, arena, err) < 0) {
-                unlink(beside);
+        if (file_replace_begin(path, 0644, &file, err) < 0)
+                return -1;
+        if (write_archive(layout, file.descriptor, dated_s, arena, err) < 0)
                 return error_context(err, "%s", path);
-        }
-        if (rename(beside, path) < 0) {
-                unlink(beside);
-                return error_set(err, "cannot write %s: %s", path, strerror(errno));
-        }
-        return 0;
+        return file_replace_finish(&file, err);
 }

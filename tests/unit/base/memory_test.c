@@ -6,11 +6,15 @@
 #include "base/strbuf.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -59,7 +63,7 @@ static void arena_texts(void **state) {
 
 static void arrays_grow(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        uint16_t *items = NULL, *larger;
+        uint16_t *items = NULL, *full = NULL;
         size_t moves = 0;
 
         (void)state;
@@ -69,6 +73,8 @@ static void arrays_grow(void **state) {
                 if (!grown)
                         abort();
                 moves += grown != items;
+                if (count == 512)
+                        full = items;
                 items = grown;
                 assert_int_equal(items[count], 0);
                 items[count] = (uint16_t)(count + 1);
@@ -77,12 +83,31 @@ static void arrays_grow(void **state) {
                 assert_int_equal(items[i], i + 1);
         assert_int_equal(moves, 9); /* 4 8 16 32 64 128 256 512 1024 */
         /* What was replaced is left as it was, for those who still look at it. */
-        larger = array_grow(arena, items, 512, sizeof(*items));
-        assert_ptr_not_equal(larger, items);
-        larger[0] = 7;
-        assert_int_equal(items[0], 1);
-        assert_int_equal(larger[511], 512);
-        assert_int_equal(larger[512], 0);
+        assert_ptr_not_equal(full, items);
+        items[0] = 7;
+        assert_int_equal(full[0], 1);
+        assert_int_equal(full[511], 512);
+        /* One that has lost items has the room that it had. */
+        assert_ptr_equal(array_grow(arena, items, 3, sizeof(*items)), items);
+}
+
+/* Of an array of three that was made elsewhere nobody knows whether a fourth has room. */
+static void an_array_made_elsewhere_is_refused(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        uint16_t *items = (uint16_t *)arena_alloc(arena, 64) + 24;
+        pid_t child = fork();
+        int status;
+
+        (void)state;
+        assert_true(child >= 0);
+        if (child == 0) {
+                setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+                signal(SIGABRT, SIG_DFL);
+                _exit(array_grow(arena, items, 3, sizeof(*items)) == items ? 1 : 2);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), SIGABRT);
 }
 
 static void strbuf_keeps_its_limit(void **state) {
@@ -145,6 +170,7 @@ int main(void) {
                 cmocka_unit_test(cleared_arena_starts_anew),
                 cmocka_unit_test(arena_texts),
                 cmocka_unit_test(arrays_grow),
+                cmocka_unit_test(an_array_made_elsewhere_is_refused),
                 cmocka_unit_test(strbuf_keeps_its_limit),
                 cmocka_unit_test(strbuf_gives_away),
                 cmocka_unit_test(errors_take_context),

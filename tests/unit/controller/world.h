@@ -153,7 +153,7 @@ static int world_step(struct provider *provider, const struct change *change, st
                 progress->reserved = true;
                 progress->not_before_ms = clock_system.monotonic_ms(&clock_system) + 100;
                 if (++provider->queued == provider->queue)
-                        interrupt_raise();
+                        interrupt_raise(interrupt_of_user());
                 pthread_mutex_unlock(&provider->lock);
                 return STEP_AGAIN;
         }
