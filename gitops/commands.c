@@ -325,36 +325,27 @@ static int check_rewrite(const struct source *source, const struct allowance *al
         return 0;
 }
 
-/* What a restart would not know of was not decided: who decided it is told so, and decides again. */
-static int keep_decision(struct source *source, struct error *err) {
-        struct source_status *status = &source->status;
-
-        if (source_save(source, err) == 0)
-                return 0;
-        pthread_mutex_lock(&source->lock);
-        json_decref(status->allowed);
-        status->allowed = NULL;
-        status->approved[0] = status->accepted_rewrite[0] = '\0';
-        pthread_mutex_unlock(&source->lock);
-        return -1;
-}
-
 /* That very commit, and no other that may have come since. */
 static int let_in(struct source *source, const struct allowance *allowance, const char *by,
                   struct error *err) {
-        struct source_status *status = &source->status;
+        const struct source_status *status = &source->status;
+        struct decision decision = { 0 };
         char commit[COMMIT_SIZE];
         int result;
 
         pthread_mutex_lock(&source->lock);
         result = check_rewrite(source, allowance, err);
         if (result == 0) {
+                /* What else stands decided of this source goes on to stand. */
+                decision.allowed = json_deep_copy(status->allowed);
+                memcpy(decision.approved, status->approved, sizeof(decision.approved));
                 memcpy(commit, status->problem.commit, sizeof(commit));
-                memcpy(status->accepted_rewrite, commit, sizeof(commit));
-                snprintf(status->approver, sizeof(status->approver), "%.63s", by);
+                memcpy(decision.accepted_rewrite, commit, sizeof(commit));
+                snprintf(decision.approver, sizeof(decision.approver), "%.63s", by);
+                snprintf(decision.seen, sizeof(decision.seen), "%s", status_commit(status->seen));
         }
         pthread_mutex_unlock(&source->lock);
-        if (result < 0 || keep_decision(source, err) < 0)
+        if (result < 0 || source_decide(source, &decision, err) < 0)
                 return -1;
         log_context_set("source", source->config->name);
         log_info("let through once: " HISTORY_REWRITTEN ":%s, by %s", commit, by);
@@ -364,24 +355,26 @@ static int let_in(struct source *source, const struct allowance *allowance, cons
 
 static int decide(struct source *source, const struct request *request, json_t *allow, struct arena *arena,
                   struct error *err) {
-        struct source_status *status = &source->status;
+        const struct source_status *status = &source->status;
         const char *wanted = json_text(request->json, "plan"), *by = asker_of(request);
-        char plan[sizeof(status->approved)] = "";
+        struct decision decision = { 0 };
+        char plan[sizeof(decision.approved)] = "";
         int result;
 
         pthread_mutex_lock(&source->lock);
         result = check_approval(source, wanted, allow, arena, err);
         if (result == 0) {
-                json_decref(status->allowed);
-                status->allowed = json_deep_copy(allow);
-                snprintf(status->approver, sizeof(status->approver), "%.63s", by);
-                if (source->config->mode == SOURCE_APPROVE) {
+                decision.allowed = json_deep_copy(allow);
+                memcpy(decision.accepted_rewrite, status->accepted_rewrite,
+                       sizeof(decision.accepted_rewrite));
+                snprintf(decision.approver, sizeof(decision.approver), "%.63s", by);
+                snprintf(decision.seen, sizeof(decision.seen), "%s", status_commit(status->seen));
+                if (source->config->mode == SOURCE_APPROVE)
                         snprintf(plan, sizeof(plan), "%s", json_text(status->plan, "id"));
-                        memcpy(status->approved, plan, sizeof(plan));
-                }
+                memcpy(decision.approved, plan, sizeof(plan));
         }
         pthread_mutex_unlock(&source->lock);
-        if (result < 0 || keep_decision(source, err) < 0)
+        if (result < 0 || source_decide(source, &decision, err) < 0)
                 return -1;
         log_decision(source, plan, allow, by);
         return 0;

@@ -148,26 +148,59 @@ int source_open_state(struct source *source, struct error *err) {
         return result;
 }
 
-int source_save(struct source *source, struct error *err) {
+/* Under `saving`, with the decision where there is one: what is written nobody else sees yet. */
+static int write_status(struct source *source, struct decision *decision, struct error *err) {
         struct state_op op = { .type = STATE_PUT_META };
         json_t *document;
         char *text;
         int result;
 
-        pthread_mutex_lock(&source->saving);
-        if (!source->state) {
-                pthread_mutex_unlock(&source->saving);
+        if (!source->state)
                 return error_set(err, "the state in %s cannot be opened", source->folder);
-        }
         pthread_mutex_lock(&source->lock);
+        if (decision)
+                status_exchange_decision(&source->status, decision);
         document = status_store(&source->status, source->config, source->url);
         text = json_compact(document);
         json_decref(document);
+        if (decision)
+                status_exchange_decision(&source->status, decision);
         pthread_mutex_unlock(&source->lock);
         op.meta.name = STATUS_META;
         op.meta.text = text;
         result = state_commit(source->state, &op, 1, err);
         free(text);
+        return result;
+}
+
+int source_save(struct source *source, struct error *err) {
+        int result;
+
+        pthread_mutex_lock(&source->saving);
+        result = write_status(source, NULL, err);
+        pthread_mutex_unlock(&source->saving);
+        return result;
+}
+
+/*
+ * The source's thread goes on meanwhile, and a new commit takes with it whatever was decided about the one before. So what is
+ * written may be late: then it is not put into the status, and the next save writes over it. Where that one comes to
+ * nothing too, a restart finds a decision about a plan and a commit that are not the newest, and acts on neither.
+ */
+int source_decide(struct source *source, struct decision *decision, struct error *err) {
+        int result;
+
+        pthread_mutex_lock(&source->saving);
+        result = write_status(source, decision, err);
+        pthread_mutex_lock(&source->lock);
+        if (result == 0 && strcmp(decision->seen, status_commit(source->status.seen)) != 0)
+                result = error_set_kind(err, ERROR_REFUSED,
+                                        "plan-stale: another commit of %s came: look at it again",
+                                        source->config->name);
+        if (result == 0)
+                status_exchange_decision(&source->status, decision);
+        json_decref(decision->allowed);
+        pthread_mutex_unlock(&source->lock);
         pthread_mutex_unlock(&source->saving);
         return result;
 }

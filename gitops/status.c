@@ -32,6 +32,22 @@ static const char *mode_name(enum source_mode mode) {
         return mode == SOURCE_APPLY ? "apply" : mode == SOURCE_APPROVE ? "approve" : "plan";
 }
 
+static void exchange(void *a, void *b, void *room, size_t size) {
+        memcpy(room, a, size);
+        memcpy(a, b, size);
+        memcpy(b, room, size);
+}
+
+void status_exchange_decision(struct source_status *status, struct decision *decision) {
+        struct decision room;
+
+        exchange(&status->allowed, &decision->allowed, &room, sizeof(status->allowed));
+        exchange(status->approved, decision->approved, &room, sizeof(status->approved));
+        exchange(status->approver, decision->approver, &room, sizeof(status->approver));
+        exchange(status->accepted_rewrite, decision->accepted_rewrite, &room,
+                 sizeof(status->accepted_rewrite));
+}
+
 void status_init(struct source_status *status) {
         *status = (struct source_status){ .result = -1, .suspended = -1 };
 }

@@ -71,6 +71,17 @@ struct source_status {
         char accepted_rewrite[COMMIT_SIZE];
 };
 
+/* What a person decided, on its way into the status: only once it is written down. */
+struct decision {
+        json_t *allowed; /* owned; or NULL */
+        char approved[16];
+        char approver[64];
+        char accepted_rewrite[COMMIT_SIZE];
+        char seen[COMMIT_SIZE]; /* the newest commit when the person looked, or "" */
+};
+/* Puts the decision (all but `seen`) into the status, and what stood there into the decision: twice is as it was. */
+void status_exchange_decision(struct source_status *status, struct decision *decision);
+
 void status_init(struct source_status *status);
 void status_release(struct source_status *status);
 

@@ -10,6 +10,8 @@
  *                   lost: the power fails before the call: of what was written and not synced, some is not there
  *                   fail, full: the call and all that follow fail with EIO, or ENOSPC; fail-once: this one alone
  *                   interrupt, interrupt-twice: SIGINT comes before it
+ *                   held: no n-th call, but the first whose bytes hold DISK_MATCH: it makes the file DISK_HOLD, waits until
+ *                   that is gone, and fails with EIO
  *     DISK_SEED     lost: which of the writes are lost; 0: all
  */
 #define _GNU_SOURCE
@@ -17,6 +19,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +153,21 @@ static bool struck(const char *call, const char *path, size_t size, bool *ret_ha
         return false;
 }
 
+/* True where the call is not to be made. Others go on meanwhile. */
+static bool held_up(const void *bytes, size_t size) {
+        static atomic_flag once = ATOMIC_FLAG_INIT;
+        const char *match = setting("DISK_MATCH"), *hold = setting("DISK_HOLD");
+
+        if (strcmp(setting("DISK_MISHAP"), "held") != 0 || !memmem(bytes, size, match, strlen(match)) ||
+            atomic_flag_test_and_set(&once))
+                return false;
+        syscall(SYS_close, (int)syscall(SYS_openat, AT_FDCWD, hold, O_WRONLY | O_CREAT, 0600));
+        while (access(hold, F_OK) == 0)
+                usleep(10000);
+        errno = EIO;
+        return true;
+}
+
 static long done(long result, bool last) {
         if (last)
                 die();
@@ -171,6 +189,8 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset) {
 
         if (!watched(fd, path))
                 return syscall(SYS_pwrite64, fd, bytes, size, offset);
+        if (held_up(bytes, size))
+                return -1;
         pthread_mutex_lock(&lock);
         if (struck("pwrite", path, size, &half, &last))
                 return fail();
@@ -200,8 +220,11 @@ ssize_t writev(int fd, const struct iovec *parts, int part_count) {
 
         if (!watched(fd, path))
                 return syscall(SYS_writev, fd, parts, part_count);
-        for (int i = 0; i < part_count; i++)
+        for (int i = 0; i < part_count; i++) {
                 size += parts[i].iov_len;
+                if (held_up(parts[i].iov_base, parts[i].iov_len))
+                        return -1;
+        }
         pthread_mutex_lock(&lock);
         if (struck("writev", path, size, &half, &last))
                 return fail();

@@ -20,7 +20,7 @@ import pytest
 import stacks
 from controllers import Controller, source, wait_until
 from disk import Disk
-from git_servers import Repository
+from git_servers import Daemon, Repository
 
 STACK = stacks.document("Stack", "lab", {"provider": "local"})
 
@@ -285,6 +285,80 @@ def test_a_decision_that_cannot_be_kept_is_none(offline, repository, tmp_path, w
         controller("approve", "lab", *args, "--wait").expect(0)
     finally:
         controller.stop()
+
+
+class Relay:
+    """Before a server: while `open` is clear, who connects waits."""
+
+    def __init__(self, port):
+        self.target, self.open, self.waiting = port, threading.Event(), 0
+        self.open.set()
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.socket.accept()
+            except OSError:
+                return
+            self.waiting += not self.open.is_set()
+            threading.Thread(target=self.forward, args=(connection,), daemon=True).start()
+
+    def forward(self, connection):
+        self.open.wait()
+        with connection, socket.create_connection(("127.0.0.1", self.target)) as server:
+            back = threading.Thread(target=self.pump, args=(server, connection), daemon=True)
+            back.start()
+            self.pump(connection, server)
+            back.join()
+
+    @staticmethod
+    def pump(source_, target):
+        try:
+            while data := source_.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def stop(self):
+        self.open.set()
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+
+
+def test_an_approval_that_is_still_being_written_is_none_yet(offline, repository, tmp_path):
+    """It comes while the source is asked, its write hangs, and at last the disk fails: nothing was done on the word of it."""
+    server = Daemon(repository.bare.parent).begin()
+    relay = Relay(server.port)
+    spec = source("lab", f"git://127.0.0.1:{relay.port}/{repository.bare.name}", mode="approve", intervalSeconds=3600)
+    disk = Disk(tmp_path, offline.folder / ".berth" / "sources" / "lab")
+    controller = Controller(offline, spec)
+    repository.commit(manifests(*TWO))
+    try:
+        controller.start(env=disk.env("held", match=f'"approver":"{getpass.getuser()}"'))
+        controller.wait_for("WaitingForApproval")
+        relay.open.clear()
+        controller("sync", "lab").expect(0)
+        wait_until(lambda: relay.waiting)
+        approve = offline.popen("controller", "approve", "lab", "-f", controller.file)
+        wait_until(disk.hold.exists)
+        relay.open.set()
+        # What the source's thread does of the approval, it does in this time: the plan takes a tenth of it.
+        time.sleep(5)
+        disk.hold.unlink()
+        assert approve.wait(30) == 1
+        controller.sync(code=3)
+        assert controller.condition()["reason"] == "WaitingForApproval"
+        assert not record(controller, "stack.json").exists()
+        controller("approve", "lab", "--wait").expect(0)
+        assert record(controller, "stack.json").exists()
+    finally:
+        controller.stop()
+        relay.stop()
+        server.stop()
 
 
 def test_approval_of_a_refused_plan(make, repository):
