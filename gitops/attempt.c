@@ -9,6 +9,7 @@
 #include "gitops/attempt_text.h"
 #include "gitops/carry_out.h"
 #include "gitops/found.h"
+#include "gitops/pins.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,13 +40,13 @@ int work_give_up(struct work *work, const char *reason, const struct error *err)
         return -1;
 }
 
-static int condemn(struct work *work) {
+/* Only another commit helps. `reason` is that of the condition. */
+static int condemn(struct work *work, const char *reason) {
         diagnostics_sort(&work->diagnostics);
         attempt_text_log(&work->diagnostics);
         work->attempt->bad = true;
         work->attempt->verdict.stalled = true;
-        attempt_fail(work->attempt, "InvalidManifests",
-                     attempt_text_diagnostics(&work->diagnostics, work->arena));
+        attempt_fail(work->attempt, reason, attempt_text_diagnostics(&work->diagnostics, work->arena));
         return -1;
 }
 
@@ -66,8 +67,11 @@ static int load(struct work *work) {
         diagnostics_init(&work->diagnostics, work->arena);
         if (manifests_load_files(folder, files, answer->file_count, &options, work->arena, &work->manifests,
                                  &work->diagnostics, &err) == 0)
-                return 0;
-        return err.kind == ERROR_DIAGNOSED ? condemn(work) : work_give_up(work, "InvalidManifests", &err);
+                return pins_hold(work->config, &work->manifests, &work->diagnostics)
+                               ? 0
+                               : condemn(work, PINS_REASON);
+        return err.kind == ERROR_DIAGNOSED ? condemn(work, "InvalidManifests")
+                                           : work_give_up(work, "InvalidManifests", &err);
 }
 
 /*
@@ -99,7 +103,7 @@ static int check_stack_name(struct work *work) {
                         .hint = "a stack cannot be renamed: give it its old name, or have another source of the Controller, with a state "
                                 "of its own, follow the new one",
                 });
-        return condemn(work);
+        return condemn(work, "InvalidManifests");
 }
 
 static int open_provider(struct work *work) {
@@ -160,7 +164,7 @@ static int make_plan(struct work *work, const struct manifests *manifests) {
                 return work_give_up(work, "PlanFailed", &err);
         for (size_t i = 0; i < work->manifests.missing_count; i++)
                 diagnostics_add(&work->diagnostics, work->manifests.missing[i].diagnostic);
-        return condemn(work);
+        return condemn(work, "InvalidManifests");
 }
 
 /* Approval */

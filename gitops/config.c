@@ -159,6 +159,8 @@ static void read_source(struct reading *reading, const struct value *spec, struc
                         .known_hosts_file = file_in(reading, credentials, "knownHostsFile"),
                         .ca_file = file_in(reading, credentials, "caFile"),
                 },
+                .pins = value_get(spec, "pins"),
+                .may = value_get(spec, "may"),
                 .suspended = value_get_boolean(spec, "suspended", false),
         };
         read_keys(reading, value_get(spec, "verify"), ret);

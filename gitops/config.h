@@ -27,6 +27,8 @@ struct source_config {
         const char *const *gpg_keys;
         size_t gpg_key_count;
         const char *ssh_allowed_signers;
+        const struct value *pins,
+                *may; /* of the manifest, as the field tables say: pins.h; NULL where absent */
         struct allowance *allowances; /* `allow`: refusals that never stop this source */
         size_t allowance_count;
         bool suspended; /* from the start; `resume` overrides it */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "gitops/git/git.h"
+#include "gitops/pins.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -90,6 +91,9 @@ static int restore(struct source *source, struct state *state, struct error *err
                 return 0;
         pthread_mutex_lock(&source->lock);
         status_restore(&source->status, stored);
+        /* What the Controller permits is read at the start: a commit that was not may be by now. */
+        if (strcmp(source->status.verdict.reason, PINS_REASON) == 0)
+                source->status.bad = false;
         forget_if_moved(source, stored);
         pthread_mutex_unlock(&source->lock);
         return 0;

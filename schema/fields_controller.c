@@ -4,6 +4,7 @@
 #define DAY_S 86400
 
 static const char *const modes[] = { "apply", "approve", "plan", NULL };
+static const char *const providers[] = { "aws", "local", NULL };
 static const char *const events[] = {
         "applied", "failed", "refused", "approval", "drift", "recovered", NULL
 };
@@ -147,6 +148,126 @@ static const struct field allow_field = {
         .doc = "The id of a guard.",
 };
 
+/*
+ * What a commit may not choose by itself, since it says where this machine's credentials are sent and whose they are. The
+ * forms are those of the Stack's own fields.
+ */
+static const struct field pinned_aws_fields[] = {
+        {
+                .name = "region",
+                .type = FIELD_TEXT,
+                .pattern = "[a-z]{2,}(-[a-z]+)+-[0-9]+",
+                .pattern_message = "an AWS region, such as eu-central-1",
+                .doc = "The region that the stack lives in. Absent: a commit may name any.",
+        },
+        {
+                .name = "account",
+                .type = FIELD_TEXT,
+                .pattern = "[0-9]{12}",
+                .pattern_message = "an AWS account: 12 digits",
+                .doc = "The account that the credentials must belong to. Absent: a commit may name any; with credentials of "
+                       "another one its plan is refused (wrong-account).",
+        },
+        {
+                .name = "profile",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 256,
+                .doc = "The profile that credentials come from. Absent: the controller's own, and a commit may name none.",
+        },
+        {
+                .name = "assumeRole",
+                .type = FIELD_TEXT,
+                .pattern = ROLE_PATTERN,
+                .pattern_message = ROLE_PATTERN_MESSAGE,
+                .doc = "The ARN of the role to assume before anything else is called. Absent: none, and a commit may name none.",
+        },
+        {
+                .name = "endpointUrl",
+                .type = FIELD_TEXT,
+                .pattern = "https?://[^ ]+",
+                .url = true,
+                .pattern_message = "a URL that begins with http:// or https://",
+                .doc = "Where all AWS services are reached instead of AWS. Absent: as the controller's environment and profile "
+                       "say, and a commit may name none.",
+        },
+        {
+                .name = "namePrefix",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 24,
+                .pattern = NAME_PATTERN,
+                .pattern_message = NAME_PATTERN_MESSAGE,
+                .doc = "What the names of everything in AWS begin with. Absent: a commit may name any.",
+        },
+        { 0 },
+};
+
+static const struct field pin_fields[] = {
+        {
+                .name = "provider",
+                .type = FIELD_TEXT,
+                .choices_text = providers,
+                .doc = "The provider that a commit's Stack must name. Absent: either.",
+        },
+        {
+                .name = "aws",
+                .type = FIELD_OBJECT,
+                .fields = pinned_aws_fields,
+                .doc = "Settings of the Stack's aws. A commit's Stack must say the same or leave them out; left out, these hold.",
+        },
+        { 0 },
+};
+
+static const struct field may_role_field = {
+        .name = "pattern",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 2048,
+        .pattern = "arn:aws(-[a-z]+)*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/*?-]+",
+        .pattern_message = "the ARN of an IAM role, in whose path and name * and ? may stand",
+        .doc = "The ARN of a role. * stands for any characters but a slash, ? for one.",
+};
+
+static const struct field may_folder_field = {
+        .name = "folder",
+        .type = FIELD_TEXT,
+        .minimum = 2,
+        .maximum = 4096,
+        .pattern = "/.*",
+        .pattern_message = "a folder's path from the root",
+        .doc = "The path of a folder, from the root; a commit must name exactly this one.",
+};
+
+static const struct field may_fields[] = {
+        {
+                .name = "executionRoles",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &may_role_field,
+                .doc = "Roles that functions may run with: patterns, one of which the Stack's aws.executionRole must match. "
+                       "Absent: none but the one that Berth makes.",
+        },
+        {
+                .name = "images",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &may_folder_field,
+                .doc = "Folders that the Stack's local.images may be. Absent: none but the stack's own.",
+        },
+        {
+                .name = "workspaces",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &may_folder_field,
+                .doc = "Folders that the Stack's local.workspaces may be. Absent: none but the stack's own.",
+        },
+        { 0 },
+};
+
 static const struct field source_fields[] = {
         {
                 .name = "name",
@@ -244,6 +365,19 @@ static const struct field source_fields[] = {
                 .groups = verify_groups,
                 .doc = "Who must have signed a commit; any other is refused before its manifests are read. With both kinds of "
                        "keys either will do.",
+        },
+        {
+                .name = "pins",
+                .type = FIELD_OBJECT,
+                .fields = pin_fields,
+                .doc = "Settings of the Stack that no commit may choose. A commit that names another is refused before anything "
+                       "is called. profile, assumeRole and endpointUrl are refused in every commit where they are not pinned.",
+        },
+        {
+                .name = "may",
+                .type = FIELD_OBJECT,
+                .fields = may_fields,
+                .doc = "What a commit may name beyond its own stack. What is not listed is refused before anything is called.",
         },
         {
                 .name = "allow",

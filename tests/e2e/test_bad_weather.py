@@ -111,7 +111,7 @@ def test_denied_reading(cloud, stack, operation):
     cloud.aws("lambda").update_function_configuration(FunctionName="alphaagent-env-x", MemorySize=5000)
     mark = cloud.mark()
     deny(cloud, operation, code)
-    text = said(stack("plan", "--refresh", "full"), action, "not authorized")
+    text = said(stack("plan", "--refresh", "full"), action, code)
     said(stack("apply", "--yes", "--refresh", "full"), action)
     assert "allow" in text and cloud.changing_calls(mark) == []
     cloud.faults()
@@ -132,7 +132,7 @@ def test_denied_reading_of_the_registry(cloud, stack):
 def test_denied_making(cloud, stack, operation):
     code, action, address = DENIED_MAKING[operation]
     deny(cloud, operation, code, **({"resource": "registry"} if operation == "PutObject" else {}))
-    said(stack("apply", "--yes"), action, "not authorized", address)
+    said(stack("apply", "--yes"), action, code, address)
     cloud.faults()
     stack.apply()
     stack.assert_settled()

@@ -134,7 +134,7 @@ def test_errors_of_each_protocol(cloud, caller):
     assert [(a["status"], a["code"]) for a in answers] == [
         (404, "ResourceNotFoundException"), (400, "RepositoryNotFoundException"), (404, "NoSuchEntity"), (404, "NoSuchKey"), (404, "NotFound"),
     ]  # fmt: skip
-    assert answers[0]["error"].startswith("lambda GetFunction: 404 ResourceNotFoundException: ")
+    assert answers[0]["error"].startswith("lambda GetFunction: 404 ResourceNotFoundException (its words are not quoted")
     assert all("\n" not in a["error"] for a in answers)
 
 
@@ -152,7 +152,7 @@ def test_a_passing_fault_is_tried_again(cloud, caller, fault):
 def test_a_lasting_fault_ends_after_three_tries(cloud, caller):
     cloud.faults(({"operation": "ListFunctions"}, {"kind": "error", "status": 503, "code": "ServiceUnavailable", "message": "down"}))
     answer = caller.many([LIST_FUNCTIONS])[0]
-    assert answer["error"].startswith("after 3 tries: lambda ListFunctions: 503 ServiceUnavailable: down")
+    assert answer["error"].startswith("after 3 tries: lambda ListFunctions: 503 ServiceUnavailable (its words are not quoted")
     assert len(cloud.calls()) == 3
     caller.env["AWS_MAX_ATTEMPTS"] = "1"
     caller.many([LIST_FUNCTIONS])
@@ -183,7 +183,7 @@ def test_a_redirect_is_not_followed(cloud, caller):
         location = f"http://127.0.0.1:{trap.getsockname()[1]}/steal"
         cloud.faults(({"operation": "ListFunctions"}, {"kind": "redirect", "location": location}))
         answer = caller.many([LIST_FUNCTIONS])[0]
-        assert answer["status"] == 307 and location in answer["error"]
+        assert answer["status"] == 307 and "endpoint is AWS's own" in answer["error"] and location not in answer["error"]
         with pytest.raises(TimeoutError):
             trap.accept()
 

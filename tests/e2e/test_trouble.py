@@ -95,7 +95,7 @@ def test_access_denied_names_the_resource(cloud, four):
     cloud.faults(({"operation": "CreateFunction", "resource": "e-2"}, {"kind": "error", "status": 403, "code": "AccessDeniedException", "message": "no right to"}))
     result = four("apply", "--yes").expect(1)
     text = result.out + result.err
-    assert "e-2" in text and "no right to" in text
+    assert "e-2" in text and "AccessDeniedException" in text
     assert made(cloud) == {"e-0", "e-1", "e-3"}
     cloud.faults()
     four.apply()

@@ -187,8 +187,17 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
         ret->json = parse_json(answer, &problem);
         if (!ret->json)
                 return error_set(err,
-                                 "%s: the answer is not JSON: %s (line %d); something on the way may have "
+                                 /* Without the parser's words: they quote what stands there. */
+                                 "%s: the answer is not JSON (line %d); something on the way may have "
                                  "changed it: try again",
-                                 what, problem.text, problem.line);
+                                 what, problem.line);
         return 0;
+}
+
+void answer_withhold(struct aws_response *response) {
+        size_t length = strspn(response->error_code, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.");
+
+        if (response->error_code[length] || length > 64)
+                snprintf(response->error_code, sizeof(response->error_code), "UnknownError");
+        response->request_id[0] = '\0';
 }

@@ -146,6 +146,8 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
         }
         result = answer_read(service_facts(request->service)->protocol, request->operation, &answer, response,
                              err);
+        if (endpoint->configured_by)
+                answer_withhold(response);
         log_debug("aws: %s %s: %d %s%s%s", aws_service_name(request->service), request->operation,
                   response->status, response->error_code, *response->request_id ? " request " : "",
                   response->request_id);

@@ -112,7 +112,11 @@ int explain_answer(const struct circumstances *circumstances, const struct aws_r
 
         strbuf_printf(&text, "%s %s: %d %s", aws_service_name(request->service), request->operation,
                       response->status, response->error_code);
-        if (response->error_message[0])
+        if (response->error_message[0] && circumstances->endpoint->configured_by)
+                strbuf_printf(&text,
+                              " (its words are not quoted: %s names an endpoint that is not AWS's own)",
+                              circumstances->endpoint->configured_by);
+        else if (response->error_message[0])
                 strbuf_printf(&text, ": %s", response->error_message);
         if (response->request_id[0])
                 strbuf_printf(&text, " (request %s)", response->request_id);

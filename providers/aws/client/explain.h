@@ -15,7 +15,10 @@ struct circumstances {
         int64_t wall_ms;                /* as the request was signed */
 };
 
-/* "lambda CreateFunction: 403 AccessDeniedException: ... (request ID); what to do". Always -1. */
+/*
+ * "lambda CreateFunction: 403 AccessDeniedException: ... (request ID); what to do". Always -1. The service's own words are
+ * quoted where its endpoint is the one that the region has, and never where a setting put another in its place.
+ */
 int explain_answer(const struct circumstances *circumstances, const struct aws_response *response,
                    struct error *err);
 /* No answer came; err holds http_send()'s words. Always -1. */

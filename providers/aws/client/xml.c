@@ -87,12 +87,11 @@ int xml_parse(const char *text, size_t length, const char *what, struct xml_docu
                                              XML_PARSE_NOCDATA);
         if (!tree) {
                 const xmlError *problem = sym_xmlCtxtGetLastError(context);
-                const char *message = problem && problem->message ? problem->message : "unknown problem\n";
 
+                /* Without the parser's words: they quote what stands there. */
                 result = error_set(
-                        err,
-                        "%s is not XML: line %d: %.*s; something on the way may have changed it: try again",
-                        what, problem ? problem->line : 0, (int)strcspn(message, "\n"), message);
+                        err, "%s is not XML (line %d); something on the way may have changed it: try again",
+                        what, problem ? problem->line : 0);
         } else if (tree->intSubset || tree->extSubset) {
                 /* No AWS answer has one, and entities are declared there: refused before anything is read. */
                 result = error_set(err, "%s carries a document type declaration, which no AWS answer does",

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gitops/pins.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+struct holding {
+        const struct source_config *config;
+        struct manifests *manifests;
+        struct diagnostics *diagnostics;
+        bool held;
+};
+
+/* The text itself is not quoted: an endpoint's URL may hold a password, and the place says enough. */
+static void refuse(struct holding *holding, const struct value *at, const char *message, const char *hint) {
+        const struct resource *stack = holding->manifests->stack;
+
+        holding->held = false;
+        diagnostics_add(holding->diagnostics,
+                        (struct diagnostic){
+                                .severity = SEVERITY_ERROR,
+                                .file = at->line ? holding->manifests->files[at->file] : NULL,
+                                .line = at->line,
+                                .column = at->column,
+                                .address = stack->address,
+                                .span = 1,
+                                .message = message,
+                                .hint = hint,
+                        });
+}
+
+static bool is_role_permitted(const struct value *patterns, const char *role) {
+        for (uint32_t i = 0; patterns && i < patterns->count; i++) {
+                const char *pattern = value_text_of(&patterns->items[i]);
+
+                /* A star ends at a slash, or role/team-* would take in role/team-x/somebody-elses. */
+                if (pattern && fnmatch(pattern, role, FNM_PATHNAME | FNM_NOESCAPE) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static size_t length_without_slashes(const char *path) {
+        size_t length = strlen(path);
+
+        while (length > 1 && path[length - 1] == '/')
+                length--;
+        return length;
+}
+
+/*
+ * Exactly one of them, and never a folder within: what lies in a workspace an agent wrote, links too, and a path through
+ * one leads out of it.
+ */
+static bool is_folder_permitted(const struct value *folders, const char *folder) {
+        size_t length = length_without_slashes(folder);
+
+        for (uint32_t i = 0; folders && i < folders->count; i++) {
+                const char *permitted = value_text_of(&folders->items[i]);
+
+                if (permitted && length == length_without_slashes(permitted) &&
+                    memcmp(folder, permitted, length) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static void check_provider(struct holding *holding) {
+        const char *pinned = value_get_text(holding->config->pins, "provider");
+        const struct value *spec = holding->manifests->stack->spec, *named = value_get(spec, "provider");
+        const char *name = value_text_of(named);
+        struct arena *arena = holding->manifests->arena;
+
+        if (!pinned || !name || strcmp(pinned, name) == 0)
+                return;
+        refuse(holding, named,
+               arena_printf(arena, "the Stack's provider is %s, and the Controller pins %s for source %s",
+                            name, pinned, holding->config->name),
+               arena_printf(arena, "write provider: %s", pinned));
+}
+
+static void check_aws(struct holding *holding) {
+        static const struct {
+                const char *name;
+                bool refused_unpinned; /* it says where credentials go, or whose they are */
+        } fields[] = {
+                { "region", false },    { "account", false },    { "profile", true },
+                { "assumeRole", true }, { "endpointUrl", true }, { "namePrefix", false },
+        };
+        const struct value *aws = value_get(holding->manifests->stack->spec, "aws");
+        const struct value *pins = value_get(holding->config->pins, "aws");
+        struct arena *arena = holding->manifests->arena;
+
+        for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+                const char *name = fields[i].name, *pinned = value_get_text(pins, name);
+                const struct value *named = value_get(aws, name);
+                const char *text = value_text_of(named);
+
+                /* A default (namePrefix) stands there without a line: nobody named it. */
+                if (!text || named->line == 0)
+                        continue;
+                if (pinned ? strcmp(text, pinned) == 0 : !fields[i].refused_unpinned)
+                        continue;
+                refuse(holding, named,
+                       pinned ? arena_printf(
+                                        arena,
+                                        "the Stack's aws.%s is not what the Controller pins for source %s",
+                                        name, holding->config->name)
+                              : arena_printf(arena,
+                                             "the Stack names aws.%s, which the Controller does not pin for "
+                                             "source %s: no commit may choose it",
+                                             name, holding->config->name),
+                       arena_printf(arena, "leave it out, or give the Controller's source pins.aws.%s",
+                                    name));
+        }
+}
+
+static void check_role(struct holding *holding) {
+        const struct value *named =
+                value_get(value_get(holding->manifests->stack->spec, "aws"), "executionRole");
+        const char *role = value_text_of(named);
+
+        if (role && !is_role_permitted(value_get(holding->config->may, "executionRoles"), role))
+                refuse(holding, named,
+                       arena_printf(holding->manifests->arena,
+                                    "the Stack's aws.executionRole is none that source %s may name",
+                                    holding->config->name),
+                       "leave it out, or give the Controller's source a pattern in may.executionRoles");
+}
+
+static void check_folder(struct holding *holding, const char *name) {
+        const struct value *named = value_get(value_get(holding->manifests->stack->spec, "local"), name);
+        const char *folder = value_text_of(named);
+        struct arena *arena = holding->manifests->arena;
+
+        if (folder && !is_folder_permitted(value_get(holding->config->may, name), folder))
+                refuse(holding, named,
+                       arena_printf(arena, "the Stack's local.%s is no folder that source %s may name", name,
+                                    holding->config->name),
+                       arena_printf(arena,
+                                    "leave it out, or list the folder in the Controller's source: may.%s",
+                                    name));
+}
+
+/* What is pinned and not said is as if it had been said: the plan, its id and a saved one know of it. */
+static void put_pins(const struct source_config *config, struct manifests *manifests) {
+        const struct value *pins = value_get(config->pins, "aws");
+        struct value *spec = (struct value *)manifests->stack->spec;
+        const char *provider = value_get_text(spec, "provider");
+        struct value aws = { .type = VALUE_MAP };
+
+        if (!pins || !provider || strcmp(provider, "aws") != 0)
+                return;
+        if (value_get(spec, "aws"))
+                aws = value_copy(manifests->arena, value_get(spec, "aws"));
+        for (uint32_t i = 0; i < pins->count; i++)
+                value_set_text(manifests->arena, &aws, pins->members[i].name,
+                               value_text_of(&pins->members[i].value));
+        value_set(manifests->arena, spec, "aws", aws);
+}
+
+bool pins_hold(const struct source_config *config, struct manifests *manifests,
+               struct diagnostics *diagnostics) {
+        struct holding holding = {
+                .config = config, .manifests = manifests, .diagnostics = diagnostics, .held = true
+        };
+
+        check_provider(&holding);
+        check_aws(&holding);
+        check_role(&holding);
+        check_folder(&holding, "images");
+        check_folder(&holding, "workspaces");
+        if (holding.held)
+                put_pins(config, manifests);
+        return holding.held;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a commit may not choose by itself. A commit's Stack says which endpoint this machine's credentials sign requests
+ * for, whose profile and role they are, and which folders are written: who may write to the repository could point them
+ * anywhere, and nobody is asked before the first call. So the Controller holds these fast, per source, and a commit that
+ * names anything else is refused before a provider is opened. Pure: nothing is read, resolved or called.
+ *
+ *     pins_hold(config, &manifests, &diagnostics)
+ *
+ * | of the Stack                                    | may be                                             |
+ * |-------------------------------------------------|----------------------------------------------------|
+ * | provider                                        | pins.provider, where that is given                 |
+ * | aws.profile, aws.assumeRole, aws.endpointUrl    | the pin; not pinned: nothing                       |
+ * | aws.region, aws.account, aws.namePrefix         | the pin; not pinned: anything                      |
+ * | aws.executionRole                               | what a pattern of may.executionRoles matches       |
+ * | local.images, local.workspaces                  | one of may.images, may.workspaces                  |
+ *
+ * All of these may be absent: then the pin is used, or what the field's absence means.
+ */
+#ifndef BERTH_GITOPS_PINS_H
+#define BERTH_GITOPS_PINS_H
+
+#include "gitops/config.h"
+#include "schema/manifest.h"
+
+#define PINS_REASON "NotPermitted" /* of the condition Ready */
+
+/*
+ * Whether the Stack names nothing that it may not. Where it does, `diagnostics` has an error for each, with its place. Else
+ * the pins stand in the Stack's spec from here on, as if the commit had said them.
+ */
+bool pins_hold(const struct source_config *config, struct manifests *manifests,
+               struct diagnostics *diagnostics);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a commit's Stack may name under what the Controller pins, and what stands in it afterwards. */
+#include "folder.h"
+
+#include "gitops/pins.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CONTROLLER "apiVersion: berth/v1\nkind: Controller\nmetadata: {name: c}\nspec:\n  sources:\n"
+#define SOURCE "  - {name: a, url: /srv/a.git, branch: main"
+#define STACK "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\nspec: "
+#define ROLE "arn:aws:iam::123456789012:role/"
+
+struct bench {
+        char folder[64];
+        struct arena *arena;
+        struct diagnostics diagnostics;
+        struct manifests manifests;
+        struct controller_config config;
+};
+
+static void open_bench(struct bench *bench, const char *source, const char *stack) {
+        const char *path;
+        struct error err;
+
+        folder_make_temporary(bench->folder);
+        bench->arena = arena_new();
+        diagnostics_init(&bench->diagnostics, bench->arena);
+        folder_write(bench->folder, "c.yaml", arena_printf(bench->arena, CONTROLLER SOURCE "%s}\n", source));
+        path = arena_printf(bench->arena, "%s/c.yaml", bench->folder);
+        if (controller_config_load(path, false, bench->arena, &bench->config, &bench->diagnostics, &err) < 0)
+                diagnostics_print(&bench->diagnostics, stderr);
+        assert_int_equal(bench->diagnostics.errors, 0);
+        stack = arena_printf(bench->arena, STACK "%s\n", stack);
+        if (manifests_load_files(
+                    "r@c",
+                    &(struct manifest_file){ .name = "s.yaml", .bytes = stack, .length = strlen(stack) }, 1,
+                    &(struct load_options){ 0 }, bench->arena, &bench->manifests, &bench->diagnostics,
+                    &err) < 0)
+                diagnostics_print(&bench->diagnostics, stderr);
+        assert_int_equal(bench->diagnostics.errors, 0);
+}
+
+static void close_bench(struct bench *bench) {
+        arena_free(bench->arena);
+        folder_remove(bench->folder);
+}
+
+static const char *aws_of(const struct bench *bench, const char *name) {
+        return value_get_text(value_get(bench->manifests.stack->spec, "aws"), name);
+}
+
+static void refused_and_permitted(void **state) {
+        static const struct {
+                const char *source, *stack;
+                const char *names; /* what the only error names; NULL: permitted */
+        } cases[] = {
+                { "", "{provider: aws}", NULL },
+                { "", "{provider: local}", NULL },
+                { "", "{provider: aws, aws: {region: eu-west-1, account: '123456789012', namePrefix: x}}",
+                  NULL },
+                { "", "{provider: aws, aws: {endpointUrl: 'http://10.0.0.1'}}", "aws.endpointUrl" },
+                { "", "{provider: aws, aws: {profile: admin}}", "aws.profile" },
+                { "", "{provider: aws, aws: {assumeRole: '" ROLE "x'}}", "aws.assumeRole" },
+                { "", "{provider: aws, aws: {executionRole: '" ROLE "x'}}", "aws.executionRole" },
+                { "", "{provider: local, local: {images: /srv/images}}", "local.images" },
+                { "", "{provider: local, local: {images: ../../other/local/s/images}}", "local.images" },
+                { "", "{provider: local, local: {workspaces: .}}", "local.workspaces" },
+                /* What the provider does not look at is refused all the same: --provider may be another one tomorrow. */
+                { "", "{provider: local, aws: {endpointUrl: 'http://10.0.0.1'}}", "aws.endpointUrl" },
+                { ", pins: {provider: local}", "{provider: aws}", "provider" },
+                { ", pins: {provider: local}", "{}", NULL },
+                { ", pins: {provider: aws}", "{}", "provider" },
+                { ", pins: {aws: {endpointUrl: 'https://a'}}",
+                  "{provider: aws, aws: {endpointUrl: 'https://a'}}", NULL },
+                { ", pins: {aws: {endpointUrl: 'https://a'}}",
+                  "{provider: aws, aws: {endpointUrl: 'https://a/'}}", "aws.endpointUrl" },
+                { ", pins: {aws: {profile: p}}", "{provider: aws, aws: {profile: P}}", "aws.profile" },
+                { ", pins: {aws: {region: eu-west-1}}", "{provider: aws, aws: {region: eu-west-2}}",
+                  "aws.region" },
+                { ", pins: {aws: {account: '123456789012'}}",
+                  "{provider: aws, aws: {account: '123456789013'}}", "aws.account" },
+                { ", pins: {aws: {namePrefix: team}}", "{provider: aws, aws: {namePrefix: other}}",
+                  "aws.namePrefix" },
+                { ", pins: {aws: {namePrefix: team}}", "{provider: aws, aws: {region: eu-west-1}}", NULL },
+                { ", may: {executionRoles: ['" ROLE "team-*']}",
+                  "{provider: aws, aws: {executionRole: '" ROLE "team-a'}}", NULL },
+                { ", may: {executionRoles: ['" ROLE "team-*']}",
+                  "{provider: aws, aws: {executionRole: '" ROLE "team-a/admin'}}", "aws.executionRole" },
+                { ", may: {executionRoles: ['" ROLE "team-*']}",
+                  "{provider: aws, aws: {executionRole: 'arn:aws:iam::999999999999:role/team-a'}}",
+                  "aws.executionRole" },
+                { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/}}", NULL },
+                { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/x}}", "local.images" },
+                { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/../x}}", "local.images" },
+                { ", may: {images: [/srv/images]}", "{local: {workspaces: /srv/images}}",
+                  "local.workspaces" },
+                { ", may: {workspaces: [/a, /srv/w/]}", "{local: {workspaces: /srv/w}}", NULL },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct bench bench = { 0 };
+                bool held;
+
+                open_bench(&bench, cases[i].source, cases[i].stack);
+                held = pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics);
+                if (held != !cases[i].names || bench.diagnostics.errors != (held ? 0 : 1) ||
+                    (!held && !strstr(bench.diagnostics.items[0].message, cases[i].names)))
+                        fail_msg("%s under%s: %s", cases[i].stack, cases[i].source,
+                                 bench.diagnostics.count ? bench.diagnostics.items[0].message
+                                                         : "nothing said");
+                close_bench(&bench);
+        }
+}
+
+/* Each with its place; and the text of none of them, which may hold a password. */
+static void all_are_told(void **state) {
+        struct bench bench = { 0 };
+
+        (void)state;
+        open_bench(
+                &bench, "",
+                "{provider: aws, aws: {profile: p, endpointUrl: 'http://u:secret@h'}, local: {images: /i}}");
+        assert_false(pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics));
+        assert_int_equal(bench.diagnostics.errors, 3);
+        for (size_t i = 0; i < bench.diagnostics.count; i++) {
+                assert_int_equal(bench.diagnostics.items[i].line, 4);
+                assert_string_equal(bench.diagnostics.items[i].file, "s.yaml");
+                assert_null(strstr(bench.diagnostics.items[i].message, "secret"));
+                assert_null(strstr(bench.diagnostics.items[i].hint, "secret"));
+        }
+        close_bench(&bench);
+}
+
+static void what_is_left_out_is_pinned(void **state) {
+        struct bench bench = { 0 };
+
+        (void)state;
+        open_bench(&bench, ", pins: {aws: {region: eu-west-1, profile: p, endpointUrl: 'https://e'}}",
+                   "{provider: aws, aws: {region: eu-west-1, createBucket: false}}");
+        assert_true(pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics));
+        assert_string_equal(aws_of(&bench, "profile"), "p");
+        assert_string_equal(aws_of(&bench, "endpointUrl"), "https://e");
+        assert_string_equal(aws_of(&bench, "region"), "eu-west-1");
+        assert_false(value_get_boolean(value_get(bench.manifests.stack->spec, "aws"), "createBucket", true));
+        close_bench(&bench);
+        /* Nothing is said of aws at all, and another provider's settings stay out of it. */
+        open_bench(&bench, ", pins: {aws: {profile: p}}", "{provider: aws}");
+        assert_true(pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics));
+        assert_string_equal(aws_of(&bench, "profile"), "p");
+        close_bench(&bench);
+        open_bench(&bench, ", pins: {aws: {profile: p}}", "{provider: local}");
+        assert_true(pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics));
+        assert_null(aws_of(&bench, "profile"));
+        close_bench(&bench);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(refused_and_permitted),
+                cmocka_unit_test(all_are_told),
+                cmocka_unit_test(what_is_left_out_is_pinned),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
