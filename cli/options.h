@@ -29,6 +29,7 @@ struct options {
         size_t allowance_count;
         const char *environment, *agent, *code, *language, *out; /* exec: or NULL */
         unsigned timeout_s;                                      /* exec: 0: the environment's own */
+        bool out_over, out_dot, out_exec;                        /* exec */
         bool accept_degraded, self_test;
         bool once, wait;    /* controller */
         const char **files; /* NAME=PATH */

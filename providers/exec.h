@@ -41,7 +41,10 @@ struct exec_request {
         size_t argument_count;
         const struct exec_file *files; /* put into the workspace before it starts */
         size_t file_count;
-        const char *out;     /* folder for what the run leaves in the workspace, or NULL */
+        const char *out; /* folder for what the run leaves in the workspace, or NULL: new or empty, unless */
+        bool out_over;   /* what is there may be replaced */
+        bool out_dot;    /* names that begin with a dot, and HEAD, are brought back too */
+        bool out_exec;   /* the right to execute is */
         int64_t deadline_ms; /* 0: the environment's own, which is also the most */
         bool accept_degraded;
         bool capture;       /* fill in the result's streams */

@@ -117,7 +117,7 @@ static int collect(void *context, const struct sandbox_workspace *workspace, str
 
         if (!exec->request->out)
                 return 0;
-        return exec_files_get(workspace->folder, exec->request->out,
+        return exec_files_get(workspace->folder, exec->request,
                               (uint64_t)exec->environment.storage_mb * BYTES_PER_MB, exec->arena,
                               &exec->result->files, &exec->result->file_count, err);
 }
@@ -286,7 +286,7 @@ int local_exec(const char *root, const struct exec_request *request, struct aren
                 .result = &result,
         };
 
-        if (load(&exec, err) < 0)
+        if ((request->out && exec_files_check(request, err) < 0) || load(&exec, err) < 0)
                 return -1;
         size(&exec);
         if (take_slots(&exec, err) < 0 || run(&exec, err) < 0)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,6 +110,7 @@ int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_
 /* --- out --- */
 
 struct harvest {
+        const struct exec_request *request;
         struct arena *arena;
         struct exec_left *list;
         size_t count;
@@ -179,7 +181,8 @@ static int get_file(struct harvest *harvest, int from_folder, int to_folder, con
         /* Whatever stands there, a link for instance, is replaced and not written through. */
         if (unlinkat(to_folder, name, 0) < 0 && errno != ENOENT)
                 return error_set(harvest->err, "cannot replace %s: %s", path, strerror(errno));
-        to = beneath_create(to_folder, name, O_WRONLY | O_EXCL, status.st_mode & 0100 ? 0755 : 0644);
+        to = beneath_create(to_folder, name, O_WRONLY | O_EXCL,
+                            harvest->request->out_exec && status.st_mode & 0100 ? 0755 : 0644);
         if (to < 0 || copy(from, to, (uint64_t)status.st_size) < 0) {
                 (void)error_set(harvest->err, "cannot write %s: %s", path, strerror(errno));
                 /* The beginning of a file could be taken for the file. */
@@ -222,6 +225,13 @@ static int get_entry(struct harvest *harvest, int from, int to, const char *name
 
         if (!has_room(harvest, path) || fstatat(from, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return 0;
+        /* On some file systems Git finds its HEAD whatever the letters. */
+        if (!harvest->request->out_dot && (name[0] == '.' || strcasecmp(name, "HEAD") == 0)) {
+                list(harvest, path, 0,
+                     name[0] == '.' ? "its name begins with a dot: --out-dot"
+                                    : "Git takes a folder with a HEAD for a repository: --out-dot");
+                return 0;
+        }
         if (S_ISDIR(status.st_mode))
                 return get_subfolder(harvest, from, to, name, path, depth);
         if (S_ISREG(status.st_mode))
@@ -257,20 +267,60 @@ static int by_name(const void *a, const void *b) {
         return strcmp(((const struct exec_left *)a)->name, ((const struct exec_left *)b)->name);
 }
 
-int exec_files_get(int folder, const char *out, uint64_t bytes_max, struct arena *arena,
+/* Open, and empty where it must be; -1 with errno where it cannot be opened, or is not empty (ENOTEMPTY). */
+static int open_out(const struct exec_request *request) {
+        int to DESCRIPTOR_CLEANUP = open(request->out, O_RDONLY | O_DIRECTORY | O_CLOEXEC), opened;
+        int again = to < 0 ? -1 : openat(to, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *folder = again < 0 ? NULL : fdopendir(again);
+        const struct dirent *entry;
+        bool empty = true;
+
+        if (!folder) {
+                close_descriptor(&again);
+                return -1;
+        }
+        while (empty && (entry = readdir(folder)))
+                empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        closedir(folder);
+        if (!empty && !request->out_over) {
+                errno = ENOTEMPTY;
+                return -1;
+        }
+        opened = to;
+        to = -1;
+        return opened;
+}
+
+static int cannot_open(const struct exec_request *request, struct error *err) {
+        if (errno == ENOTEMPTY)
+                return error_set(err,
+                                 "%s is not empty: name a new folder, or --out-over replaces what is there",
+                                 request->out);
+        return error_set(err, "cannot open %s: %s", request->out, strerror(errno));
+}
+
+int exec_files_check(const struct exec_request *request, struct error *err) {
+        int to DESCRIPTOR_CLEANUP = open_out(request);
+
+        return to >= 0 || errno == ENOENT ? 0 : cannot_open(request, err);
+}
+
+int exec_files_get(int folder, const struct exec_request *request, uint64_t bytes_max, struct arena *arena,
                    const struct exec_left **ret, size_t *ret_count, struct error *err) {
-        struct harvest harvest = {
-                .arena = arena, .bytes_left = bytes_max, .names_left = EXEC_FILES_NAMES_MAX, .err = err
-        };
+        struct harvest harvest = { .request = request,
+                                   .arena = arena,
+                                   .bytes_left = bytes_max,
+                                   .names_left = EXEC_FILES_NAMES_MAX,
+                                   .err = err };
         int to DESCRIPTOR_CLEANUP = -1;
 
-        if (folder_make(out, err) < 0)
+        if (folder_make(request->out, err) < 0)
                 return -1;
-        to = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        to = open_out(request);
         if (to < 0)
-                return error_set(err, "cannot open %s: %s", out, strerror(errno));
+                return cannot_open(request, err);
         if (get_folder(&harvest, folder, to, "", 0) < 0)
-                return error_context(err, "%s", out);
+                return error_context(err, "%s", request->out);
         if (harvest.count)
                 qsort(harvest.list, harvest.count, sizeof(*harvest.list), by_name);
         *ret = harvest.list;

@@ -17,13 +17,18 @@
 int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_file *files, size_t count,
                    struct error *err) MUST_USE;
 
+/* Fails where `request->out` may not be written into, so that nobody waits for a run whose files have no place. */
+int exec_files_check(const struct exec_request *request, struct error *err) MUST_USE;
+
 /*
- * Brings regular files and folders into `out`, which is made where it does not exist; what is there under the same name
- * is replaced. At most `bytes_max` bytes in all: what would exceed them (files with holes may claim any size) is left
+ * Brings regular files and folders into `request->out`, which is made where it does not exist. Other programs obey files by
+ * their names: Git runs what .git/hooks, or a folder with HEAD, config, objects and refs, tells it to, shells and editors
+ * read .envrc and the like. So what begins with a dot stays out, and HEAD, and the folder must be empty and files cannot be
+ * executed, but where the request says otherwise. At most `bytes_max` bytes in all: what would exceed them (files with holes may claim any size) is left
  * out, as is everything of another type, each with its reason in the list. Where the names are too long for the list, a row
  * "." says that what is not listed was left out.
  */
-int exec_files_get(int folder, const char *out, uint64_t bytes_max, struct arena *arena,
+int exec_files_get(int folder, const struct exec_request *request, uint64_t bytes_max, struct arena *arena,
                    const struct exec_left **ret, size_t *ret_count, struct error *err) MUST_USE;
 
 #endif

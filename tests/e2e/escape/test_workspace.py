@@ -71,7 +71,10 @@ def test_hard_links_cannot_fill_the_disk(box, out):
 
 
 def test_set_user_id_does_not_come_back(box, out):
-    box.exec("import os; open('s', 'w').write('x'); os.chmod('s', 0o6755)", "--out", out)
+    code = "import os; open('s', 'w').write('x'); os.chmod('s', 0o6755)"
+    box.exec(code, "--out", out)
+    assert (out / "s").stat().st_mode & 0o7777 == 0o644
+    box.exec(code, "--out", out, "--out-over", "--out-exec")
     assert (out / "s").stat().st_mode & 0o7777 == 0o755
     assert (out / "s").stat().st_uid == box.uid
 
@@ -123,8 +126,8 @@ def test_a_disk_that_is_full_gets_no_part_of_a_file(box, out):
     shutil.chown(out, box.uid, box.uid)
     code = "import os; os.mkdir('sub'); open('sub/f', 'w').write('x' * {})"
     try:
-        assert by_name(box.exec(code.format(1000), "--out", out))["sub/f"]["returned"]
-        done = box.berth(*box.words(code.format(200000), "--out", out))
+        assert by_name(box.exec(code.format(1000), "--out", out, "--out-over"))["sub/f"]["returned"]
+        done = box.berth(*box.words(code.format(200000), "--out", out, "--out-over"))
         assert done.returncode == 125 and b"cannot write sub/f: No space left on device" in done.stderr
         assert not list((out / "sub").iterdir())
     finally:
@@ -142,12 +145,38 @@ def test_links_that_wait_outside_are_not_written_through(box, out):
     if os.geteuid() == 0:
         shutil.chown(out, box.uid, box.uid)
         shutil.chown(victim, box.uid, box.uid)
-    box.exec("open('kept', 'w').write('changed')", "--out", out)
+    box.exec("open('kept', 'w').write('changed')", "--out", out, "--out-over")
     assert (victim / "kept").read_text() == "kept"
     assert (out / "kept").read_text() == "changed" and not (out / "kept").is_symlink()
-    done = box.berth(*box.words("import os; os.mkdir('folder'); open('folder/kept', 'w').write('changed')", "--out", out))
+    done = box.berth(*box.words("import os; os.mkdir('folder'); open('folder/kept', 'w').write('changed')", "--out", out, "--out-over"))
     assert done.returncode == 125
     assert (victim / "kept").read_text() == "kept"
+
+
+HOOKS = """
+import os
+def write(path):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    open(path, "w").write("#!/bin/sh\\ntouch ran\\n")
+    os.chmod(path, 0o755)
+for name in (".git/hooks/post-checkout", ".githooks/pre-commit", ".envrc", "sub/.git/hooks/pre-commit", "bare/HEAD", "report"): write(name)
+"""
+
+
+def test_no_hooks_in_a_git_tree(box, out):
+    """A folder of somebody's is not written into; nothing comes back that Git, a shell or an editor would obey."""
+    (out / ".git/hooks").mkdir(parents=True)
+    if os.geteuid() == 0:
+        subprocess.run(["chown", "-R", f"{box.uid}:{box.uid}", out], check=True)
+    done = box.berth(*box.words(HOOKS, "--out", out))
+    assert done.returncode == 125 and b"is not empty" in done.stderr
+    assert not done.stdout, "it is said before the code runs"
+    rows = by_name(box.exec(HOOKS, "--out", out, "--out-over"))
+    assert {name for name, row in rows.items() if row["returned"]} == {"report"}
+    assert all("--out-dot" in row["reason"] for name, row in rows.items() if name != "report")
+    assert list((out / ".git/hooks").iterdir()) == []
+    assert sorted(p.name for p in out.rglob("*")) == [".git", "bare", "hooks", "report", "sub"]
+    assert not os.access(out / "report", os.X_OK)
 
 
 def test_files_go_in(box, tmp_path):

@@ -151,8 +151,9 @@ static void get(struct place *place, int folder, uint64_t bytes_max, const struc
                 size_t *ret_count) {
         struct error err = { 0 };
 
-        if (exec_files_get(folder, place_path(place, "out"), bytes_max, place->arena, ret, ret_count, &err) <
-            0)
+        struct exec_request request = { .out = place_path(place, "out"), .out_over = true };
+
+        if (exec_files_get(folder, &request, bytes_max, place->arena, ret, ret_count, &err) < 0)
                 fail_msg("%s", err.message);
 }
 
@@ -210,6 +211,7 @@ static void test_links_in_the_way(void **state) {
         struct place *place = *state;
         int folder DESCRIPTOR_CLEANUP = open_folder(place, "workspace");
         const char *victim = write_file(place, "victim", "precious");
+        const struct exec_request request = { .out = place_path(place, "out"), .out_over = true };
         const struct exec_left *list;
         struct error err = { 0 };
         size_t count;
@@ -224,9 +226,7 @@ static void test_links_in_the_way(void **state) {
         write_file(place, "workspace/sub/file", "new");
         assert_int_equal(mkdir(place_path(place, "elsewhere"), 0700), 0);
         assert_int_equal(symlink(place_path(place, "elsewhere"), place_path(place, "out/sub")), 0);
-        assert_int_equal(
-                exec_files_get(folder, place_path(place, "out"), 1 << 20, place->arena, &list, &count, &err),
-                -1);
+        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), -1);
         assert_non_null(strstr(err.message, "cannot write into sub"));
         assert_null(read_text(place, "elsewhere/file"));
 }
@@ -305,30 +305,105 @@ static void test_where_it_cannot_go(void **state) {
         struct place *place = *state;
         int folder DESCRIPTOR_CLEANUP = open_folder(place, "workspace");
         const char *file = write_file(place, "file", "x");
+        struct exec_request request = { .out = file, .out_over = true };
         const struct exec_left *list = NULL;
         struct error err = { 0 };
         size_t count = 7;
 
-        assert_int_equal(exec_files_get(folder, file, 1 << 20, place->arena, &list, &count, &err), -1);
+        assert_int_equal(exec_files_check(&request, &err), -1);
+        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), -1);
         assert_int_equal(count, 7);
         assert_null(list);
         /* A folder stands where a file must go. */
         write_file(place, "workspace/name", "x");
         write_file(place, "out/name/inner", "x");
-        assert_int_equal(
-                exec_files_get(folder, place_path(place, "out"), 1 << 20, place->arena, &list, &count, &err),
-                -1);
+        request.out = place_path(place, "out");
+        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), -1);
         assert_non_null(strstr(err.message, "cannot replace name"));
+}
+
+/* What is in the folder already is nobody's to replace unless that was said: a Git tree's own hooks, for instance. */
+static void test_a_folder_that_is_not_empty(void **state) {
+        struct place *place = *state;
+        int folder DESCRIPTOR_CLEANUP = open_folder(place, "workspace");
+        struct exec_request request = { .out = place_path(place, "out") };
+        const struct exec_left *list;
+        struct error err = { 0 };
+        size_t count;
+
+        write_file(place, "workspace/file", "new");
+        assert_int_equal(exec_files_check(&request, &err), 0); /* it is not there */
+        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), 0);
+        assert_int_equal(unlink(place_path(place, "out/file")), 0);
+        assert_int_equal(exec_files_check(&request, &err), 0);
+        write_file(place, "out/.git/config", "theirs");
+        assert_int_equal(exec_files_check(&request, &err), -1);
+        assert_non_null(strstr(err.message, "is not empty"));
+        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), -1);
+        assert_null(read_text(place, "out/file"));
+        request.out_over = true;
+        assert_int_equal(exec_files_check(&request, &err), 0);
+        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), 0);
+        assert_string_equal(read_text(place, "out/file"), "new");
+}
+
+static void test_names_that_programs_obey(void **state) {
+        static const char *const names[] = { ".envrc", ".git", "bare/HEAD", "bare/head", "sub/.git" };
+        struct place *place = *state;
+        int folder DESCRIPTOR_CLEANUP = open_folder(place, "workspace");
+        struct exec_request request = { .out = place_path(place, "out") };
+        const struct exec_left *list, *row;
+        struct error err = { 0 };
+        struct stat status;
+        size_t count;
+
+        write_file(place, "workspace/.envrc", "x");
+        write_file(place, "workspace/.git/hooks/post-checkout", "x");
+        write_file(place, "workspace/sub/.git", "x");
+        write_file(place, "workspace/bare/HEAD", "x");
+        write_file(place, "workspace/bare/head", "x");
+        write_file(place, "workspace/program", "x");
+        assert_int_equal(fchmodat(folder, "program", 0755, 0), 0);
+        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), 0);
+        assert_int_equal(count, sizeof(names) / sizeof(names[0]) + 1);
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                row = row_of(list, count, names[i]);
+                assert_non_null(row);
+                assert_non_null(strstr(row->reason, "--out-dot"));
+                assert_int_equal(
+                        access(place_path(place, arena_printf(place->arena, "out/%s", names[i])), F_OK), -1);
+        }
+        assert_int_equal(stat(place_path(place, "out/program"), &status), 0);
+        assert_int_equal(status.st_mode & 0111, 0);
+
+        request = (struct exec_request){
+                .out = request.out, .out_over = true, .out_dot = true, .out_exec = true
+        };
+        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), 0);
+        assert_int_equal(count, 6);
+        for (size_t i = 0; i < count; i++)
+                assert_null(list[i].reason);
+        assert_string_equal(read_text(place, "out/.git/hooks/post-checkout"), "x");
+        assert_int_equal(stat(place_path(place, "out/program"), &status), 0);
+        assert_int_equal(status.st_mode & 0111, 0111);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_names_going_in),    TEST(test_a_name_of_256_bytes), TEST(test_what_cannot_go_in),
-                TEST(test_modes_going_in),    TEST(test_what_comes_out),      TEST(test_links_in_the_way),
-                TEST(test_bytes_are_bounded), TEST(test_depth_is_bounded),    TEST(test_where_it_cannot_go),
+                TEST(test_names_going_in),
+                TEST(test_a_name_of_256_bytes),
+                TEST(test_what_cannot_go_in),
+                TEST(test_modes_going_in),
+                TEST(test_what_comes_out),
+                TEST(test_links_in_the_way),
+                TEST(test_bytes_are_bounded),
+                TEST(test_depth_is_bounded),
+                TEST(test_where_it_cannot_go),
                 TEST(test_names_are_bounded),
+                TEST(test_a_folder_that_is_not_empty),
+                TEST(test_names_that_programs_obey),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
