@@ -9,8 +9,8 @@
 #include "cli/session.h"
 #include "cli/shell.h"
 #include "cli/verbs.h"
-#include "gitops/control.h"
 #include "gitops/follow.h"
+#include "server/control.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ struct asking {
 static int ask(const struct asking *asking, json_t *request, json_t **ret, struct error *err) {
         json_t *answer;
 
-        if (control_ask(asking->folder, request, &answer, err) < 0)
+        if (control_ask(asking->folder, &follow_daemon, request, &answer, err) < 0)
                 return -1;
         if (json_is_true(json_object_get(answer, "ok"))) {
                 json_object_del(answer, "ok");

@@ -113,7 +113,7 @@ static int open_provider(struct work *work) {
                 .provider = work->following->args->provider,
                 .folder = work->source->folder,
                 .clock = work->following->clock,
-                .watch = metrics_provider_watch(work->following->metrics),
+                .watch = &work->following->watch,
         };
         struct error err = { 0 };
 

@@ -2,8 +2,8 @@
 #include "gitops/config.h"
 
 #include "base/files.h"
-#include "gitops/secret.h"
 #include "schema/manifest.h"
+#include "server/secret.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,11 +4,11 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "gitops/control.h"
-#include "gitops/daemon.h"
-#include "gitops/secret.h"
 #include "gitops/server.h"
 #include "gitops/source.h"
+#include "server/control.h"
+#include "server/secret.h"
+#include "server/systemd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,6 +31,8 @@
 #else
 #define THREAD_STACK ((size_t)512 * 1024)
 #endif
+
+const struct control_daemon follow_daemon = { "controller", "start it with berth controller -f FILE" };
 
 struct running {
         struct following following;
@@ -237,7 +239,8 @@ static int start(struct running *running, struct error *err) {
             secret_read(config->webhook_secret_file, &running->secret, err) < 0)
                 return error_context(err, "webhookSecretFile");
         if (folder_make(following->args->folder, err) < 0 ||
-            control_listen(following->args->folder, commands_answer, following, &running->control, err) < 0)
+            control_listen(following->args->folder, &follow_daemon, commands_answer, following,
+                           &running->control, err) < 0)
                 return -1;
         mention_open_folder(following->args->folder);
         open_states(following);
@@ -276,7 +279,7 @@ static void tell_state(struct following *following) {
         }
         snprintf(text, sizeof(text), "STATUS=%zu sources, %zu ready, %zu suspended", following->count, ready,
                  suspended);
-        daemon_tell(text);
+        systemd_tell(text);
 }
 
 /*
@@ -285,7 +288,7 @@ static void tell_state(struct following *following) {
  */
 static int wait_for_end(struct running *running, struct error *err) {
         struct following *following = &running->following;
-        int64_t watchdog_ms = daemon_watchdog_ms(), last_ms = 0, told_ms = 0, looked_ms = 0;
+        int64_t watchdog_ms = systemd_watchdog_ms(), last_ms = 0, told_ms = 0, looked_ms = 0;
         char reason[REASON_SIZE];
 
         while (interrupt_count() == 0 && !(following->args->once && all_ended(following))) {
@@ -294,7 +297,7 @@ static int wait_for_end(struct running *running, struct error *err) {
 
                 if (watchdog_ms && now_ms - last_ms >= watchdog_ms &&
                     is_healthy(running, reason, sizeof(reason))) {
-                        daemon_tell("WATCHDOG=1");
+                        systemd_tell("WATCHDOG=1");
                         last_ms = now_ms;
                 }
                 if (now_ms - told_ms >= 10 * 1000) {
@@ -365,7 +368,8 @@ static void prepare(struct running *running, const struct follow_args *args) {
         *running = (struct running){ .following = {
                                              .args = args, .config = args->config, .clock = args->clock } };
         following->started_ms = args->clock->wall_ms(args->clock);
-        following->metrics = metrics_new();
+        following->metrics = controller_metrics_new();
+        following->watch = controller_metrics_watch(following->metrics);
         pthread_condattr_init(&attributes);
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         if (pthread_mutex_init(&following->slot_lock, NULL) != 0 ||
@@ -383,9 +387,9 @@ int follow_run(const struct follow_args *args, int *ret_exit, struct error *err)
         if (result == 0) {
                 log_info("controller %s follows %zu %s", args->config->name, args->config->source_count,
                          args->config->source_count == 1 ? "source" : "sources");
-                daemon_tell("READY=1");
+                systemd_tell("READY=1");
                 result = wait_for_end(&running, err);
-                daemon_tell("STOPPING=1");
+                systemd_tell("STOPPING=1");
                 if (interrupt_count() > 0)
                         log_info("ending: what is in flight is finished first");
                 *ret_exit = 0;

@@ -8,8 +8,12 @@
 
 #include "controller/stack_provider.h"
 #include "gitops/config.h"
+#include "server/control.h"
 
 #include <jansson.h>
+
+/* Whom control_ask() speaks to. */
+extern const struct control_daemon follow_daemon;
 
 struct follow_args {
         const struct controller_config *config;

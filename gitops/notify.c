@@ -5,8 +5,8 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "gitops/secret.h"
 #include "http/http.h"
+#include "server/secret.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #define BERTH_GITOPS_NOTIFY_H
 
 #include "gitops/config.h"
-#include "gitops/metrics.h"
+#include "gitops/controller_metrics.h"
 
 #include <jansson.h>
 

@@ -4,8 +4,8 @@
 #include "base/library.h"
 #include "base/log.h"
 #include "gitops/hook.h"
-#include "gitops/listen.h"
-#include "gitops/seats.h"
+#include "server/listen.h"
+#include "server/seats.h"
 
 #include <microhttpd.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #define BERTH_GITOPS_SERVER_H
 
 #include "base/error.h"
-#include "gitops/metrics.h"
+#include "gitops/controller_metrics.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,8 +10,8 @@
 #define BERTH_GITOPS_SOURCE_H
 
 #include "base/digest.h"
+#include "gitops/controller_metrics.h"
 #include "gitops/follow.h"
-#include "gitops/metrics.h"
 #include "gitops/notify.h"
 #include "gitops/status.h"
 
@@ -39,7 +39,8 @@ struct following {
         const struct controller_config *config;
         const struct clock *clock;
         struct metrics *metrics;
-        struct notifier *notifier; /* NULL where nobody is to be told */
+        struct provider_watch watch; /* into them */
+        struct notifier *notifier;   /* NULL where nobody is to be told */
         struct source *sources;
         size_t count;
         int64_t started_ms; /* wall time */

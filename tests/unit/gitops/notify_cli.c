@@ -7,7 +7,7 @@
 
 int main(int argc, char **argv) {
         struct notify_target target = { .events = NOTIFY_APPLIED };
-        struct metrics *metrics = metrics_new();
+        struct metrics *metrics = controller_metrics_new();
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct notifier *notifier;
         struct error err = { 0 };

@@ -37,7 +37,8 @@ static void begin(struct fixture *fixture, const struct scripted_answer *answers
         struct error err = { 0 };
         int file;
 
-        *fixture = (struct fixture){ .metrics = metrics_new(), .secret_file = "/tmp/berth-test-XXXXXX" };
+        *fixture = (struct fixture){ .metrics = controller_metrics_new(),
+                                     .secret_file = "/tmp/berth-test-XXXXXX" };
         scripted_start(&fixture->server, answers, answer_count);
         file = mkstemp(fixture->secret_file);
         assert_true(file >= 0 && write(file, "the secret\n", 11) == 11);
@@ -227,7 +228,7 @@ static void nobody_waits_and_the_oldest_goes(void **state) {
         socklen_t length = sizeof(address);
         int listener = socket(AF_INET, SOCK_STREAM, 0);
         struct notify_target target = { .events = NOTIFY_APPLIED };
-        struct fixture fixture = { .metrics = metrics_new() };
+        struct fixture fixture = { .metrics = controller_metrics_new() };
         struct error err = { 0 };
         int64_t began;
         char url[64];
@@ -315,7 +316,7 @@ static void what_stops_it_from_starting(void **state) {
                 { { "https://[::1/x", NOTIFY_APPLIED, NULL }, "url" },
                 { { "https://user:password@host/x", NOTIFY_APPLIED, NULL }, "url" },
         };
-        struct metrics *metrics = metrics_new();
+        struct metrics *metrics = controller_metrics_new();
         int file = mkstemp(empty);
 
         (void)state;

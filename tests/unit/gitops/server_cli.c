@@ -81,7 +81,7 @@ static void set(char *state, size_t size, const char *reason) {
 }
 
 int main(int argc, char **argv) {
-        struct metrics *metrics = metrics_new();
+        struct metrics *metrics = controller_metrics_new();
         struct server_config config = { .metrics = metrics,
                                         .ops = { metrics, healthy, ready, wake, refresh } };
         struct server *server = NULL;

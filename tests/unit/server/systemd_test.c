@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "gitops/daemon.h"
+#include "server/systemd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void told(void **state) {
                 ssize_t length;
 
                 setenv("NOTIFY_SOCKET", names[i], 1);
-                daemon_tell("READY=1");
+                systemd_tell("READY=1");
                 length = recv(manager, got, sizeof(got), MSG_DONTWAIT);
                 assert_int_equal(length, 7);
                 assert_memory_equal(got, "READY=1", 7);
@@ -66,10 +66,10 @@ static void not_told(void **state) {
         (void)state;
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 setenv("NOTIFY_SOCKET", names[i], 1);
-                daemon_tell("READY=1");
+                systemd_tell("READY=1");
         }
         unsetenv("NOTIFY_SOCKET");
-        daemon_tell("READY=1");
+        systemd_tell("READY=1");
 }
 
 static void watchdog(void **state) {
@@ -92,7 +92,7 @@ static void watchdog(void **state) {
                         setenv("WATCHDOG_USEC", cases[i].usec, 1);
                 if (cases[i].pid)
                         setenv("WATCHDOG_PID", cases[i].pid, 1);
-                assert_int_equal(daemon_watchdog_ms(), cases[i].ms);
+                assert_int_equal(systemd_watchdog_ms(), cases[i].ms);
         }
 }
 

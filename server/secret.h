@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that hold a secret shared with somebody else: of webhooks, of notifications. */
-#ifndef BERTH_GITOPS_SECRET_H
-#define BERTH_GITOPS_SECRET_H
+#ifndef BERTH_SERVER_SECRET_H
+#define BERTH_SERVER_SECRET_H
 
 #include "base/error.h"
 #include "base/strbuf.h"

@@ -5,8 +5,8 @@
  *
  *     seats_take() when it comes, seats_renew() after each answer, seats_leave() before its socket is closed
  */
-#ifndef BERTH_GITOPS_SEATS_H
-#define BERTH_GITOPS_SEATS_H
+#ifndef BERTH_SERVER_SEATS_H
+#define BERTH_SERVER_SEATS_H
 
 #include "base/error.h"
 

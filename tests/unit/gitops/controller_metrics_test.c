@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The exposition, byte by byte; bounds; many threads. */
-#include "gitops/metrics.h"
+#include "gitops/controller_metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static double sample(const char *text, const char *name) {
 }
 
 static void counters_and_gauges(void **state) {
-        struct metrics *metrics = metrics_new();
+        struct metrics *metrics = controller_metrics_new();
         char *text;
 
         (void)state;
@@ -87,7 +87,7 @@ static void counters_and_gauges(void **state) {
 
 static void histograms(void **state) {
         static const double seconds[] = { 0.02, 0.05, 0.06, 61, 1e9 };
-        struct metrics *metrics = metrics_new();
+        struct metrics *metrics = controller_metrics_new();
         char *text;
 
         (void)state;
@@ -118,7 +118,7 @@ static void labels_are_escaped(void **state) {
 
         (void)state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                struct metrics *metrics = metrics_new();
+                struct metrics *metrics = controller_metrics_new();
                 char line[256];
                 char *text;
 
@@ -140,11 +140,11 @@ static size_t lines_with(const char *text, const char *part) {
 }
 
 static void series_are_bounded(void **state) {
-        struct metrics *metrics = metrics_new();
+        struct metrics *metrics = controller_metrics_new();
         char name[512], *text;
 
         (void)state;
-        for (int i = 0; i < METRICS_SOURCES + 100; i++) {
+        for (int i = 0; i < METRICS_OWNERS + 100; i++) {
                 snprintf(name, sizeof(name), "source-%d", i);
                 metrics_add(metrics, METRIC_HOOKS, 1, LABELS(name, "202"));
         }
@@ -158,7 +158,7 @@ static void series_are_bounded(void **state) {
         name[sizeof(name) - 2] = 'y';
         metrics_add(metrics, METRIC_NOTIFICATIONS, 1, LABELS(name));
         text = exposition(metrics);
-        assert_int_equal(lines_with(text, "\nberth_webhooks_total{"), METRICS_SOURCES + 1);
+        assert_int_equal(lines_with(text, "\nberth_webhooks_total{"), METRICS_OWNERS + 1);
         assert_line(text, "berth_webhooks_total{source=\"other\",code=\"202\"} 100");
         assert_line(text, "berth_webhooks_total{source=\"source-0\",code=\"202\"} 1");
         assert_int_equal(lines_with(text, "\nberth_provider_calls_total{"), METRICS_SERIES + 1);
@@ -172,7 +172,7 @@ static void series_are_bounded(void **state) {
 }
 
 static void the_process_itself(void **state) {
-        struct metrics *metrics = metrics_new();
+        struct metrics *metrics = controller_metrics_new();
         char *text = exposition(metrics);
         double before = sample(text, "process_open_fds"), start = sample(text, "process_start_time_seconds");
         int opened = dup(0);
@@ -196,15 +196,15 @@ static void the_process_itself(void **state) {
 }
 
 static void a_provider_is_watched(void **state) {
-        struct metrics *metrics = metrics_new();
-        const struct provider_watch *watch = metrics_provider_watch(metrics);
+        struct metrics *metrics = controller_metrics_new();
+        const struct provider_watch watch = controller_metrics_watch(metrics);
         char *text;
 
         (void)state;
-        watch->called(watch->context, "lambda", "GetFunction", 200, false);
-        watch->called(watch->context, "lambda", "GetFunction", 429, true);
-        watch->called(watch->context, "iam", "GetRole", 0, false);
-        watch->waited(watch->context, "lambda", 1500);
+        watch.called(watch.context, "lambda", "GetFunction", 200, false);
+        watch.called(watch.context, "lambda", "GetFunction", 429, true);
+        watch.called(watch.context, "iam", "GetRole", 0, false);
+        watch.waited(watch.context, "lambda", 1500);
         text = exposition(metrics);
         assert_line(
                 text,
@@ -231,7 +231,7 @@ static void *count_a_thousand(void *context) {
 }
 
 static void many_threads_count(void **state) {
-        struct metrics *metrics = metrics_new();
+        struct metrics *metrics = controller_metrics_new();
         pthread_t threads[4];
         double total = 0;
         char *text;

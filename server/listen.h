@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A socket to listen on. */
-#ifndef BERTH_GITOPS_LISTEN_H
-#define BERTH_GITOPS_LISTEN_H
+#ifndef BERTH_SERVER_LISTEN_H
+#define BERTH_SERVER_LISTEN_H
 
 #include "base/error.h"
 

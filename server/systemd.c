@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gitops/daemon.h"
+#include "server/systemd.h"
 
 #include "base/files.h"
 #include "base/log.h"
@@ -26,7 +26,7 @@ static bool make_address(const char *name, struct sockaddr_un *ret, socklen_t *r
         return true;
 }
 
-void daemon_tell(const char *state) {
+void systemd_tell(const char *state) {
         const char *name = getenv("NOTIFY_SOCKET");
         int descriptor DESCRIPTOR_CLEANUP = -1;
         struct sockaddr_un address;
@@ -35,16 +35,16 @@ void daemon_tell(const char *state) {
         if (!name || !*name)
                 return;
         if (!make_address(name, &address, &length)) {
-                log_debug("daemon: NOTIFY_SOCKET is no socket's name: %s", name);
+                log_debug("systemd: NOTIFY_SOCKET is no socket's name: %s", name);
                 return;
         }
         descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (descriptor < 0 || sendto(descriptor, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT,
                                      (const struct sockaddr *)&address, length) < 0)
-                log_debug("daemon: %s: %s", name, strerror(errno));
+                log_debug("systemd: %s: %s", name, strerror(errno));
 }
 
-int64_t daemon_watchdog_ms(void) {
+int64_t systemd_watchdog_ms(void) {
         const char *text = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
         long long microseconds = text ? strtoll(text, NULL, 10) : 0;
 

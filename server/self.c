@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gitops/process.h"
+#include "server/self.h"
 
 #include "base/files.h"
 
@@ -19,7 +19,7 @@ static double seconds_of(clockid_t id) {
 }
 
 /* proc_pid_stat(5): fields 14 and 15 are the processor's time, 22 the start, 24 resident pages. */
-static void look_at_stat(struct process_facts *ret) {
+static void look_at_stat(struct self_facts *ret) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         double ticks = (double)sysconf(_SC_CLK_TCK);
         uint64_t user, system, start;
@@ -53,10 +53,10 @@ static double count_descriptors(void) {
         return count - 1; /* without the folder's own */
 }
 
-void process_look(struct process_facts *ret) {
+void self_measure(struct self_facts *ret) {
         struct rlimit limit;
 
-        *ret = (struct process_facts){ -1, -1, -1, -1, -1 };
+        *ret = (struct self_facts){ -1, -1, -1, -1, -1 };
         look_at_stat(ret);
         ret->open_fds = count_descriptors();
         if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)

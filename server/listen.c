@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gitops/listen.h"
+#include "server/listen.h"
 
 #include "base/files.h"
 

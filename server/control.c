@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lock file says who runs, for as long as he does: the kernel drops it with the process, so that a socket without a
- * locked lock file is a dead controller's.
+ * locked lock file is a dead daemon's.
  */
-#include "gitops/control.h"
+#include "server/control.h"
 
 #include "base/files.h"
 #include "base/json.h"
@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_FILE "controller.lock"
+#define NAME_SIZE 64
 #define REQUEST_LIMIT ((size_t)64 * 1024)
 #define ANSWER_LIMIT ((size_t)256 * 1024 * 1024)
 #define REQUEST_MS (5 * 1000)
@@ -37,6 +37,7 @@
 #define THREAD_STACK ((size_t)1024 * 1024)
 
 struct control {
+        const struct control_daemon *daemon;
         char *lock_path;
         int folder, lock, socket, stop;
         json_t *(*answer)(void *context, json_t *request);
@@ -53,10 +54,11 @@ static int64_t now_ms(void) {
 }
 
 /* Through the folder's descriptor: a socket's name takes 107 bytes, and states lie deeper than that. */
-static struct sockaddr_un address_in(int folder) {
+static struct sockaddr_un address_in(int folder, const struct control_daemon *daemon) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CONTROL_SOCKET, folder);
+        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s.sock", folder,
+                 daemon->name);
         return address;
 }
 
@@ -171,16 +173,16 @@ static void *listen_on(void *argument) {
         return NULL;
 }
 
-static int locked_by_another(const char *folder, int lock, struct error *err) {
+static int locked_by_another(const struct control *control, const char *folder, struct error *err) {
         char holder[32] = "";
-        ssize_t length = pread(lock, holder, sizeof(holder) - 1, 0);
+        ssize_t length = pread(control->lock, holder, sizeof(holder) - 1, 0);
 
         holder[length > 0 ? strspn(holder, "0123456789") : 0] = '\0';
-        return error_set_kind(
-                err, ERROR_LOCKED,
-                "a controller runs in %s already: process %s. One folder is one controller's: stop that one, "
-                "or give this one another --state",
-                folder, *holder ? holder : "(starting)");
+        return error_set_kind(err, ERROR_LOCKED,
+                              "a %s runs in %s already: process %s. One folder is one %s's: stop that one, "
+                              "or give this one another --state",
+                              control->daemon->name, folder, *holder ? holder : "(starting)",
+                              control->daemon->name);
 }
 
 /* The lock of one that was killed is held for a moment more by the worker that it was just starting. */
@@ -196,39 +198,42 @@ static int wait_for_lock(int descriptor) {
 }
 
 static int take_lock(struct control *control, const char *folder, struct error *err) {
-        char text[32];
+        char text[32], name[NAME_SIZE];
         int length = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+
+        snprintf(name, sizeof(name), "%s.lock", control->daemon->name);
 
         control->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (control->folder < 0)
                 return error_set(err, "cannot open the folder %s: %s", folder, strerror(errno));
-        control->lock = openat(control->folder, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        control->lock = openat(control->folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (control->lock < 0)
-                return error_set(err, "cannot open %s/" LOCK_FILE ": %s", folder, strerror(errno));
+                return error_set(err, "cannot open %s/%s: %s", folder, name, strerror(errno));
         if (wait_for_lock(control->lock) < 0)
                 return errno == EWOULDBLOCK
-                               ? locked_by_another(folder, control->lock, err)
-                               : error_set(err, "cannot lock %s/" LOCK_FILE ": %s", folder, strerror(errno));
+                               ? locked_by_another(control, folder, err)
+                               : error_set(err, "cannot lock %s/%s: %s", folder, name, strerror(errno));
         if (ftruncate(control->lock, 0) < 0 || pwrite(control->lock, text, (size_t)length, 0) != length)
-                return error_set(err, "cannot write %s/" LOCK_FILE ": %s", folder, strerror(errno));
+                return error_set(err, "cannot write %s/%s: %s", folder, name, strerror(errno));
         return 0;
 }
 
 static int open_socket(struct control *control, const char *folder, struct error *err) {
-        struct sockaddr_un address = address_in(control->folder);
+        struct sockaddr_un address = address_in(control->folder, control->daemon);
+        const char *name = strrchr(address.sun_path, '/') + 1;
 
         control->stop = eventfd(0, EFD_CLOEXEC);
         control->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (control->stop < 0 || control->socket < 0)
                 return error_set(err, "cannot make a socket: %s", strerror(errno));
-        /* The lock is ours: what lies there is a dead controller's. */
-        if (unlinkat(control->folder, CONTROL_SOCKET, 0) < 0 && errno != ENOENT)
-                return error_set(err, "cannot remove %s/" CONTROL_SOCKET ": %s", folder, strerror(errno));
+        /* The lock is ours: what lies there is a dead daemon's. */
+        if (unlinkat(control->folder, name, 0) < 0 && errno != ENOENT)
+                return error_set(err, "cannot remove %s/%s: %s", folder, name, strerror(errno));
         /* The mode of the descriptor becomes that of the name: nobody else can open it, not for an instant. */
         if (fchmod(control->socket, 0600) < 0 ||
             bind(control->socket, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
             listen(control->socket, 16) < 0)
-                return error_set(err, "cannot listen on %s/" CONTROL_SOCKET ": %s", folder, strerror(errno));
+                return error_set(err, "cannot listen on %s/%s: %s", folder, name, strerror(errno));
         return 0;
 }
 
@@ -246,16 +251,23 @@ static int start_thread(struct control *control, struct error *err) {
         return 0;
 }
 
-int control_listen(const char *folder, json_t *(*answer)(void *context, json_t *request), void *context,
-                   struct control **ret, struct error *err) {
+int control_listen(const char *folder, const struct control_daemon *daemon,
+                   json_t *(*answer)(void *context, json_t *request), void *context, struct control **ret,
+                   struct error *err) {
         struct control *control = calloc(1, sizeof(*control));
+        char lock_name[NAME_SIZE];
 
         if (!control)
                 abort();
-        *control = (struct control){
-                .folder = -1, .lock = -1, .socket = -1, .stop = -1, .answer = answer, .context = context
-        };
-        control->lock_path = path_join(folder, LOCK_FILE);
+        *control = (struct control){ .daemon = daemon,
+                                     .folder = -1,
+                                     .lock = -1,
+                                     .socket = -1,
+                                     .stop = -1,
+                                     .answer = answer,
+                                     .context = context };
+        snprintf(lock_name, sizeof(lock_name), "%s.lock", daemon->name);
+        control->lock_path = path_join(folder, lock_name);
         if (take_lock(control, folder, err) < 0 || open_socket(control, folder, err) < 0 ||
             start_thread(control, err) < 0) {
                 control_close(control);
@@ -275,8 +287,10 @@ void control_close(struct control *control) {
         if (control->started) {
                 if (eventfd_write(control->stop, 1) < 0)
                         abort();
+                struct sockaddr_un address = address_in(control->folder, control->daemon);
+
                 pthread_join(control->thread, NULL);
-                (void)unlinkat(control->folder, CONTROL_SOCKET, 0);
+                (void)unlinkat(control->folder, strrchr(address.sun_path, '/') + 1, 0);
         }
         close_descriptor(&control->socket);
         close_descriptor(&control->stop);
@@ -286,24 +300,23 @@ void control_close(struct control *control) {
         free(control);
 }
 
-static int nobody_listens(const char *folder, struct error *err) {
-        return error_set_kind(err, ERROR_NOT_FOUND,
-                              "no controller runs in %s: start it with berth controller -f FILE, or name "
-                              "its folder with --state",
-                              folder);
+static int nobody_listens(const char *folder, const struct control_daemon *daemon, struct error *err) {
+        return error_set_kind(err, ERROR_NOT_FOUND, "no %s runs in %s: %s, or name its folder with --state",
+                              daemon->name, folder, daemon->how_to_start);
 }
 
 /* connect() of a Unix socket waits where the listener's queue is full: not without end. */
-static int connect_in(int folder, int connection) {
+static int connect_in(int folder, const struct control_daemon *daemon, int connection) {
         struct timeval patience = { .tv_sec = ANSWER_MS / 1000 };
-        struct sockaddr_un address = address_in(folder);
+        struct sockaddr_un address = address_in(folder, daemon);
 
         if (setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
                 return -1;
         return connect(connection, (const struct sockaddr *)&address, sizeof(address));
 }
 
-int control_ask(const char *folder, json_t *request, json_t **ret, struct error *err) {
+int control_ask(const char *folder, const struct control_daemon *daemon, json_t *request, json_t **ret,
+                struct error *err) {
         json_t *asked JSON_CLEANUP = request;
         int64_t until_ms = now_ms() + ANSWER_MS;
         int place DESCRIPTOR_CLEANUP = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -312,22 +325,22 @@ int control_ask(const char *folder, json_t *request, json_t **ret, struct error 
         json_t *answer;
 
         if (place < 0 && (errno == ENOENT || errno == ENOTDIR))
-                return nobody_listens(folder, err);
+                return nobody_listens(folder, daemon, err);
         if (place < 0 || connection < 0)
-                return error_set(err, "cannot ask the controller in %s: %s", folder, strerror(errno));
-        if (connect_in(place, connection) < 0)
+                return error_set(err, "cannot ask the %s in %s: %s", daemon->name, folder, strerror(errno));
+        if (connect_in(place, daemon, connection) < 0)
                 return errno == ENOENT || errno == ECONNREFUSED
-                               ? nobody_listens(folder, err)
-                               : error_set(err, "cannot ask the controller in %s: %s", folder,
+                               ? nobody_listens(folder, daemon, err)
+                               : error_set(err, "cannot ask the %s in %s: %s", daemon->name, folder,
                                            strerror(errno));
         if (write_line(connection, asked, -1, until_ms) < 0 ||
             read_line(connection, ANSWER_LIMIT, -1, until_ms, &line) < 0)
-                return error_set(err, "the controller in %s did not answer", folder);
+                return error_set(err, "the %s in %s did not answer", daemon->name, folder);
         answer = json_loadb(strbuf_text(&line), line.length, 0, NULL);
         if (!json_is_object(answer)) {
                 json_decref(answer);
-                return error_set(err, "the controller in %s answered with something that is no JSON object",
-                                 folder);
+                return error_set(err, "the %s in %s answered with something that is no JSON object",
+                                 daemon->name, folder);
         }
         *ret = answer;
         return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gitops/seats.h"
+#include "server/seats.h"
 
 #include "base/clock.h"
 

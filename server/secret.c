@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gitops/secret.h"
+#include "server/secret.h"
 
 #include "base/files.h"
 

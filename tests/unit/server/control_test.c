@@ -3,7 +3,7 @@
 #include "folder.h"
 
 #include "base/json.h"
-#include "gitops/control.h"
+#include "server/control.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,6 +17,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static const struct control_daemon daemon_of_test = { "test", "start it" };
 
 struct place {
         char folder[200];
@@ -52,7 +54,7 @@ static int begin(void **state) {
                "/a-folder-with-a-very-long-name-indeed-such-as-states-may-lie-in-when-tests-or-people-make-"
                "them-deep-enough-for-it");
         assert_int_equal(mkdir(place->folder, 0700), 0);
-        if (control_listen(place->folder, answer, place, &place->control, &err) < 0)
+        if (control_listen(place->folder, &daemon_of_test, answer, place, &place->control, &err) < 0)
                 fail_msg("%s", err.message);
         *state = place;
         return 0;
@@ -74,7 +76,10 @@ static int connect_to(const struct place *place) {
         int folder = open(place->folder, O_PATH | O_CLOEXEC),
             connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CONTROL_SOCKET, folder);
+        snprintf(address.sun_path, sizeof(address.sun_path),
+                 "/proc/self/fd/%d/"
+                 "test.sock",
+                 folder);
         assert_int_equal(connect(connection, (const struct sockaddr *)&address, sizeof(address)), 0);
         setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
         close(folder);
@@ -91,7 +96,7 @@ static void asked_and_answered(void **state) {
                 struct error err;
                 const char *by;
 
-                if (control_ask(place->folder,
+                if (control_ask(place->folder, &daemon_of_test,
                                 json_pack("{s:s, s:i, s:s}", "command", "x", "n", i, "by", "a king"), &got,
                                 &err) < 0)
                         fail_msg("%s", err.message);
@@ -103,7 +108,10 @@ static void asked_and_answered(void **state) {
                 assert_string_equal(by, getuid() == 0 ? "root" : getpwuid(getuid())->pw_name);
                 json_decref(got);
         }
-        snprintf(path, sizeof(path), "%s/" CONTROL_SOCKET, place->folder);
+        snprintf(path, sizeof(path),
+                 "%s/"
+                 "test.sock",
+                 place->folder);
         assert_int_equal(stat(path, &status), 0);
         assert_int_equal(status.st_mode & 07777, 0600);
 }
@@ -113,7 +121,9 @@ static void a_long_answer(void **state) {
         json_t *got = NULL;
         struct error err;
 
-        assert_int_equal(control_ask(place->folder, json_pack("{s:s}", "command", "big"), &got, &err), 0);
+        assert_int_equal(
+                control_ask(place->folder, &daemon_of_test, json_pack("{s:s}", "command", "big"), &got, &err),
+                0);
         assert_int_equal(strlen(json_text(got, "text")), 3000000);
         json_decref(got);
 }
@@ -180,7 +190,7 @@ static void a_second_one(void **state) {
         struct error err = { 0 };
         char pid[32];
 
-        assert_int_equal(control_listen(place->folder, answer, place, &second, &err), -1);
+        assert_int_equal(control_listen(place->folder, &daemon_of_test, answer, place, &second, &err), -1);
         assert_int_equal(err.kind, ERROR_LOCKED);
         snprintf(pid, sizeof(pid), "process %ld", (long)getpid());
         assert_non_null(strstr(err.message, pid));
@@ -195,12 +205,15 @@ static void nobody_there(void **state) {
 
         control_close(place->control);
         place->control = NULL;
-        snprintf(path, sizeof(path), "%s/" CONTROL_SOCKET, place->folder);
+        snprintf(path, sizeof(path),
+                 "%s/"
+                 "test.sock",
+                 place->folder);
         assert_int_equal(access(path, F_OK), -1);
-        assert_int_equal(control_ask(place->folder, json_object(), &got, &err), -1);
+        assert_int_equal(control_ask(place->folder, &daemon_of_test, json_object(), &got, &err), -1);
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
         snprintf(path, sizeof(path), "%s/none", place->folder);
-        assert_int_equal(control_ask(path, json_object(), &got, &err), -1);
+        assert_int_equal(control_ask(path, &daemon_of_test, json_object(), &got, &err), -1);
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
@@ -218,15 +231,16 @@ static void after_a_death(void **state) {
         if (child == 0) {
                 struct control *control;
 
-                if (control_listen(place->folder, answer, place, &control, &err) < 0)
+                if (control_listen(place->folder, &daemon_of_test, answer, place, &control, &err) < 0)
                         _exit(1);
                 raise(SIGKILL);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status));
-        assert_int_equal(control_ask(place->folder, json_object(), &got, &err), -1);
+        assert_int_equal(control_ask(place->folder, &daemon_of_test, json_object(), &got, &err), -1);
         assert_int_equal(err.kind, ERROR_NOT_FOUND);
-        assert_int_equal(control_listen(place->folder, answer, place, &place->control, &err), 0);
+        assert_int_equal(control_listen(place->folder, &daemon_of_test, answer, place, &place->control, &err),
+                         0);
         asked_and_answered(state);
 }
 
@@ -237,7 +251,7 @@ static void *ask_often(void *argument) {
         for (int i = 0; i < 100; i++) {
                 json_t *got = NULL;
 
-                if (control_ask(place->folder, json_pack("{s:i}", "n", i), &got, &err) < 0)
+                if (control_ask(place->folder, &daemon_of_test, json_pack("{s:i}", "n", i), &got, &err) < 0)
                         return argument;
                 json_decref(got);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses that can be listened on, and those that are none. */
-#include "gitops/listen.h"
+#include "server/listen.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "gitops/seats.h"
+#include "server/seats.h"
 
 #include <poll.h>
 #include <sys/socket.h>
