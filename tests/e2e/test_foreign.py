@@ -173,3 +173,43 @@ def test_two_stacks_share_a_bucket(cloud, stack, berth):
     s3.head_object(Bucket=stack.bucket, Key="registry/team/agents/a.json")
     with pytest.raises(ClientError):
         s3.head_object(Bucket=stack.bucket, Key="registry/second/agents/b.json")
+
+
+# --- what a server adds of its own accord is no change ------------------------------------------------
+
+
+@pytest.mark.parametrize("adds", [True, False])
+def test_conditions_that_mean_nothing(cloud, stack, berth, adds):
+    """MiniStack writes ObjectSizeGreaterThan 0 into each And: the rule selects what it selected before."""
+    cloud.settings(lifecycle_adds_size=adds)
+    selective = stacks.policy("some", {"environments": ["x", "y"]}, expireAfterDays=9, noncurrentExpireAfterDays=3)
+    berth.write("more.yaml", stacks.text(stacks.environment("y"), selective))
+    berth.apply()
+    berth.assert_settled()
+    assert berth("drift", "--json").expect(0).json()["drift"] == []
+    berth.write("more.yaml", (berth.stack / "more.yaml").read_text().replace("9", "10"))
+    mark = cloud.mark()
+    berth.apply()
+    assert [c["operation"] for c in cloud.changing_calls(mark)] == ["PutObject", "PutBucketLifecycleConfiguration", "DeleteObject"]
+    berth.assert_settled()
+
+
+@pytest.mark.parametrize("how", ["other-tag", "silent"])
+def test_answers_that_do_not_repeat_what_was_asked_for(cloud, berth, prebuilt, how):
+    """Two tags of one image, and one of another: each is asked for alone before it is given up."""
+    digest = cloud.pushes.amd64("team/tool", "v1")
+    assert cloud.pushes.amd64("team/tool", "stable") == digest
+    other = cloud.pushes.amd64("team/tool", "v2", "other")
+    cloud.settings(image_answers=how)
+    berth.write(
+        "m.yaml",
+        stacks.text(stacks.stack(), *(stacks.environment(tag, image={"repository": "team/tool", "tag": tag}) for tag in ("v1", "stable", "v2"))),
+    )
+    berth.apply()
+    functions = cloud.aws("lambda")
+    for name, expected in {"v1": digest, "stable": digest, "v2": other}.items():
+        assert functions.get_function(FunctionName=f"alphaagent-env-{name}")["Code"]["ImageUri"].endswith("@" + expected)
+    berth.assert_settled()
+    row = berth("image", "check", "team/tool:stable", "--json").expect(0).json()
+    assert row["digest"] == digest
+    berth("image", "check", "team/tool:gone").expect(3)

@@ -16,16 +16,16 @@ static void set_problem(struct ecr_reference *reference, const char *problem, co
         reference->message = message;
 }
 
-static void judge_failure(const json_t *failure, struct ecr_reference *reference, struct arena *arena) {
+static void read_failure(const json_t *failure, struct ecr_reference *reference, struct arena *arena) {
         const char *code = json_text(failure, "failureCode"), *reason = json_text(failure, "failureReason");
         const char *name = ecr_reference_name(reference, arena);
 
         if (code && strcmp(code, "ImageNotFound") == 0)
                 set_problem(reference, "missing", arena_printf(arena, "%s does not exist", name));
         else
-                set_problem(reference, "missing",
+                set_problem(reference, "unread",
                             arena_printf(arena, "%s cannot be read: %s%s%s", name,
-                                         code ? code : "unknown failure", reason ? ": " : "",
+                                         code ? code : "ECR gives no failureCode", reason ? ": " : "",
                                          reason ? reason : ""));
 }
 
@@ -41,23 +41,32 @@ static bool id_matches(const json_t *id, const struct ecr_reference *reference) 
         return name && strcmp(name, reference->digest ? reference->digest : reference->tag) == 0;
 }
 
-static void take_answer(const json_t *answer, struct ecr_reference *reference, struct arena *arena) {
-        const json_t *item;
+/*
+ * What the answer says of one name; false where it says nothing of it. ECR repeats each name as it was asked for. Other
+ * servers name an image by another of its tags, or a failure by none: then nothing in the answer to many names tells
+ * which of them is meant. Of an answer to a single name, `alone`, there is no doubt: what it holds is the answer, if
+ * that is one item, and not another digest than the one asked for.
+ */
+static bool read_result(const json_t *answer, bool alone, struct ecr_reference *reference,
+                        struct arena *arena) {
+        const json_t *images = json_object_get(answer, "images"), *item;
+        const json_t *failures = json_object_get(answer, "failures");
+        bool one = alone && json_array_size(images) + json_array_size(failures) == 1;
         size_t i;
 
-        json_array_foreach (json_object_get(answer, "images"), i, item) {
-                if (id_matches(json_object_get(item, "imageId"), reference)) {
+        json_array_foreach (images, i, item) {
+                if (id_matches(json_object_get(item, "imageId"), reference) || (one && !reference->digest)) {
                         admission_judge_manifest(item, reference, arena);
-                        return;
+                        return true;
                 }
         }
-        json_array_foreach (json_object_get(answer, "failures"), i, item) {
-                if (id_matches(json_object_get(item, "imageId"), reference)) {
-                        judge_failure(item, reference, arena);
-                        return;
+        json_array_foreach (failures, i, item) {
+                if (id_matches(json_object_get(item, "imageId"), reference) || one) {
+                        read_failure(item, reference, arena);
+                        return true;
                 }
         }
-        judge_failure(NULL, reference, arena);
+        return false;
 }
 
 static bool all_watched(struct ecr_reference *const *names, size_t count) {
@@ -68,7 +77,7 @@ static bool all_watched(struct ecr_reference *const *names, size_t count) {
         return true;
 }
 
-/* One call for the `count` names, all of one repository, each once. */
+/* One call for the `count` names, all of one repository, each once; and one more for each that it does not answer. */
 static int resolve_some(struct provider *provider, struct ecr_reference **names, size_t count,
                         struct arena *arena, struct error *err) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -85,8 +94,18 @@ static int resolve_some(struct provider *provider, struct ecr_reference **names,
         }
         request = ecr_batch_get_image(repository, ids, arena);
         if (aws_call(provider->client, &request, &response, &failure) == 0) {
-                for (size_t i = 0; i < count; i++)
-                        take_answer(response.json, names[i], arena);
+                for (size_t i = 0; i < count; i++) {
+                        if (read_result(response.json, count == 1, names[i], arena))
+                                continue;
+                        if (count == 1)
+                                set_problem(names[i], "unread",
+                                            arena_printf(arena,
+                                                         "%s cannot be read: the answer to BatchGetImage "
+                                                         "holds neither that image nor a failure",
+                                                         ecr_reference_name(names[i], arena)));
+                        else if (resolve_some(provider, &names[i], 1, arena, err) < 0)
+                                return -1;
+                }
                 return 0;
         }
         for (size_t i = 0; i < count; i++) {

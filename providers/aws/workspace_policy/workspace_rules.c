@@ -211,14 +211,19 @@ static int64_t days_of(const char *text) {
 }
 
 /*
- * The element's only meaningful child is `name`, a number; -1 for anything else. Servers add settings that are off
- * (ExpiredObjectDeleteMarker false): those mean nothing.
+ * Servers write down settings that are off: ExpiredObjectDeleteMarker false, NewerNoncurrentVersions 0,
+ * ObjectSizeGreaterThan 0 in every And. Those mean what leaving them out means, so they are no difference.
  */
+static bool says_nothing(const struct xml_node *element, struct arena *arena) {
+        const char *text = xml_text(element, "", arena);
+
+        return !xml_child(element, NULL) && (!*text || strcmp(text, "false") == 0 || strcmp(text, "0") == 0);
+}
+
+/* The element's only child that says anything is `name`, a number; -1 for anything else. */
 static int64_t only_days(const struct xml_node *element, const char *name, struct arena *arena) {
         for (const struct xml_node *child = xml_child(element, NULL); child; child = xml_next(child, NULL)) {
-                const char *text = xml_text(child, "", arena);
-
-                if (strcmp(xml_name(child), name) != 0 && *text && strcmp(text, "false") != 0)
+                if (strcmp(xml_name(child), name) != 0 && !says_nothing(child, arena))
                         return -1;
         }
         return days_of(xml_text(element, name, arena));
@@ -264,8 +269,8 @@ static bool read_element(const struct xml_node *element, struct value *actions, 
                 return read_days(element, "NoncurrentDays", actions, "noncurrentExpireAfterDays", arena);
         if (strcmp(name, "AbortIncompleteMultipartUpload") == 0)
                 return read_days(element, "DaysAfterInitiation", actions, "abortIncompleteUploadDays", arena);
-        /* An old form's prefix, or whatever comes: harmless where it says nothing. */
-        return *xml_text(element, "", arena) == '\0';
+        /* An old form's prefix, or whatever comes. */
+        return says_nothing(element, arena);
 }
 
 /* One rule of a policy. */
@@ -280,16 +285,18 @@ static bool read_filter(const struct xml_node *rule, const char **ret_environmen
         const struct xml_node *filter = xml_child(rule, "Filter"), *and = xml_child(filter, "And");
         const struct xml_node *tag;
         const char *prefix, *key;
-        size_t children = 0;
+        size_t conditions = 0;
 
         if (and)
                 filter = and;
         prefix = xml_text(filter, "Prefix", arena);
         tag = xml_child(filter, "Tag");
+        if (tag && says_nothing(tag, arena))
+                tag = NULL;
         key = xml_text(tag, "Key", arena);
         for (const struct xml_node *child = xml_child(filter, NULL); child; child = xml_next(child, NULL))
-                children++;
-        if (!prefix || strcmp(prefix, WORKSPACE_PREFIX) != 0 || children != (tag ? 2U : 1U))
+                conditions += !says_nothing(child, arena);
+        if (!prefix || strcmp(prefix, WORKSPACE_PREFIX) != 0 || conditions != (tag ? 2U : 1U))
                 return false;
         if (tag && (!key || strcmp(key, WORKSPACE_TAG) != 0))
                 return false;

@@ -57,6 +57,25 @@ async def download_url(proxy, call):
     return _rpc({"downloadUrl": f"http://{call.host}{LAYER_PATH}{repository}/{digest}{_QUERY}", "layerDigest": digest})
 
 
+async def batch_get_image(proxy, call):
+    """ECR repeats each name as it was asked for. Some servers do not: `image_answers` says how."""
+    answer = await proxy.upstream.forward(call)
+    how = proxy.settings.image_answers
+    if answer.status != 200 or not how:
+        return answer
+    value = answer.json()
+    if how == "silent":
+        value["images"], value["failures"] = value["images"][:1], [] if value["images"] else value["failures"][:1]
+    for image in value["images"] if how == "other-tag" else ():
+        asked = image["imageId"].get("imageTag")
+        named = {"repositoryName": call.params["repositoryName"], "imageIds": [{"imageDigest": image["imageId"]["imageDigest"]}]}
+        details = (await proxy.upstream.own(call, "ecr", "DescribeImages", named)).json()["imageDetails"]
+        others = [tag for detail in details for tag in detail.get("imageTags") or [] if tag != asked]
+        if asked and others:
+            image["imageId"]["imageTag"] = others[0]
+    return Answer(200, dict(_RPC), json.dumps(value).encode())
+
+
 # --- previews ---------------------------------------------------------------------------------------
 
 
@@ -125,6 +144,7 @@ async def get_preview(proxy, call):
 
 HANDLERS = {
     ("ecr", "GetDownloadUrlForLayer"): download_url,
+    ("ecr", "BatchGetImage"): batch_get_image,
     ("ecr", "StartLifecyclePolicyPreview"): start_preview,
     ("ecr", "GetLifecyclePolicyPreview"): get_preview,
 }

@@ -16,6 +16,8 @@ DEFAULTS = {
     "tag_lag_s": 0,  # GetResources does not show functions younger than this
     "short_pages": False,  # GetResources gives short pages, and an empty one
     "object_age_days": {},  # key prefix -> days: lists of objects, and their Last-Modified, show those as written so long ago
+    "lifecycle_adds_size": False,  # lifecycle rules come back with ObjectSizeGreaterThan 0 in each And, as MiniStack writes them
+    "image_answers": "",  # BatchGetImage: "other-tag" names an image by another of its tags, "silent" leaves out all but one name
     "clock_skew_s": 0,  # the server's clock is ahead by this much
     "judge": True,
     "throttle": {"enabled": False, "get_function": 100, "control": 15, "tagging": 15, "burst_s": 1.0, "retry_after": None},

@@ -62,8 +62,8 @@ async def delete_policy(proxy, call):
     return Answer(204)
 
 
-def _reordered(document):
-    """The same rules, last first, each with an ID, in S3's namespace."""
+def _reordered(document, adds_size):
+    """The same rules, last first, each with an ID, in S3's namespace; with what some servers add where a test asks for it."""
     root = ElementTree.fromstring(document)
     for element in root.iter():
         element.tag = f"{{{NAMESPACE}}}{element.tag.rpartition('}')[2]}"
@@ -72,6 +72,9 @@ def _reordered(document):
         root.remove(rule)
         if rule.find(f"{{{NAMESPACE}}}ID") is None:
             ElementTree.SubElement(rule, f"{{{NAMESPACE}}}ID").text = f"generated-{index}"
+        for both in rule.iter(f"{{{NAMESPACE}}}And") if adds_size else ():
+            if both.find(f"{{{NAMESPACE}}}ObjectSizeGreaterThan") is None:
+                ElementTree.SubElement(both, f"{{{NAMESPACE}}}ObjectSizeGreaterThan").text = "0"
     for rule in reversed(rules):
         root.append(rule)
     return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root)
@@ -90,7 +93,7 @@ async def get_lifecycle(proxy, call):
         return answer
     document = proxy.storage.lifecycles.get(call.params["Bucket"], answer.body)
     headers = {"Content-Type": "application/xml", "x-amz-transition-default-minimum-object-size": "all_storage_classes_128K"}
-    return Answer(200, headers, _reordered(document))
+    return Answer(200, headers, _reordered(document, proxy.settings.lifecycle_adds_size))
 
 
 async def delete_lifecycle(proxy, call):

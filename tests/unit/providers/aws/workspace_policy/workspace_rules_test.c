@@ -192,6 +192,31 @@ static void altered_rules_read_as_what_they_do(void **state) {
                        "<Filter><And><Prefix>workspaces/sessions/</Prefix><ObjectSizeGreaterThan>1</ObjectSizeGreaterThan>"
                        "</And></Filter><Status>Enabled</Status>" EXPIRE(30)),
                   "{\"appliesTo\":\"all\"}" },
+                { "a size that is no condition", two,
+                  RULE("berth:s:p:a",
+                       "<Filter><And><Prefix>workspaces/sessions/</Prefix><Tag><Key>berth:environment</Key>"
+                       "<Value>a</Value></Tag><ObjectSizeGreaterThan>0</ObjectSizeGreaterThan></And></Filter>"
+                       "<Status>Enabled</Status>" EXPIRE(30)) RULE("berth:s:p:b", FOR("b") EXPIRE(30)),
+                  "{\"environments\":[\"a\",\"b\"],\"expireAfterDays\":30}" },
+                { "all in an And, with what is not set", all,
+                  RULE("berth:s:p",
+                       "<Prefix/><Filter><And><Prefix>workspaces/sessions/</Prefix><Tag/>"
+                       "<ObjectSizeGreaterThan>0</ObjectSizeGreaterThan><ObjectSizeLessThan/></And></Filter>"
+                       "<Status>Enabled</Status><Expiration><Days>30</Days>"
+                       "<ExpiredObjectDeleteMarker>false</ExpiredObjectDeleteMarker></Expiration>"),
+                  ALL_AND("\"expireAfterDays\":30") },
+                { "no newer versions are kept",
+                  "{\"selector\":{\"all\":true},\"noncurrentExpireAfterDays\":1}",
+                  RULE("berth:s:p", FOR_ALL "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>"
+                                            "<NewerNoncurrentVersions>0</NewerNoncurrentVersions>"
+                                            "</NoncurrentVersionExpiration>"),
+                  ALL_AND("\"noncurrentExpireAfterDays\":1") },
+                { "another tag as well", two,
+                  RULE("berth:s:p:a",
+                       "<Filter><And><Prefix>workspaces/sessions/</Prefix><Tag><Key>berth:environment</Key>"
+                       "<Value>a</Value></Tag><Tag><Key>k</Key><Value>v</Value></Tag></And></Filter>"
+                       "<Status>Enabled</Status>" EXPIRE(30)) RULE("berth:s:p:b", FOR("b") EXPIRE(30)),
+                  "{\"environments\":[\"b\"],\"expireAfterDays\":30}" },
                 { "of another prefix", all,
                   RULE("berth:s:p",
                        "<Filter><Prefix>workspaces/</Prefix></Filter><Status>Enabled</Status>" EXPIRE(30)),
