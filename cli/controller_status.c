@@ -29,8 +29,8 @@ const json_t *controller_status_condition(const json_t *source, const char *type
         return NULL;
 }
 
-/* "12 s", "3 min", "5 h", "9 d": the greatest unit of which it is at least one, and "-" where there is no time. */
-static const char *age_of(const char *time, int64_t now_ms, char *buffer, size_t size) {
+/* How long ago: "12 s", "3 min", "5 h", "9 d", in the largest unit that fits; "-" where there is no time. */
+static const char *format_age(const char *time, int64_t now_ms, char *buffer, size_t size) {
         static const struct {
                 int64_t seconds;
                 const char *name;
@@ -90,11 +90,12 @@ static void make_row(const json_t *source, int64_t now_ms, struct row *ret) {
                 row.reason = json_text(busy, "reason");
                 row.message = json_text(busy, "message");
         }
-        /* What is as it shall be needs no reason. */
+        /* A source that is ready needs no reason. */
         if (row.style == STYLE_GREEN && row.message && *row.message)
                 row.reason = NULL;
         snprintf(row.commit, sizeof(row.commit), "%.*s", COMMIT_DIGITS, commit ? commit : "-");
-        snprintf(row.age, sizeof(row.age), "%s", age_of(json_text(ready, "since"), now_ms, age, sizeof(age)));
+        snprintf(row.age, sizeof(row.age), "%s",
+                 format_age(json_text(ready, "since"), now_ms, age, sizeof(age)));
         *ret = row;
 }
 
@@ -108,7 +109,7 @@ static void print_line(const struct row *row, int name_width, FILE *stream) {
                 COMMIT_DIGITS, row->commit, row->age, row->result);
         strbuf_printf(&message, "%s%s%s", row->reason ? row->reason : "",
                       row->reason && row->message && *row->message ? ": " : "",
-                      row->message ? row->message : "nothing was looked at yet");
+                      row->message ? row->message : "not polled yet");
         columns = text_columns(strbuf_text(&message), message.length);
         if (isatty(fileno(stream)) && used + columns > terminal_width(stream)) {
                 fputs("\n    ", stream);
@@ -137,12 +138,12 @@ static void print_rewrite(const json_t *ready, const char *name, const char *whe
         const char *commit = json_text(ready, "commit");
 
         fprintf(stream,
-                "\n%s: history was rewritten; put it back, or, to follow it from this commit on,\n"
+                "\n%s: history was rewritten: restore it, or, to follow it from this commit on,\n"
                 "  berth controller approve %s --allow history-rewritten%s%.*s%s\n",
                 name, name, commit ? ":" : "", NAMED_DIGITS, commit ? commit : "", where);
 }
 
-/* The commands that let something through, ready to be copied. */
+/* The command that lets something through or goes on, to be copied. */
 static void print_decision(const json_t *source, const char *where, FILE *stream) {
         const json_t *ready = controller_status_condition(source, "Ready"),
                      *refusals = json_object_get(source, "refusals");
@@ -151,7 +152,7 @@ static void print_decision(const json_t *source, const char *where, FILE *stream
         json_t *refusal;
         size_t i;
 
-        /* Nothing is let through while it rests. */
+        /* While it is suspended, nothing is let through. */
         if (json_is_true(json_object_get(source, "suspended"))) {
                 fprintf(stream, "\n%s: suspended; to go on\n  berth controller resume %s%s\n", name, name,
                         where);
@@ -207,11 +208,11 @@ static void print_time(const char *label, const json_t *source, const char *memb
 
         if (!time)
                 return;
-        strbuf_printf(&text, "%s (%s ago)", time, age_of(time, now_ms, age, sizeof(age)));
+        strbuf_printf(&text, "%s (%s ago)", time, format_age(time, now_ms, age, sizeof(age)));
         print_member(label, strbuf_text(&text), stream);
 }
 
-/* Only of a controller that runs, and only where trying again may help. */
+/* The time of the next try: only where a controller runs and trying again may help. */
 static void print_retry(const json_t *source, int64_t now_ms, FILE *stream) {
         const json_t *condition = controller_status_condition(source, "Ready");
         const char *reason = json_text(condition, "reason");
@@ -247,8 +248,8 @@ static void print_commit(const char *label, const json_t *commit, FILE *stream) 
         print_member(label, strbuf_text(&text), stream);
 }
 
-/* What the condition has to say beyond its reason: the same words are said once. */
-static const char *message_of(const json_t *condition, const json_t *source) {
+/* The condition's message; "" where Ready has the same one, which is printed once. */
+static const char *find_message(const json_t *condition, const json_t *source) {
         const char *message = json_text(condition, "message"),
                    *said = json_text(controller_status_condition(source, "Ready"), "message");
         bool is_ready = strcmp(json_text(condition, "type"), "Ready") == 0;
@@ -264,7 +265,7 @@ static void print_conditions(const json_t *source, int64_t now_ms, FILE *stream)
                 bool status = json_is_true(json_object_get(condition, "status"));
                 bool good = status == (strcmp(json_text(condition, "type"), "Ready") == 0);
                 struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-                const char *message = message_of(condition, source);
+                const char *message = find_message(condition, source);
                 char age[32];
 
                 if (!status && strcmp(json_text(condition, "type"), "Ready") != 0)
@@ -275,7 +276,7 @@ static void print_conditions(const json_t *source, int64_t now_ms, FILE *stream)
                                                         : STYLE_RED),
                         status ? "true" : "false", terminal_style(stream, STYLE_PLAIN));
                 strbuf_printf(&text, "for %s: %s%s%s",
-                              age_of(json_text(condition, "since"), now_ms, age, sizeof(age)),
+                              format_age(json_text(condition, "since"), now_ms, age, sizeof(age)),
                               json_text(condition, "reason"), *message ? ": " : "", message);
                 terminal_print_wrapped(stream, strbuf_text(&text), 23, 23);
         }

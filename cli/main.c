@@ -23,36 +23,35 @@ const struct verb verbs[] = {
         { "plan", "", 0, 0, "show what would change", verb_plan },
         { "apply", "[PLANFILE]", 0, 1, "make it so", verb_apply },
         { "destroy", "", 0, 0, "delete everything this stack owns", verb_destroy },
-        { "refresh", "", 0, 0, "read everything anew", verb_refresh },
-        { "drift", "", 0, 0, "what somebody else changed of what was applied", verb_drift },
+        { "refresh", "", 0, 0, "read again what exists", verb_refresh },
+        { "drift", "", 0, 0, "show what somebody else changed since the apply", verb_drift },
         { "get", "[KIND[/NAME]]", 0, 1, "show what was applied", verb_get },
-        { "map", "[ENV]", 0, 1, "environments and who uses them", verb_map },
-        { "disassociate", "ENV", 1, 1, "take all its dependents out of service at once", verb_disassociate },
-        { "reassociate", "ENV", 1, 1, "put them all back", verb_reassociate },
-        { "images", "[REPOSITORY]", 0, 1, "what the registry holds, each image with its verdict",
-          verb_images },
+        { "map", "[ENV]", 0, 1, "show environments and who uses them", verb_map },
+        { "disassociate", "ENV", 1, 1, "take all users of an environment out of service", verb_disassociate },
+        { "reassociate", "ENV", 1, 1, "put them all back into service", verb_reassociate },
+        { "images", "[REPOSITORY]", 0, 1, "list the registry's images, and which can run", verb_images },
         { "image", "check|instructions|import|build|remove|prune [REF] [PATH]", 1, 3,
-          "one image: check, take in, build, remove", verb_image },
+          "check, import, build or remove an image", verb_image },
         { "exec", "[FILE|-] [ARG]...", 0, 1024, "run code in a fresh sandbox of an environment", verb_exec },
         { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
-        { "schema", "[KIND]", 0, 1, "JSON Schema of the manifests", verb_schema },
-        { "explain", "KIND[.FIELD]", 1, 1, "what a kind or a field means", verb_explain },
-        { "state", "list|show|mv|rm|verify|backup", 1, 3, "look into the state, mend it, check it, copy it",
+        { "schema", "[KIND]", 0, 1, "print the JSON Schema of the manifests", verb_schema },
+        { "explain", "KIND[.FIELD]", 1, 1, "say what a kind or a field means", verb_explain },
+        { "state", "list|show|mv|rm|verify|backup", 1, 3, "show, repair, check or copy the state",
           verb_state },
-        { "lock", "show|release", 1, 1, "who holds the state's lock", verb_lock },
-        { "sweep", "", 0, 0, "delete what workspace policies let go, on this machine", verb_sweep },
+        { "lock", "show|release", 1, 1, "show or release the state's lock", verb_lock },
+        { "sweep", "", 0, 0, "delete expired workspace files on this machine", verb_sweep },
         { "controller", "[status|sync|suspend|resume|approve [NAME] [PLAN]]", 0, 3,
-          "follow Git repositories and keep their stacks true", verb_controller },
-        { "doctor", "", 0, 0, "what works here, what is missing, how to get it", verb_doctor },
-        { "completion", "bash|zsh|fish", 1, 1, "a completion script", verb_completion },
-        { "manual", "[berth|manifests]", 0, 1, "the manual pages, as roff", verb_manual },
-        { "version", "", 0, 0, "the version", verb_version },
+          "follow Git repositories and apply their stacks", verb_controller },
+        { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor },
+        { "completion", "bash|zsh|fish", 1, 1, "print a completion script", verb_completion },
+        { "manual", "[berth|manifests]", 0, 1, "print the manual pages, as roff", verb_manual },
+        { "version", "", 0, 0, "print the version", verb_version },
         { NULL, NULL, 0, 0, NULL, NULL },
 };
 
 /*
- * Credentials and sensitive variables are in this process's memory: none of it goes to a core file, nor to a debugger of the
- * same user. Who debugs Berth itself sets BERTH_ALLOW_CORE.
+ * Credentials and sensitive variables are in this process's memory: no core file gets them, and no debugger of the same
+ * user can attach. To debug Berth itself, set BERTH_ALLOW_CORE.
  */
 static void forbid_core_files(void) {
         struct rlimit none = { 0, 0 };
@@ -66,8 +65,8 @@ static void forbid_core_files(void) {
 }
 
 /*
- * Those that the caller closed: or the next file opened, the store for one, would be what is printed into. Input is at its
- * end then; writing fails as before.
+ * Opens those of the descriptors 0 to 2 that the caller closed. Otherwise the next opened file, the store for one, would get
+ * what is printed. Reading such an input gives its end; writing fails as before.
  */
 static void hold_standard_descriptors(void) {
         for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
@@ -92,7 +91,7 @@ static int exit_code_of(const struct error *err) {
         }
 }
 
-/* Where a program's own exit code is passed on, 1 would be taken for the program's. */
+/* `exec` passes its program's exit code on: there, 1 would be taken for the program's. */
 static int failure_code(int argc, char **argv) {
         const char *verb = options_verb_name(argc, argv);
 
@@ -138,13 +137,13 @@ int main(int argc, char **argv) {
         signal(SIGPIPE, SIG_IGN);
         /* A limit of the shell's is an error like a full disk. */
         signal(SIGXFSZ, SIG_IGN);
-        /* What git_check() starts; no verb, since nobody else is to. */
+        /* Started by git_check() alone, so it is no verb. */
         if (argc == 2 && strcmp(argv[1], "git-worker") == 0)
                 return git_worker_main();
         arena = arena_new();
         code = run_verb(argc, argv, arena);
         arena_free(arena);
-        /* What could not be written was not said: a full disk behind a pipe must not look like success. */
+        /* Output that could not be written (a full disk) must not look like success. */
         if (fflush(stdout) != 0 && errno != EPIPE) {
                 log_error("cannot write the result: %s", strerror(errno));
                 return EXIT_ERROR;

@@ -9,9 +9,11 @@
 #include "gitops/approval.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum option_id {
         OPTION_FILE = 'f',
@@ -53,24 +55,26 @@ enum option_id {
 };
 
 #define SHORT_OPTIONS ":f:o:c:vqhy"
+#define RIGHT_COLUMN 26 /* of the help */
+#define NARROW 60       /* terminals with fewer columns have one column of text */
 
 const struct option_row options_rows[] = {
-        { OPTION_FILE, "manifests", "PATH", NULL, "manifests: a file, a folder, or - (default .)" },
+        { OPTION_FILE, "manifests", "PATH", NULL, "the manifests: a file, a folder, or - (default .)" },
         { OPTION_STATE, "state", "DIR", NULL, "the state's folder (or BERTH_STATE; default .berth)" },
-        { OPTION_PROVIDER, "provider", "aws|local", NULL, "instead of the Stack's" },
+        { OPTION_PROVIDER, "provider", "aws|local", NULL, "use this one, not the Stack's" },
         { OPTION_JSON, "json", NULL, NULL, "results as JSON" },
         { OPTION_NO_COLOR, "no-color", NULL, NULL, "no colour (also NO_COLOR)" },
-        { OPTION_VERBOSE, "verbose", NULL, NULL, "more: every field, every call" },
-        { OPTION_QUIET, "quiet", NULL, NULL, "less: errors, refusals and the last line" },
-        { OPTION_HELP, "help", NULL, NULL, "this" },
+        { OPTION_VERBOSE, "verbose", NULL, NULL, "show more: every field, every call" },
+        { OPTION_QUIET, "quiet", NULL, NULL, "show less: errors, refusals and the last line" },
+        { OPTION_HELP, "help", NULL, NULL, "show this help" },
         { OPTION_OUTPUT, "output", "FILE", " plan image ",
-          "save the plan as it is; image build: an OCI archive" },
+          "plan: save the plan; image build: an OCI archive" },
         { OPTION_MIRROR, "mirror", "URL", " image ", "image build: where Debian's packages come from" },
         { OPTION_FORMAT, "format", "FORMAT", " plan map ", "text, json; plan: markdown; map: dot, mermaid" },
         { OPTION_REFRESH, "refresh", "sweep|full|none", " plan apply destroy drift ",
-          "by lists, each by itself, or (plan) not at all" },
+          "read by lists, one by one, or (plan) not at all" },
         { OPTION_TARGET, "target", "ADDR", " plan apply ", "only this and what it needs; repeats, takes *" },
-        { OPTION_EXCLUDE, "exclude", "ADDR", " plan apply ", "not this; repeats, takes *" },
+        { OPTION_EXCLUDE, "exclude", "ADDR", " plan apply ", "leave this out; repeats, takes *" },
         { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
           "exit with 2 where there are changes" },
         { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate state sweep image ",
@@ -81,26 +85,27 @@ const struct option_row options_rows[] = {
           "let this refusal through; repeats" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
           "apply what is not refused, and exit with 3" },
-        { OPTION_FORCE, "force", NULL, " lock ", "even where the holder seems to be alive" },
+        { OPTION_FORCE, "force", NULL, " lock ", "release it even where the holder seems alive" },
         { OPTION_ALL, "all", NULL, " disassociate reassociate ", "every dependent of the environment" },
         { OPTION_ENVIRONMENT, "env", "ENV", " exec ", "the environment to run in (default: the agent's)" },
-        { OPTION_AGENT, "agent", "NAME", " exec ", "on whose behalf: its limits hold" },
+        { OPTION_AGENT, "agent", "NAME", " exec ", "run for this agent: its limits hold" },
         { OPTION_CODE, "code", "CODE", " exec ", "the code itself, instead of a file" },
         { OPTION_LANGUAGE, "lang", "LANG", " exec ",
-          "python or sh (default: as the file's name says, python)" },
-        { OPTION_PUT, "file", "NAME=PATH", " exec ", "a file for the workspace (not -f); repeats" },
+          "python or sh (default: by the file's name, else python)" },
+        { OPTION_PUT, "file", "NAME=PATH", " exec ", "put a file into the workspace (not -f); repeats" },
         { OPTION_OUT, "out", "DIR", " exec ",
           "bring back what the run left in the workspace: into a new or empty folder" },
         { OPTION_OUT_OVER, "out-over", NULL, " exec ", "--out may replace what is in the folder" },
         { OPTION_OUT_DOT, "out-dot", NULL, " exec ",
           "--out brings back names that begin with a dot, and HEAD" },
         { OPTION_OUT_EXEC, "out-exec", NULL, " exec ", "--out leaves programs executable" },
-        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec ", "a deadline before the environment's own" },
+        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec ", "end the run earlier than the environment does" },
         { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec ",
-          "run even where the host cannot enforce every limit" },
+          "run even where this machine cannot enforce every limit" },
         { OPTION_SELF_TEST, "self-test", NULL, " doctor ", "also try to break out of a sandbox" },
-        { OPTION_ONCE, "once", NULL, " controller ", "each source once, then exit: for cron and pipelines" },
-        { OPTION_WAIT, "wait", NULL, " controller ", "sync, approve: until it is done, and exit as it went" },
+        { OPTION_ONCE, "once", NULL, " controller ", "reconcile each source once, then exit" },
+        { OPTION_WAIT, "wait", NULL, " controller ",
+          "sync, approve: wait for the end, exit with its result" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
         { 0, NULL, NULL, NULL, NULL },
 };
@@ -120,7 +125,7 @@ bool options_row_takes(const struct option_row *row, const struct verb *verb) {
         return !row->verbs || (at && at[-1] == ' ' && at[strlen(verb->name)] == ' ');
 }
 
-/* Options that only say something: a flag, or a text, and where it is kept. */
+/* Options that need no code of their own: a flag or a text, and the member that keeps it. */
 static const struct {
         int id;
         size_t offset;
@@ -248,12 +253,12 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
         return 0;
 }
 
-/* What getopt_long() could not take: `typed` is the argument that it stands in, as far as that can be told. */
-static int unknown_option(const char *typed, struct error *err) {
+/* The error for an option that getopt_long() did not take; `typed` is the argument with it, as far as that is known. */
+static int fail_unknown_option(const char *typed, struct error *err) {
         const char *names[ROW_COUNT], *near;
         const struct option_row *row = row_of(optopt);
 
-        /* One letter of several ("-vx"): which argument holds it is not known. */
+        /* One letter of several ("-vx"): we do not know in which argument it is. */
         if (optopt > 0 && !row)
                 return error_set(err, "there is no option -%c; berth --help lists them", optopt);
         if (row)
@@ -299,7 +304,7 @@ static int check_use(const struct options *options, const struct verb *verb, con
                                          "--allow " HISTORY_REWRITTEN " goes with berth controller approve");
         }
         if (options->operand_count < verb->operands_min)
-                return error_set(err, "berth %s needs more: berth %s %s", verb->name, verb->name,
+                return error_set(err, "berth %s needs an argument: berth %s %s", verb->name, verb->name,
                                  verb->operands);
         if (options->operand_count > verb->operands_max)
                 return error_set(err, "berth %s: \"%s\" is one too many; usage: berth %s%s%s", verb->name,
@@ -308,7 +313,7 @@ static int check_use(const struct options *options, const struct verb *verb, con
         return 0;
 }
 
-/* exec's --file is a file for the workspace; of other verbs it is the manifests' path, as of many programs. */
+/* With exec, --file is a file for the workspace. With other verbs it means -f, as in many programs. */
 static int check_files(struct options *options, const struct verb *verb, bool *used, struct error *err) {
         if (options->file_count == 0)
                 return 0;
@@ -321,8 +326,8 @@ static int check_files(struct options *options, const struct verb *verb, bool *u
         for (size_t i = 0; i < options->file_count; i++) {
                 if (!strchr(options->files[i], '='))
                         return error_set(err,
-                                         "--file takes NAME=PATH, a file for the workspace, not \"%s\"; "
-                                         "manifests are named by -f",
+                                         "--file takes NAME=PATH (a file for the workspace), not \"%s\"; "
+                                         "for manifests, use -f",
                                          options->files[i]);
         }
         return 0;
@@ -373,17 +378,17 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                 if (id == ':')
                         return error_set(err, "%s needs a value", argv[optind - 1]);
                 if (!row)
-                        return unknown_option(argv[optind - 1], err);
+                        return fail_unknown_option(argv[optind - 1], err);
                 if (id == OPTION_VERSION) {
                         if (find_verb("version", &verb, err) < 0)
                                 return -1;
                         break;
                 }
-                /* What may repeat is a list; a second value of anything else would silently win over the first. */
+                /* An option that does not repeat must not silently take its second value. */
                 if (used[row - options_rows] && row->argument && !repeats(id))
                         return error_set(err, "--%s was given twice", row->name);
                 if (row->argument && !*optarg)
-                        return error_set(err, "--%s needs a value, and was given an empty one", row->name);
+                        return error_set(err, "--%s needs a value that is not empty", row->name);
                 used[row - options_rows] = true;
                 if (set_option(arena, &options, id, optarg, err) < 0)
                         return -1;
@@ -401,12 +406,39 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
         return 0;
 }
 
-/* Two columns within 80: where the left one is too wide, the right one goes below it. */
-static void print_row(const char *left, int width, const char *right, FILE *stream) {
-        if ((int)strlen(left) > width)
-                fprintf(stream, "  %s\n  %*s %s\n", left, width, "", right);
-        else
-                fprintf(stream, "  %-*s %s\n", width, left, right);
+/* From `column` on, where the line stands; breaks at spaces, and behind the bars of alternatives ("show|mv|rm"). */
+static int print_usage(const char *usage, int column, int width, FILE *stream) {
+        while (*usage) {
+                int length = (int)strcspn(usage, "| ");
+
+                length += usage[length] != '\0';
+                if (column > 4 && column + length > width) {
+                        fputs("\n    ", stream);
+                        column = 4;
+                }
+                fprintf(stream, "%.*s", length, usage);
+                column += length;
+                usage += length;
+        }
+        return column;
+}
+
+static int width_of(FILE *stream) {
+        return isatty(fileno(stream)) ? terminal_width(stream) : INT_MAX;
+}
+
+/* Two columns. Where the left one is too wide, the right one goes below it, as it does on a narrow terminal. */
+static void print_row(const char *left, const char *right, FILE *stream) {
+        int width = width_of(stream), column = width < NARROW ? 6 : RIGHT_COLUMN, used;
+
+        fputs("  ", stream);
+        used = print_usage(left, 2, width, stream);
+        if (used >= column || width < NARROW) {
+                fputc('\n', stream);
+                used = 0;
+        }
+        fprintf(stream, "%*s", column - used, "");
+        terminal_print_wrapped(stream, right, column, column);
 }
 
 static void print_options(const struct verb *verb, bool own, FILE *stream) {
@@ -419,30 +451,35 @@ static void print_options(const struct verb *verb, bool own, FILE *stream) {
                 strbuf_printf(&left, "%c%c%s--%s%s%s", row->id < 256 ? '-' : ' ',
                               row->id < 256 ? row->id : ' ', row->id < 256 ? ", " : "  ", row->name,
                               row->argument ? " " : "", row->argument ? row->argument : "");
-                print_row(strbuf_text(&left), 23, row->doc, stream);
+                print_row(strbuf_text(&left), row->doc, stream);
         }
 }
 
 void options_help(FILE *stream) {
-        fputs("berth: declares, makes and guards the environments in which AI agents run code\n\n"
-              "usage: berth VERB [OPTION]...\n\n",
-              stream);
+        terminal_print_wrapped(
+                stream, "berth: declares, makes and guards the environments in which AI agents run code", 0,
+                0);
+        fputs("\nusage: berth VERB [OPTION]...\n\n", stream);
         for (const struct verb *verb = verbs; verb->name; verb++) {
                 struct strbuf left STRBUF_CLEANUP = STRBUF_INIT;
 
-                strbuf_printf(&left, "%s %s", verb->name, verb->operands);
-                print_row(strbuf_text(&left), 23, verb->doc, stream);
+                strbuf_printf(&left, "%s%s%s", verb->name, verb->operands[0] ? " " : "", verb->operands);
+                print_row(strbuf_text(&left), verb->doc, stream);
         }
         fputs("\noptions of every verb:\n", stream);
         print_options(NULL, false, stream);
-        fputs("\nberth VERB --help tells the rest.\n"
-              "Exit codes: 0 done, 1 error, 2 changes, 3 refused, 4 locked.\n",
-              stream);
+        fputs("\nberth VERB --help shows the rest.\n", stream);
+        terminal_print_wrapped(stream, "Exit codes: 0 done, 1 error, 2 changes, 3 refused, 4 locked.", 0, 2);
 }
 
 void options_help_verb(const struct verb *verb, FILE *stream) {
-        fprintf(stream, "usage: berth %s%s%s [OPTION]...\n\n%s\n", verb->name, verb->operands[0] ? " " : "",
-                verb->operands, verb->doc);
+        struct strbuf usage STRBUF_CLEANUP = STRBUF_INIT;
+
+        strbuf_printf(&usage, "usage: berth %s%s%s [OPTION]...", verb->name, verb->operands[0] ? " " : "",
+                      verb->operands);
+        print_usage(strbuf_text(&usage), 0, width_of(stream), stream);
+        fputs("\n\n", stream);
+        terminal_print_wrapped(stream, verb->doc, 0, 0);
         fputs("\noptions:\n", stream);
         print_options(verb, true, stream);
         print_options(verb, false, stream);

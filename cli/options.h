@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line, as data: every option once, with the verbs that take it; every verb once, with what it does. Parsing
- * (getopt_long) and help both come from these tables.
+ * The command line as data: a table of options, each with the verbs that take it, and a table of verbs. Parsing
+ * (getopt_long), help, completion and manual pages come from these tables.
  */
 #ifndef BERTH_CLI_OPTIONS_H
 #define BERTH_CLI_OPTIONS_H
@@ -66,17 +66,17 @@ enum exit_code {
         EXIT_CHANGES = 2,
         EXIT_REFUSED = 3,
         EXIT_LOCKED = 4,
-        /* of exec, which otherwise passes the program's own on */
+        /* exec's own failure; otherwise it passes the program's code on */
         EXIT_EXEC_FAILED = 125
 };
 
 /*
- * Parses all of argv. What is returned borrows from argv and lives in the arena. *ret_verb is NULL where none was given.
+ * Parses all of argv. The result borrows from argv and lives in the arena. *ret_verb is NULL where none was given.
  */
 int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
                   const struct verb **ret_verb, struct error *err) MUST_USE;
 
-/* The verb that a command line means, NULL where none, whatever else is wrong with it: for when options_parse() failed. */
+/* The verb of a command line that options_parse() refused; NULL where it names none. */
 const char *options_verb_name(int argc, char **argv);
 
 void options_help(FILE *stream);

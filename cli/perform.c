@@ -55,7 +55,7 @@ static void on_progress(void *context, const struct executor_stats *stats, int64
         funlockfile(stderr);
 }
 
-/* One line from the terminal. Waits by poll(2), which a signal ends: Ctrl-C at the prompt is a no. */
+/* Reads one line from the terminal. Waits with poll(2), which a signal ends: Ctrl-C at the prompt is a no. */
 static int read_answer(char *answer, size_t size) {
         struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
 
@@ -77,7 +77,7 @@ int perform_confirm(const struct options *options, const struct plan *plan, bool
         if (options->yes)
                 return 0;
         if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-                return error_set(err, "this would change %zu %s: say --yes where nobody can be asked",
+                return error_set(err, "this would change %zu %s: without a terminal to ask, --yes is needed",
                                  plan->change_count, plan->change_count == 1 ? "resource" : "resources");
         fprintf(stderr, "\n%s %zu %s? Only \"yes\" will do: ", destroy ? "Delete" : "Change",
                 plan->change_count, plan->change_count == 1 ? "resource" : "resources");
@@ -94,8 +94,8 @@ static bool is_commit(const char *text) {
 }
 
 /*
- * The commit that the manifests are of, for the history: as whoever calls says, or as his pipeline says by itself. A work
- * tree is not asked: it may hold what no commit does.
+ * The commit of the manifests, for the history: from BERTH_COMMIT, or from the pipeline's own variables. Git is not asked: the
+ * files may differ from any commit.
  */
 static int find_commit(const char **ret, struct error *err) {
         static const char *const variables[] = { "BERTH_COMMIT", "GITHUB_SHA", "CI_COMMIT_SHA" };

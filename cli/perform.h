@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan carried out before the user's eyes: asked for, shown as it goes, summed up. */
+/* Applying a plan with a user in front: asking first, showing progress, printing the result. */
 #ifndef BERTH_CLI_PERFORM_H
 #define BERTH_CLI_PERFORM_H
 
 #include "cli/options.h"
 #include "cli/session.h"
 
-/* Asks on a terminal; an error where the answer is no, or where nobody can be asked and --yes was not given. */
+/* Asks on a terminal. An error where the answer is not yes, or where there is no terminal and no --yes. */
 int perform_confirm(const struct options *options, const struct plan *plan, bool destroy,
                     struct error *err) MUST_USE;
 

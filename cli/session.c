@@ -8,9 +8,11 @@
 #include "providers/aws/aws.h"
 #include "providers/local/local.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const struct provider_ops *const providers[] = { &aws_provider_ops, &local_provider_ops };
 const struct provider_registry session_registry = { providers, sizeof(providers) / sizeof(providers[0]) };
@@ -60,7 +62,7 @@ int session_load(struct session *session, const struct options *options, bool mi
         return result;
 }
 
-/* ".berth" in the folder that the manifests are in. */
+/* ".berth" beside the manifests; where those are not in a folder of files, in this folder. */
 static char *default_state(const char *path) {
         struct stat status;
         const char *slash = strrchr(path, '/');
@@ -70,6 +72,9 @@ static char *default_state(const char *path) {
                 return path_join(".", ".berth");
         if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
                 return path_join(path, ".berth");
+        /* A pipe, as `-f <(generate)` gives: its folder is /dev/fd. */
+        if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+                return path_join(".", ".berth");
         strbuf_append_bytes(&folder, path, slash ? (size_t)(slash - path) : 0);
         if (slash == path)
                 strbuf_append_char(&folder, '/');
@@ -108,7 +113,7 @@ int session_open_existing(struct session *session, const struct options *options
                 return 0;
         return error_set_kind(err, ERROR_NOT_FOUND,
                               "there is no state in %s: nothing was applied from here yet, or --state "
-                              "(BERTH_STATE) or -f should name another place",
+                              "(BERTH_STATE) or -f names the wrong place",
                               session_state_folder(session, options));
 }
 
@@ -130,7 +135,13 @@ int session_open(struct session *session, const struct options *options, struct 
         interrupt_install_at_once();
         if (session_open_provider(session, options, err) < 0)
                 return -1;
-        return session_open_state(session, options, STATE_CREATE, err);
+        if (session_open_state(session, options, STATE_CREATE, err) == 0)
+                return 0;
+        if (access(session_state_folder(session, options), W_OK) < 0 && (errno == EACCES || errno == EROFS))
+                return error_context(
+                        err,
+                        "a plan keeps what it read in the state's folder, which must be writable: use a copy of it (--state)");
+        return -1;
 }
 
 struct plan_args session_plan_args(const struct session *session, const struct options *options,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What most verbs begin with: manifests loaded, state open, provider open. */
+/* How most verbs begin: load the manifests, open the state, open the provider. */
 #ifndef BERTH_CLI_SESSION_H
 #define BERTH_CLI_SESSION_H
 
@@ -25,12 +25,12 @@ void session_init(struct session *session);
 void session_close(struct session *session);
 #define SESSION_CLEANUP __attribute__((cleanup(session_close)))
 
-/* What is wrong, to stderr; with --json, where it failed, as data to stdout. */
+/* Prints the diagnostics to stderr; as JSON to stdout where the verb failed and --json was given. */
 void session_report(struct session *session, const struct options *options, bool failed);
 
 /*
- * Loads the manifests; warnings are printed, and where there are errors all of them are (standard error, or standard
- * output as JSON with --json) and -1 is returned with ERROR_DIAGNOSED.
+ * Loads the manifests, and prints all warnings and errors by session_report(). Where there are errors, returns -1 with
+ * ERROR_DIAGNOSED.
  */
 int session_load(struct session *session, const struct options *options, bool missing_environments,
                  struct error *err) MUST_USE;
@@ -39,13 +39,13 @@ const char *session_state_folder(struct session *session, const struct options *
 int session_open_state(struct session *session, const struct options *options, enum state_mode mode,
                        struct error *err) MUST_USE;
 /*
- * Opens the state to change it where it is not open yet, and takes its lease until session_close(); `command` is what
- * others are told. From here on a terminal that goes away is an interrupt.
+ * Takes the state's lease until session_close(), opening the state to change it where it is not open yet. Others who find
+ * the lease taken are told `command`. From here on a terminal that goes away is an interrupt.
  */
 int session_take_lease(struct session *session, const struct options *options, const char *command,
                        struct error *err) MUST_USE;
 /*
- * To look into a state that must be there: an error where the folder has none, which is what a mistyped --state looks like.
+ * Opens a state that must exist, to read it: ERROR_NOT_FOUND where the folder has none, as with a mistyped --state.
  */
 int session_open_existing(struct session *session, const struct options *options, struct error *err) MUST_USE;
 /* The providers that this program has. */
@@ -54,22 +54,22 @@ extern const struct provider_registry session_registry;
 int session_open_provider(struct session *session, const struct options *options, struct error *err) MUST_USE;
 
 /*
- * What looking takes: the manifests, with references to unknown environments left to session_plan(), their provider,
- * and the state without its lease. Interrupts are counted once the manifests were read: before, they end the program,
- * which may wait for its input.
+ * Opens what a plan needs: the manifests (session_plan() reports references to unknown environments), the provider, and the
+ * state without its lease. Interrupts are counted from the end of loading on. Until then they end the program, which may be
+ * waiting for its input.
  */
 int session_open(struct session *session, const struct options *options, struct error *err) MUST_USE;
 
-/* The arguments of a plan as the options say. */
+/* The arguments of a plan, from the options. */
 struct plan_args session_plan_args(const struct session *session, const struct options *options,
                                    bool destroy);
-/* plan_make(), reporting references to unknown environments as the diagnostics they are. */
+/* plan_make(); references to unknown environments are reported as diagnostics. */
 int session_plan(struct session *session, const struct plan_args *args, const struct options *options,
                  struct plan *ret, struct error *err) MUST_USE;
 
 /*
- * Writes JSON and a newline to standard output, and gives up the reference. Aborts for NULL, which is what json_pack() makes
- * of texts that are not UTF-8: json_from_text() is for those.
+ * Writes JSON and a newline to standard output, and drops the reference. Aborts for NULL, which json_pack() returns for
+ * texts that are not UTF-8: use json_from_text() for those.
  */
 void print_json(json_t *json);
 

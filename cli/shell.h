@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that are printed to be copied. */
+/* Quoting, for commands that are printed to be copied. */
 #ifndef BERTH_CLI_SHELL_H
 #define BERTH_CLI_SHELL_H
 

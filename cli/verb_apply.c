@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apply and destroy: the same but for what is desired. */
+/* apply and destroy: the same, but destroy desires nothing. */
 #include "base/clock.h"
 #include "cli/perform.h"
 #include "cli/session.h"
@@ -21,17 +21,7 @@ static int report_refused(const struct options *options, const struct plan *plan
         return EXIT_REFUSED;
 }
 
-static int open_manifests(struct session *session, const struct options *options, bool destroy,
-                          struct error *err) {
-        if (session_load(session, options, true, err) < 0)
-                return -1;
-        interrupt_install_at_once();
-        if (session_open_provider(session, options, err) < 0)
-                return -1;
-        return session_take_lease(session, options, destroy ? "destroy" : "apply", err);
-}
-
-/* What a saved plan lets through, and what this command line does besides. */
+/* The allowances of this command line and of the saved plan. */
 static void join_allowances(struct plan_args *planning, const struct saved_plan *saved, struct arena *arena) {
         size_t count = planning->allowance_count + saved->allowance_count;
         struct allowance *joined = arena_array(arena, count + 1, sizeof(*joined));
@@ -56,9 +46,9 @@ static int open_saved(struct session *session, const struct options *options, st
                 return -1;
         if (saved->needs_secrets) {
                 if (session_load(session, options, true, err) < 0)
-                        return error_context(err,
-                                             "sensitive values are not in %s and are read from the manifests",
-                                             options->operands[0]);
+                        return error_context(
+                                err, "sensitive values are not in %s; they are read from the manifests",
+                                options->operands[0]);
                 if (saved_plan_restore_secrets(saved, &session->manifests, session->state, session->arena,
                                                err) < 0)
                         return -1;
@@ -84,17 +74,21 @@ static int plan_saved(struct session *session, const struct options *options, st
 
 static int plan_now(struct session *session, const struct options *options, bool destroy,
                     struct plan_args *planning, struct plan *ret, struct error *err) {
-        if (open_manifests(session, options, destroy, err) < 0)
+        if (session_load(session, options, true, err) < 0)
+                return -1;
+        interrupt_install_at_once();
+        if (session_open_provider(session, options, err) < 0 ||
+            session_take_lease(session, options, destroy ? "destroy" : "apply", err) < 0)
                 return -1;
         *planning = session_plan_args(session, options, destroy);
         return session_plan(session, planning, options, ret, err);
 }
 
-static int decide(struct session *session, const struct options *options, struct plan_args *planning,
-                  struct plan *plan, struct error *err) {
+static int apply_unless_refused(struct session *session, const struct options *options,
+                                struct plan_args *planning, struct plan *plan, struct error *err) {
         struct report_style style = { .verbose = options->verbose, .quiet = options->quiet };
 
-        /* A refusal of the whole plan is not to be skipped; of single changes it is, where that was asked for. */
+        /* --skip-refused skips refused changes; a refusal of the whole plan always holds. */
         if (plan->refusal_count > 0 || (plan_has_refusals(plan) && !options->skip_refused))
                 return report_refused(options, plan);
         if (!options->json)
@@ -109,7 +103,7 @@ static int decide(struct session *session, const struct options *options, struct
         return perform(session, options, planning, plan, planning->destroy ? "destroy" : "apply", err);
 }
 
-static int run(const struct options *options, bool destroy, struct error *err) {
+static int run_apply(const struct options *options, bool destroy, struct error *err) {
         struct session session SESSION_CLEANUP = { 0 };
         struct saved_plan saved = { 0 };
         struct plan_args planning;
@@ -117,22 +111,22 @@ static int run(const struct options *options, bool destroy, struct error *err) {
         int result;
 
         if (options->refresh == PLAN_REFRESH_NONE)
-                return error_set(err, "--refresh none is for plan: nothing is changed without looking first");
+                return error_set(err, "--refresh none is for plan: an apply always reads what exists first");
         session_init(&session);
         if (options->operand_count > 0)
                 result = plan_saved(&session, options, &saved, &planning, &plan, err);
         else
                 result = plan_now(&session, options, destroy, &planning, &plan, err);
         if (result == 0)
-                result = decide(&session, options, &planning, &plan, err);
+                result = apply_unless_refused(&session, options, &planning, &plan, err);
         saved_plan_release(&saved);
         return result;
 }
 
 int verb_apply(const struct options *options, struct error *err) {
-        return run(options, false, err);
+        return run_apply(options, false, err);
 }
 
 int verb_destroy(const struct options *options, struct error *err) {
-        return run(options, true, err);
+        return run_apply(options, true, err);
 }

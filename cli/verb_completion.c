@@ -19,8 +19,8 @@ static void list_options(const struct verb *verb) {
 }
 
 /*
- * The words that may stand behind a verb or an option ("show|release"), as the usage has them: lower-case alternatives.
- * What is in capitals is the user's own.
+ * The words that can follow a verb or an option, from its usage ("show|release"): alternatives in lower case. Words in
+ * capitals stand for the user's own.
  */
 static const char *first_word(const char *usage) {
         return usage + (usage[0] == '[');
@@ -79,7 +79,7 @@ static void print_bash(void) {
         fputs("    esac\n}\ncomplete -o default -F _berth berth\n", stdout);
 }
 
-/* In single quotes for zsh and fish: no text of the tables has a single quote or a colon that matters, but brackets do. */
+/* A text inside of single quotes for zsh and fish, with a backslash before each of the characters in `escaped`. */
 static void print_quoted(const char *text, const char *escaped) {
         for (; *text; text++) {
                 if (*text == '\'') {

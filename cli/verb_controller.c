@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller, and what is told to the one that runs. */
+/* The controller, and the commands to a running one. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -28,7 +28,7 @@ static int check_file(const struct options *options, struct error *err) {
                 return error_set(
                         err,
                         "%s is a folder: name the file of the Controller, berth controller -f FILE (berth explain "
-                        "Controller shows what stands in it)",
+                        "Controller shows its fields)",
                         options->path);
         return 0;
 }
@@ -62,7 +62,7 @@ static int run_controller(const struct options *options, struct error *err) {
         if (options->allowance_count)
                 return error_set(
                         err,
-                        "--allow goes with approve: what a source always lets through is `allow` in the Controller");
+                        "--allow goes with approve; for what a source always lets through, set `allow` in the Controller");
         if (check_file(options, err) < 0 || load_config(&session, options, &config, err) < 0)
                 return -1;
         if (options->provider && !stack_provider_find(&session_registry, options->provider))
@@ -74,18 +74,18 @@ static int run_controller(const struct options *options, struct error *err) {
         return follow_run(&args, &code, err) < 0 ? -1 : code;
 }
 
-/* Asking it */
+/* Commands to it */
 
-struct asking {
+struct control_call {
         const struct options *options;
         const char *command, *name, *plan;
         const char *folder;
 };
 
-static int ask(const struct asking *asking, json_t *request, json_t **ret, struct error *err) {
+static int send_request(const struct control_call *call, json_t *request, json_t **ret, struct error *err) {
         json_t *answer;
 
-        if (control_ask(asking->folder, &follow_daemon, request, &answer, err) < 0)
+        if (control_ask(call->folder, &follow_daemon, request, &answer, err) < 0)
                 return -1;
         if (json_is_true(json_object_get(answer, "ok"))) {
                 json_object_del(answer, "ok");
@@ -100,14 +100,14 @@ static int ask(const struct asking *asking, json_t *request, json_t **ret, struc
         return -1;
 }
 
-static json_t *request_of(const struct asking *asking) {
-        const struct options *options = asking->options;
+static json_t *request_of(const struct control_call *call) {
+        const struct options *options = call->options;
         json_t *request = json_object(), *allow = json_array();
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
-        json_set_text(request, "command", asking->command);
-        json_set_text(request, "source", asking->name);
-        json_set_text(request, "plan", asking->plan);
+        json_set_text(request, "command", call->command);
+        json_set_text(request, "source", call->name);
+        json_set_text(request, "plan", call->plan);
         for (size_t i = 0; i < options->allowance_count; i++) {
                 const struct allowance *allowance = &options->allowances[i];
 
@@ -130,7 +130,7 @@ static int keep_source(json_t *document, const char *name, struct error *err) {
         return name && json_array_size(sources) == 0 ? error_set(err, "there is no source \"%s\"", name) : 0;
 }
 
-/* What leads a command to the same controller as this one was led to. */
+/* The options that make a printed command reach this same controller. */
 static const char *place_of(const struct options *options, struct strbuf *text) {
         const char *environment = getenv("BERTH_STATE");
 
@@ -144,48 +144,47 @@ static const char *place_of(const struct options *options, struct strbuf *text) 
         return strbuf_text(text);
 }
 
-static void print_status(const struct asking *asking, json_t *document) {
+static void print_status(const struct control_call *call, json_t *document) {
         struct strbuf place STRBUF_CLEANUP = STRBUF_INIT;
-        const char *where = place_of(asking->options, &place);
+        const char *where = place_of(call->options, &place);
         int64_t now_ms = clock_system.wall_ms(&clock_system);
 
-        if (asking->options->json) {
+        if (call->options->json) {
                 json_object_set_new(document, "formatVersion", json_string("1"));
                 print_json(json_incref(document));
-        } else if (asking->name) {
+        } else if (call->name) {
                 controller_status_details(document, where, now_ms, stdout);
         } else {
                 controller_status_table(document, where, now_ms, stdout);
         }
 }
 
-static int run_status(const struct asking *asking, struct error *err) {
+static int run_status(const struct control_call *call, struct error *err) {
         json_t *document JSON_CLEANUP = NULL;
         struct error absent = { 0 };
 
-        if (ask(asking, request_of(asking), &document, &absent) == 0) {
-                print_status(asking, document);
+        if (send_request(call, request_of(call), &document, &absent) == 0) {
+                print_status(call, document);
                 return EXIT_DONE;
         }
         if (absent.kind != ERROR_NOT_FOUND) {
                 *err = absent;
                 return -1;
         }
-        if (follow_persisted(asking->folder, &document, err) < 0 ||
-            keep_source(document, asking->name, err) < 0)
+        if (follow_persisted(call->folder, &document, err) < 0 || keep_source(document, call->name, err) < 0)
                 return -1;
-        print_status(asking, document);
+        print_status(call, document);
         fflush(stdout);
-        return error_set(err, "no controller runs in %s: this is what it left", asking->folder);
+        return error_set(err, "no controller runs in %s: this is its last status", call->folder);
 }
 
-/* Whether the source has ended that many rounds; *ret is its status then. */
-static int has_ended(const struct asking *asking, const char *name, json_int_t round, json_t **ret,
+/* Whether the source has finished that many rounds; if so, *ret is its status. */
+static int has_ended(const struct control_call *call, const char *name, json_int_t round, json_t **ret,
                      struct error *err) {
         json_t *document JSON_CLEANUP = NULL, *source;
         json_t *request = json_pack("{s:s, s:o}", "command", "status", "source", json_from_text(name));
 
-        if (ask(asking, request, &document, err) < 0)
+        if (send_request(call, request, &document, err) < 0)
                 return -1;
         source = json_array_get(json_object_get(document, "sources"), 0);
         if (json_integer_or(source, "rounds", 0) < round)
@@ -206,8 +205,8 @@ static int exit_code_of(const json_t *source) {
         return EXIT_ERROR;
 }
 
-/* Until each source has ended the round that it was asked for. */
-static int wait_for_rounds(const struct asking *asking, const json_t *answer, struct error *err) {
+/* Waits until each source has finished the round that this command asked for. */
+static int wait_for_rounds(const struct control_call *call, const json_t *answer, struct error *err) {
         json_t *document JSON_CLEANUP = json_pack("{s:[]}", "sources");
         struct strbuf place STRBUF_CLEANUP = STRBUF_INIT;
         int worst = EXIT_DONE;
@@ -219,7 +218,7 @@ static int wait_for_rounds(const struct asking *asking, const json_t *answer, st
                 int ended = 0, code;
 
                 while (ended == 0 && interrupt_count() == 0) {
-                        ended = has_ended(asking, name, json_integer_value(round), &source, err);
+                        ended = has_ended(call, name, json_integer_value(round), &source, err);
                         if (ended == 0)
                                 nanosleep(&(struct timespec){ .tv_nsec = POLL_MS * 1000000 }, NULL);
                 }
@@ -227,33 +226,33 @@ static int wait_for_rounds(const struct asking *asking, const json_t *answer, st
                         return -1;
                 if (ended == 0)
                         return error_set_kind(err, ERROR_INTERRUPTED,
-                                              "not waiting any longer: the controller goes on");
+                                              "no longer waiting; the controller goes on");
                 code = exit_code_of(source);
                 if (code == EXIT_ERROR || worst == EXIT_DONE)
                         worst = code;
                 json_array_append_new(json_object_get(document, "sources"), source);
         }
-        if (asking->options->json)
+        if (call->options->json)
                 print_json(json_incref(document));
         else
-                controller_status_table(document, place_of(asking->options, &place),
+                controller_status_table(document, place_of(call->options, &place),
                                         clock_system.wall_ms(&clock_system), stdout);
         return worst;
 }
 
-static int run_command(const struct asking *asking, struct error *err) {
+static int run_command(const struct control_call *call, struct error *err) {
         json_t *answer JSON_CLEANUP = NULL;
 
-        if (ask(asking, request_of(asking), &answer, err) < 0)
+        if (send_request(call, request_of(call), &answer, err) < 0)
                 return -1;
-        if (asking->options->wait) {
+        if (call->options->wait) {
                 interrupt_install();
-                return wait_for_rounds(asking, answer, err);
+                return wait_for_rounds(call, answer, err);
         }
-        if (asking->options->json)
+        if (call->options->json)
                 print_json(json_incref(answer));
         else
-                printf("%s%s%s.\n", asking->name ? asking->name : "", asking->name ? ": " : "",
+                printf("%s%s%s.\n", call->name ? call->name : "", call->name ? ": " : "",
                        json_text(answer, "message"));
         return EXIT_DONE;
 }
@@ -261,7 +260,7 @@ static int run_command(const struct asking *asking, struct error *err) {
 static const struct command {
         const char *name;
         bool waits, allows, plan;
-        int (*run)(const struct asking *asking, struct error *err);
+        int (*run)(const struct control_call *call, struct error *err);
 } commands[] = {
         { "status", false, false, false, run_status },   { "sync", true, false, false, run_command },
         { "suspend", false, false, false, run_command }, { "resume", false, false, false, run_command },
@@ -282,8 +281,8 @@ static int find_command(const char *typed, const struct command **ret, struct er
         near = suggest_nearest(typed, names, COMMAND_COUNT);
         return error_set(
                 err,
-                "berth controller has no \"%s\"%s%s%s: it takes status, sync, suspend, resume and approve, or nothing "
-                "to run",
+                "there is no \"berth controller %s\"%s%s%s: it takes status, sync, suspend, resume or approve, or nothing "
+                "to run a controller",
                 typed, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -305,7 +304,7 @@ static int check_use(const struct options *options, const struct command *comman
 int verb_controller(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP = { 0 };
         const struct command *command;
-        struct asking asking = { .options = options };
+        struct control_call call = { .options = options };
 
         if (options->operand_count == 0) {
                 if (options->wait)
@@ -315,9 +314,9 @@ int verb_controller(const struct options *options, struct error *err) {
         if (find_command(options->operands[0], &command, err) < 0 || check_use(options, command, err) < 0)
                 return -1;
         session_init(&session);
-        asking.command = command->name;
-        asking.name = options->operand_count > 1 ? options->operands[1] : NULL;
-        asking.plan = options->operand_count > 2 ? options->operands[2] : NULL;
-        asking.folder = session_state_folder(&session, options);
-        return command->run(&asking, err);
+        call.command = command->name;
+        call.name = options->operand_count > 1 ? options->operands[1] : NULL;
+        call.plan = options->operand_count > 2 ? options->operands[2] : NULL;
+        call.folder = session_state_folder(&session, options);
+        return command->run(&call, err);
 }

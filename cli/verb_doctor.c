@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What works here, what does not, and how to get it: each check is a row; exit code 1 where one fails. */
+/* Checks what works here and says how to get the rest: a row for each check; exit code 1 where one fails. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/library.h"
@@ -24,17 +24,17 @@ struct examination {
         size_t count;
 };
 
-static void find(struct examination *examination, const char *name, bool works, const char *detail) {
+static void add_finding(struct examination *examination, const char *name, bool works, const char *detail) {
         if (examination->count < FINDINGS_MAX)
                 examination->findings[examination->count++] =
                         (struct finding){ .name = name, .works = works, .detail = detail };
 }
 
-static void find_error(struct examination *examination, const char *name, const struct error *err) {
-        find(examination, name, false, arena_strdup(examination->session.arena, err->message));
+static void add_error(struct examination *examination, const char *name, const struct error *err) {
+        add_finding(examination, name, false, arena_strdup(examination->session.arena, err->message));
 }
 
-/* Those that are loaded when they are first used: nothing else tells that one is missing before it is needed. */
+/* The libraries that are loaded on first use: only this check finds a missing one before it is needed. */
 static void examine_libraries(struct examination *examination) {
         static struct library libraries[] = {
                 { .soname = CRYPTO_SONAME, .package = "libssl3", .purpose = "hashes" },
@@ -53,12 +53,12 @@ static void examine_libraries(struct examination *examination) {
                 pthread_mutex_init(&libraries[i].lock, NULL);
                 if (library_load(&libraries[i], &err) == 0)
                         continue;
-                find_error(examination, "libraries", &err);
+                add_error(examination, "libraries", &err);
                 all = false;
         }
         if (all)
-                find(examination, "libraries", true,
-                     arena_printf(examination->session.arena, "all %zu that are loaded when needed", count));
+                add_finding(examination, "libraries", true,
+                            arena_printf(examination->session.arena, "all %zu can be loaded", count));
 }
 
 static bool is_program(const char *name, const char *folders) {
@@ -75,7 +75,7 @@ static bool is_program(const char *name, const char *folders) {
         return found;
 }
 
-/* Programs of others that some commands use, or tell people to use: nothing fails because one is missing. */
+/* Optional programs, which some commands use or tell people to use. */
 static void examine_tools(struct examination *examination) {
         static const struct {
                 const char *name, *package, *purpose;
@@ -93,10 +93,10 @@ static void examine_tools(struct examination *examination) {
 
                 if (tools[i].users_only && geteuid() == 0)
                         continue;
-                find(examination, tools[i].name, there,
-                     arena_printf(examination->session.arena,
-                                  there ? "for %s" : "optional, for %s: apt-get install %s", tools[i].purpose,
-                                  tools[i].package));
+                add_finding(examination, tools[i].name, there,
+                            arena_printf(examination->session.arena,
+                                         there ? "for %s" : "optional, for %s: apt-get install %s",
+                                         tools[i].purpose, tools[i].package));
                 if (examination->count > 0)
                         examination->findings[examination->count - 1].optional = true;
         }
@@ -111,15 +111,18 @@ static bool examine_manifests(struct examination *examination) {
         if (manifests_load(examination->options->path, &load, session->arena, &session->manifests,
                            &session->diagnostics, &err) < 0) {
                 if (err.kind == ERROR_DIAGNOSED)
-                        error_context(&err, "berth validate -f %s tells", examination->options->path);
-                find_error(examination, "manifests", &err);
+                        add_finding(examination, "manifests", false,
+                                    arena_printf(session->arena, "%s: berth validate -f %s shows them",
+                                                 err.message, examination->options->path));
+                else
+                        add_error(examination, "manifests", &err);
                 return false;
         }
-        find(examination, "manifests", true,
-             arena_printf(session->arena, "%zu %s in %zu %s", session->manifests.count,
-                          session->manifests.count == 1 ? "resource" : "resources",
-                          session->manifests.file_count,
-                          session->manifests.file_count == 1 ? "file" : "files"));
+        add_finding(examination, "manifests", true,
+                    arena_printf(session->arena, "%zu %s in %zu %s", session->manifests.count,
+                                 session->manifests.count == 1 ? "resource" : "resources",
+                                 session->manifests.file_count,
+                                 session->manifests.file_count == 1 ? "file" : "files"));
         return true;
 }
 
@@ -135,22 +138,23 @@ static void examine_state(struct examination *examination) {
             state_serial(session->state, &serial, &err) < 0 ||
             state_verify(session->state, session->arena, &problems, &count, &err) < 0 ||
             state_lease_show(session->state, session->arena, &holder, &err) < 0) {
-                find_error(examination, "state", &err);
+                add_error(examination, "state", &err);
                 return;
         }
-        find(examination, "state", count == 0,
-             count ? problems[0]
-             : state_lineage(session->state)[0]
-                     ? arena_printf(session->arena, "%s, serial %llu", state_folder(session->state),
-                                    (unsigned long long)serial)
-                     : arena_printf(session->arena, "none yet; it will be %s", state_folder(session->state)));
+        add_finding(examination, "state", count == 0,
+                    count ? problems[0]
+                    : state_lineage(session->state)[0]
+                            ? arena_printf(session->arena, "%s, serial %llu", state_folder(session->state),
+                                           (unsigned long long)serial)
+                            : arena_printf(session->arena, "none yet; it will be %s",
+                                           state_folder(session->state)));
         if (holder)
-                find(examination, "lock", holder->alive,
-                     arena_printf(session->arena,
-                                  holder->alive ? "held by process %ld (%s)"
-                                                : "left by process %ld (%s), which is dead: the next run "
-                                                  "takes it over",
-                                  holder->pid, holder->command ? holder->command : "?"));
+                add_finding(examination, "lock", holder->alive,
+                            arena_printf(session->arena,
+                                         holder->alive ? "held by process %ld (%s)"
+                                                       : "left by the dead process %ld (%s): the next run "
+                                                         "takes it over",
+                                         holder->pid, holder->command ? holder->command : "?"));
 }
 
 static void examine_provider(struct examination *examination) {
@@ -159,22 +163,22 @@ static void examine_provider(struct examination *examination) {
         struct error err;
 
         if (session_open_provider(session, examination->options, &err) < 0) {
-                find_error(examination, "provider", &err);
+                add_error(examination, "provider", &err);
                 return;
         }
-        find(examination, "provider", true, session->provider_ops->name);
+        add_finding(examination, "provider", true, session->provider_ops->name);
         if (session->provider_ops->identify(session->provider, session->arena, &identity, &err) < 0) {
-                find_error(examination, "access", &err);
+                add_error(examination, "access", &err);
                 return;
         }
-        find(examination, "access", true,
-             arena_printf(session->arena, "%s in %s%s%s",
-                          identity.account ? identity.account : "this machine",
-                          identity.region ? identity.region : "-", identity.principal ? " as " : "",
-                          identity.principal ? identity.principal : ""));
+        add_finding(examination, "access", true,
+                    arena_printf(session->arena, "%s in %s%s%s",
+                                 identity.account ? identity.account : "this machine",
+                                 identity.region ? identity.region : "-", identity.principal ? " as " : "",
+                                 identity.principal ? identity.principal : ""));
 }
 
-/* What the provider says of the place it works in; the self-test fails where there is nothing that could be tested. */
+/* The provider's own checks of this machine. The self-test fails where the provider runs no code here. */
 static void examine_place(struct examination *examination) {
         const struct session *session = &examination->session;
         bool test = examination->options->self_test;
@@ -185,8 +189,8 @@ static void examine_place(struct examination *examination) {
                                                examination->findings + examination->count,
                                                FINDINGS_MAX - examination->count, &count);
         else if (test)
-                find(examination, "self-test", false,
-                     "only a provider that runs code here has one: --provider local");
+                add_finding(examination, "self-test", false,
+                            "only the local provider has one: --provider local");
         examination->count += count;
 }
 
@@ -226,7 +230,7 @@ int verb_doctor(const struct options *options, struct error *err) {
         (void)err;
         session_init(&examination.session);
         interrupt_install();
-        find(&examination, "berth", true, "version " BERTH_VERSION);
+        add_finding(&examination, "berth", true, "version " BERTH_VERSION);
         examine_libraries(&examination);
         examine_tools(&examination);
         if (examine_manifests(&examination))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drift and refresh: what exists, compared with what was applied; neither changes anything but observations. */
+/* drift and refresh: read what exists and compare it with what was applied. They change nothing but the observations. */
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/report.h"
 
-static int look(struct session *session, const struct options *options, enum plan_refresh refresh,
-                struct plan *ret, struct error *err) {
+static int plan_with_refresh(struct session *session, const struct options *options,
+                             enum plan_refresh refresh, struct plan *ret, struct error *err) {
         struct plan_args args;
 
         if (session_open(session, options, err) < 0)
@@ -23,6 +23,7 @@ static int report_wrong_account(const struct options *options, const struct plan
         return EXIT_REFUSED;
 }
 
+/* A plan that is refused as a whole, because the account is not the stack's, has looked at nothing. */
 static bool is_elsewhere(const struct plan *plan) {
         return plan->refusal_count > 0 && plan->change_count == 0;
 }
@@ -32,7 +33,7 @@ int verb_drift(const struct options *options, struct error *err) {
         struct plan plan;
 
         session_init(&session);
-        if (look(&session, options, options->refresh, &plan, err) < 0)
+        if (plan_with_refresh(&session, options, options->refresh, &plan, err) < 0)
                 return -1;
         if (is_elsewhere(&plan))
                 return report_wrong_account(options, &plan);
@@ -49,7 +50,7 @@ int verb_refresh(const struct options *options, struct error *err) {
         size_t existing = 0;
 
         session_init(&session);
-        if (look(&session, options, PLAN_REFRESH_FULL, &plan, err) < 0)
+        if (plan_with_refresh(&session, options, PLAN_REFRESH_FULL, &plan, err) < 0)
                 return -1;
         if (is_elsewhere(&plan))
                 return report_wrong_account(options, &plan);
@@ -61,6 +62,6 @@ int verb_refresh(const struct options *options, struct error *err) {
         else
                 printf("Read: %zu of %zu %s, %zu drifted%s\n", existing, plan.subject_count,
                        plan.subject_count == 1 ? "resource exists" : "resources exist", plan.drift_count,
-                       plan.drift_count ? "; berth drift tells how." : ".");
+                       plan.drift_count ? "; berth drift shows how." : ".");
         return EXIT_DONE;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was applied, from the state alone. */
+/* Shows what was applied, from the state alone. */
 #include "base/files.h"
 #include "base/json.h"
+#include "base/strbuf.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "cli/session.h"
@@ -11,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct filter {
         const struct kind *kind; /* NULL: any */
@@ -37,8 +39,8 @@ static int parse_filter(const struct options *options, struct arena *arena, stru
         if (near)
                 return error_set(err, "there is no kind \"%s\"; did you mean %s?", kind_name, near);
         if (!*kind_name)
-                return error_set(err, "the kind is missing: there are " KIND_NAMES);
-        return error_set(err, "there is no kind \"%s\": there are " KIND_NAMES, kind_name);
+                return error_set(err, "the kind is missing; the kinds are " KIND_NAMES);
+        return error_set(err, "there is no kind \"%s\"; the kinds are " KIND_NAMES, kind_name);
 }
 
 static const struct kind *kind_of(const char *address) {
@@ -64,12 +66,23 @@ static json_t *record_json(const struct record *record) {
                          record->incomplete, "spec", value_to_json(record->spec, NULL));
 }
 
-static void print_row(const struct record *record, int width) {
+#define APPLIED_COLUMNS 20 /* "2026-01-31T12:00:00Z" */
+
+/* One line in columns, or, where the terminal is too narrow for some row, the address on a line of its own. */
+static void print_row(const struct record *record, int width, bool narrow) {
+        const char *id = record->id ? record->id : "-";
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         char applied[32];
 
         clock_format(record->applied_ms, applied, sizeof(applied));
-        printf("%-*s  %s  %s%s\n", width, record->address, applied, record->id ? record->id : "-",
-               record->incomplete ? "  (incomplete)" : "");
+        if (narrow) {
+                strbuf_printf(&text, "%s %s%s", applied, id, record->incomplete ? " (incomplete)" : "");
+                printf("%s\n    ", record->address);
+                terminal_print_line(stdout, strbuf_text(&text), 4, 4);
+        } else {
+                printf("%-*s  %s  %s%s\n", width, record->address, applied, id,
+                       record->incomplete ? "  (incomplete)" : "");
+        }
 }
 
 static int print_one(const struct record *record) {
@@ -100,14 +113,17 @@ static int compare_records(const void *a, const void *b) {
 
 static int print_records(const struct options *options, struct record *records, size_t count, bool single) {
         json_t *list = json_array();
-        int width = 0;
+        int width = 0, rest = 0;
 
         if (count > 1)
                 qsort(records, count, sizeof(*records), compare_records);
         for (size_t i = 0; i < count; i++) {
                 int columns = (int)strlen(records[i].address);
 
+                int id = records[i].id ? (int)strlen(records[i].id) : 1;
+
                 width = columns > width ? columns : width;
+                rest = id > rest ? id : rest;
                 json_array_append_new(list, record_json(&records[i]));
         }
         if (options->json) {
@@ -118,11 +134,13 @@ static int print_records(const struct options *options, struct record *records, 
         if (single && count == 1)
                 return print_one(&records[0]);
         for (size_t i = 0; i < count; i++)
-                print_row(&records[i], width);
+                print_row(&records[i], width,
+                          isatty(STDOUT_FILENO) &&
+                                  width + 2 + APPLIED_COLUMNS + 2 + rest > terminal_width(stdout));
         return EXIT_DONE;
 }
 
-static void tell_nothing(const struct filter *filter) {
+static void print_nothing(const struct filter *filter) {
         if (filter->kind)
                 fprintf(stderr, "No %s was applied yet.\n", filter->kind->name);
         else
@@ -152,6 +170,6 @@ int verb_get(const struct options *options, struct error *err) {
                 return error_set(err, "the state has no %s; berth get lists what it has",
                                  options->operands[0]);
         if (kept == 0 && !options->json && !options->quiet)
-                tell_nothing(&filter);
+                print_nothing(&filter);
         return print_records(options, records, kept, filter.name != NULL);
 }

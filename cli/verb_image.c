@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One image: whether it is of use, and how to make one that is. */
+/* image: checks, imports, builds and removes images, and shows how to make them. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/terminal.h"
@@ -13,6 +13,7 @@
 
 static void print_verdict(const struct image_row *row, const char *reference) {
         const char *plain = terminal_style(stdout, STYLE_PLAIN);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         char size[32];
 
         if (row->problem) {
@@ -22,11 +23,13 @@ static void print_verdict(const struct image_row *row, const char *reference) {
                 terminal_print_wrapped(stdout, row->remedy, 8, 2);
                 return;
         }
-        printf("%susable%s: %s is %s, %s, %s in the registry\n", terminal_style(stdout, STYLE_GREEN), plain,
-               reference, row->digest, row->platform, registry_size(row->size, size, sizeof(size)));
+        printf("%susable%s: ", terminal_style(stdout, STYLE_GREEN), plain);
+        strbuf_printf(&text, "%s is %s, %s, %s in the registry", reference, row->digest, row->platform,
+                      registry_size(row->size, size, sizeof(size)));
+        terminal_print_line(stdout, strbuf_text(&text), 8, 2);
 }
 
-static int check(struct session *session, const struct options *options, struct error *err) {
+static int check_image(struct session *session, const struct options *options, struct error *err) {
         struct image_row row;
 
         if (options->operand_count < 2)
@@ -43,17 +46,20 @@ static int check(struct session *session, const struct options *options, struct 
         return row.problem ? EXIT_REFUSED : EXIT_DONE;
 }
 
-static void print_imported(const struct image_row *row) {
+/* "imported: NAME:TAG is DIGEST, PLATFORM, SIZE" */
+static void print_done(const char *done, const struct image_row *row) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         char size[32];
 
-        printf("%simported%s: %s:%s is %s, %s, %s\n", terminal_style(stdout, STYLE_GREEN),
-               terminal_style(stdout, STYLE_PLAIN), row->repository, row->tags[0], row->digest, row->platform,
-               registry_size(row->size, size, sizeof(size)));
+        printf("%s%s%s: ", terminal_style(stdout, STYLE_GREEN), done, terminal_style(stdout, STYLE_PLAIN));
+        strbuf_printf(&text, "%s:%s is %s, %s, %s", row->repository, row->tags[0], row->digest, row->platform,
+                      registry_size(row->size, size, sizeof(size)));
+        terminal_print_line(stdout, strbuf_text(&text), (int)strlen(done) + 2, 2);
         if (row->note)
-                printf("%s\n", row->note);
+                terminal_print_line(stdout, row->note, 0, 0);
 }
 
-static int import(struct session *session, const struct options *options, struct error *err) {
+static int import_image(struct session *session, const struct options *options, struct error *err) {
         struct image_row row;
 
         if (options->operand_count < 3)
@@ -73,7 +79,7 @@ static int import(struct session *session, const struct options *options, struct
                         "the provider %s they are pushed: berth image instructions",
                         session->provider_ops->name);
         if (!options->quiet && isatty(STDERR_FILENO))
-                fputs("Verifying and unpacking; large images take a while.\n", stderr);
+                fputs("Verifying and unpacking. Large images take a while.\n", stderr);
         if (session->provider_ops->images->import(session->provider, options->operands[1],
                                                   options->operands[2], session->arena, &row, err) < 0)
                 return -1;
@@ -82,7 +88,7 @@ static int import(struct session *session, const struct options *options, struct
         else if (row.problem)
                 print_verdict(&row, options->operands[2]);
         else if (!options->quiet)
-                print_imported(&row);
+                print_done("imported", &row);
         return row.problem ? EXIT_REFUSED : EXIT_DONE;
 }
 
@@ -90,7 +96,7 @@ static int import(struct session *session, const struct options *options, struct
 
 #define PUSH_COMMANDS 3
 
-/* The Stack's registry on AWS, with capitals for what the manifests do not say. */
+/* The Stack's registry on AWS; in capitals what the manifests do not say. */
 static const char *registry_of(const struct session *session, const char **ret_region) {
         const struct value *aws = value_get(session->manifests.stack->spec, "aws");
         const char *account = value_get_text(aws, "account"), *region = value_get_text(aws, "region");
@@ -100,9 +106,9 @@ static const char *registry_of(const struct session *session, const char **ret_r
                             *ret_region, strncmp(*ret_region, "cn-", 3) == 0 ? ".cn" : "");
 }
 
-/* What brings the image to where environments on AWS look for it. */
-static void push_commands(struct session *session, const struct options *options, const struct image_row *row,
-                          const char *ret[PUSH_COMMANDS]) {
+/* The commands that push the image to where environments on AWS look for it. */
+static void list_push_commands(struct session *session, const struct options *options,
+                               const struct image_row *row, const char *ret[PUSH_COMMANDS]) {
         const struct resource *stack = session->manifests.stack;
         const char *prefix = value_get_text(value_get(stack->spec, "aws"), "namePrefix");
         const char *store = local_images_folder(
@@ -129,13 +135,9 @@ static void push_commands(struct session *session, const struct options *options
 
 static void print_built(const struct image_row *row, const char *const commands[PUSH_COMMANDS]) {
         const char *dim = terminal_style(stdout, STYLE_DIM), *plain = terminal_style(stdout, STYLE_PLAIN);
-        char size[32];
 
-        printf("%sbuilt%s: %s:%s is %s, %s, %s\n", terminal_style(stdout, STYLE_GREEN), plain,
-               row->repository, row->tags[0], row->digest, row->platform,
-               registry_size(row->size, size, sizeof(size)));
-        printf("%s# here, the next berth apply --provider local takes it; for AWS, push it (the first line once "
-               "only):%s\n",
+        print_done("built", row);
+        printf("%s# On this machine, berth apply uses it. For AWS, push it (the first line only once):%s\n",
                dim, plain);
         for (size_t i = 0; i < PUSH_COMMANDS; i++)
                 printf("%s\n", commands[i]);
@@ -150,8 +152,8 @@ static json_t *built_json(const struct image_row *row, const char *const command
         return json;
 }
 
-/* Whatever the Stack's provider: packages are put together on this machine, and then pushed to where they are wanted. */
-static int build(struct session *session, const struct options *options, struct error *err) {
+/* Always builds on this machine, whatever the Stack's provider: an image for AWS is pushed afterwards. */
+static int build_image(struct session *session, const struct options *options, struct error *err) {
         struct image_build_request request = {
                 .mirror = options->mirror,
                 .out = options->output,
@@ -162,9 +164,8 @@ static int build(struct session *session, const struct options *options, struct 
         struct image_row row;
 
         if (options->operand_count != 2)
-                return error_set(err,
-                                 "berth image build needs the name of a prebuilt image, and nothing more: "
-                                 "berth image build python");
+                return error_set(err, "berth image build needs only the name of a prebuilt image: "
+                                      "berth image build python");
         request.name = options->operands[1];
         here.provider = "local";
         interrupt_install();
@@ -180,7 +181,7 @@ static int build(struct session *session, const struct options *options, struct 
                         print_verdict(&row, request.name);
                 return EXIT_REFUSED;
         }
-        push_commands(session, options, &row, commands);
+        list_push_commands(session, options, &row, commands);
         if (options->json)
                 print_json(built_json(&row, commands));
         else
@@ -190,7 +191,7 @@ static int build(struct session *session, const struct options *options, struct 
 
 /* --- remove, prune --- */
 
-/* Opened where there is a store of this machine's to take something out of. */
+/* Opens the provider; an error where it has no image store on this machine. */
 static int open_store(struct session *session, const struct options *options, struct error *err) {
         if (session_load(session, options, false, err) < 0 ||
             session_open_provider(session, options, err) < 0)
@@ -199,7 +200,7 @@ static int open_store(struct session *session, const struct options *options, st
                 return 0;
         return error_set(err,
                          "images are removed from the store of this machine (--provider local); with the "
-                         "provider %s the registry does it, by an Image's retain",
+                         "provider %s the registry removes them, by an Image's retain",
                          session->provider_ops->name);
 }
 
@@ -217,7 +218,7 @@ static int remove_image(struct session *session, const struct options *options, 
         if (options->operand_count != 2)
                 return error_set(
                         err, "berth image remove needs one image: berth image remove REPOSITORY[:TAG], or "
-                             "the digest of one that has no name; berth images shows both");
+                             "the digest of an image without a name; berth images shows both");
         if (open_store(session, options, err) < 0 ||
             session->provider_ops->images->remove(session->provider, options->operands[1], session->arena,
                                                   &row, err) < 0)
@@ -253,7 +254,7 @@ static void print_pruned(const struct image_row *rows, size_t count, bool remove
         }
         if (gone == 0)
                 printf("Nothing to remove: %s.\n",
-                       count ? "all of them are in use"
+                       count ? "all images without a name are in use"
                              : "each image has a name, or an environment that runs it");
         else
                 printf("%s %zu %s, %s packed.%s\n", removed ? "Removed" : "Would remove", gone,
@@ -261,13 +262,13 @@ static void print_pruned(const struct image_row *rows, size_t count, bool remove
                        removed ? "" : " berth image prune --yes does it.");
 }
 
-static int prune(struct session *session, const struct options *options, struct error *err) {
+static int prune_images(struct session *session, const struct options *options, struct error *err) {
         struct image_row *rows;
         size_t count;
 
         if (options->operand_count != 1)
-                return error_set(err, "berth image prune takes no image: it is about all that have no name; "
-                                      "berth image remove NAME is for one");
+                return error_set(err, "berth image prune takes no image: it removes all that have no name; "
+                                      "for one image: berth image remove NAME");
         if (open_store(session, options, err) < 0 ||
             session->provider_ops->images->prune(session->provider, options->yes, session->arena, &rows,
                                                  &count, err) < 0)
@@ -305,7 +306,7 @@ static json_t *instructions_json(const struct image_instructions *instructions) 
                          recipes);
 }
 
-/* A shell script but for SOURCE: what is not a command is a comment. */
+/* A shell script, but for SOURCE: everything but the commands is a comment. */
 static void print_instructions(const struct image_instructions *instructions) {
         const char *dim = terminal_style(stdout, STYLE_DIM), *plain = terminal_style(stdout, STYLE_PLAIN);
         const char *last = NULL;
@@ -322,7 +323,7 @@ static void print_instructions(const struct image_instructions *instructions) {
         }
 }
 
-static int instructions(struct session *session, const struct options *options, struct error *err) {
+static int show_instructions(struct session *session, const struct options *options, struct error *err) {
         struct image_instructions found;
 
         if (registry_open(session, options, err) < 0 ||
@@ -339,25 +340,23 @@ static int instructions(struct session *session, const struct options *options, 
 }
 
 int verb_image(const struct options *options, struct error *err) {
+        static const struct {
+                const char *name;
+                int (*run)(struct session *session, const struct options *options, struct error *err);
+        } subverbs[] = { { "check", check_image },   { "instructions", show_instructions },
+                         { "import", import_image }, { "build", build_image },
+                         { "remove", remove_image }, { "prune", prune_images } };
         const char *what = options->operands[0];
         struct session session SESSION_CLEANUP;
 
         session_init(&session);
-        if (strcmp(what, "build") == 0)
-                return build(&session, options, err);
-        if (options->output || options->mirror)
+        if ((options->output || options->mirror) && strcmp(what, "build") != 0)
                 return error_set(err, "only berth image build takes %s",
                                  options->output ? "--output" : "--mirror");
-        if (strcmp(what, "check") == 0)
-                return check(&session, options, err);
-        if (strcmp(what, "instructions") == 0)
-                return instructions(&session, options, err);
-        if (strcmp(what, "import") == 0)
-                return import(&session, options, err);
-        if (strcmp(what, "remove") == 0)
-                return remove_image(&session, options, err);
-        if (strcmp(what, "prune") == 0)
-                return prune(&session, options, err);
+        for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
+                if (strcmp(what, subverbs[i].name) == 0)
+                        return subverbs[i].run(&session, options, err);
+        }
         return error_set(err,
                          "berth image takes check, instructions, import, build, remove or prune, not \"%s\"",
                          what);

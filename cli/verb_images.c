@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the registry holds, each image with the verdict on it. */
+/* Lists the registry's images, each with its verdict: usable, or why not. */
 #include "base/strbuf.h"
 #include "base/terminal.h"
 #include "cli/registry.h"
 #include "cli/verbs.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define DIGEST_SHOWN 19 /* "sha256:" and twelve digits */
 
-static void print_row(const struct image_row *row, int repository_width, int tags_width) {
+static void print_verdict(const struct image_row *row) {
+        printf("%s%s%s%s%s\n", terminal_style(stdout, row->problem ? STYLE_RED : STYLE_GREEN),
+               row->problem ? "unusable" : "usable", terminal_style(stdout, STYLE_PLAIN),
+               row->problem ? ": " : "", row->problem ? row->problem : "");
+}
+
+/* One line in columns, or, on a terminal too narrow for them, a line for each of name, digest and the rest. */
+static void print_row(const struct image_row *row, int repository_width, int tags_width, bool narrow) {
         struct strbuf tags STRBUF_CLEANUP = STRBUF_INIT;
         char size[32], pushed[32] = "-";
 
@@ -18,12 +26,16 @@ static void print_row(const struct image_row *row, int repository_width, int tag
         if (row->pushed_ms > 0)
                 clock_format(row->pushed_ms, pushed, sizeof(pushed));
         pushed[10] = '\0';
-        printf("%-*s  %-*s  %-*.*s  %-10s  %9s  %s%s%s%s%s\n", repository_width, row->repository, tags_width,
-               tags.length ? strbuf_text(&tags) : "-", DIGEST_SHOWN, DIGEST_SHOWN, row->digest, pushed,
-               registry_size(row->size, size, sizeof(size)),
-               terminal_style(stdout, row->problem ? STYLE_RED : STYLE_GREEN),
-               row->problem ? "unusable" : "usable", terminal_style(stdout, STYLE_PLAIN),
-               row->problem ? ": " : "", row->problem ? row->problem : "");
+        registry_size(row->size, size, sizeof(size));
+        if (narrow)
+                printf("%s  %s\n    %.*s  %s\n    %s  ", row->repository,
+                       tags.length ? strbuf_text(&tags) : "-", DIGEST_SHOWN, row->digest ? row->digest : "-",
+                       pushed, size);
+        else
+                printf("%-*s  %-*s  %-*.*s  %-10s  %9s  ", repository_width, row->repository, tags_width,
+                       tags.length ? strbuf_text(&tags) : "-", DIGEST_SHOWN, DIGEST_SHOWN, row->digest,
+                       pushed, size);
+        print_verdict(row);
 }
 
 static int tags_columns(const struct image_row *row) {
@@ -35,19 +47,26 @@ static int tags_columns(const struct image_row *row) {
 }
 
 static void print_table(const struct image_row *rows, size_t count) {
-        int repository_width = 10, tags_width = 4;
+        int repository_width = 10, tags_width = 4, verdict_width = 7;
+        bool narrow;
 
         for (size_t i = 0; i < count; i++) {
                 int repository = (int)strlen(rows[i].repository), tags = tags_columns(&rows[i]);
+                int verdict = rows[i].problem ? 10 + (int)strlen(rows[i].problem) : 6;
 
                 repository_width = repository > repository_width ? repository : repository_width;
                 tags_width = tags > tags_width ? tags : tags_width;
+                verdict_width = verdict > verdict_width ? verdict : verdict_width;
         }
-        printf("%s%-*s  %-*s  %-*s  %-10s  %9s  %s%s\n", terminal_style(stdout, STYLE_BOLD), repository_width,
-               "REPOSITORY", tags_width, "TAGS", DIGEST_SHOWN, "DIGEST", "PUSHED", "SIZE", "VERDICT",
-               terminal_style(stdout, STYLE_PLAIN));
+        narrow = isatty(STDOUT_FILENO) &&
+                 repository_width + 2 + tags_width + 2 + DIGEST_SHOWN + 2 + 10 + 2 + 9 + 2 + verdict_width >
+                         terminal_width(stdout);
+        if (!narrow)
+                printf("%s%-*s  %-*s  %-*s  %-10s  %9s  %s%s\n", terminal_style(stdout, STYLE_BOLD),
+                       repository_width, "REPOSITORY", tags_width, "TAGS", DIGEST_SHOWN, "DIGEST", "PUSHED",
+                       "SIZE", "VERDICT", terminal_style(stdout, STYLE_PLAIN));
         for (size_t i = 0; i < count; i++)
-                print_row(&rows[i], repository_width, tags_width);
+                print_row(&rows[i], repository_width, tags_width, narrow);
 }
 
 int verb_images(const struct options *options, struct error *err) {
@@ -72,7 +91,7 @@ int verb_images(const struct options *options, struct error *err) {
         if (count > 0)
                 print_table(rows, count);
         else if (!options->quiet)
-                fputs("The registry holds no image; berth image instructions tells how to fill it.\n",
+                fputs("The registry has no images; berth image instructions shows how to add some.\n",
                       stderr);
         return EXIT_DONE;
 }

@@ -50,7 +50,7 @@ static int write_new(const char *path, const char *text, struct error *err) {
         int descriptor DESCRIPTOR_CLEANUP = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
         if (descriptor < 0 && errno == EEXIST)
-                return error_set(err, "%s is there already: berth init overwrites nothing", path);
+                return error_set(err, "%s exists already, and berth init overwrites nothing", path);
         if (descriptor < 0 || descriptor_write(descriptor, text, strlen(text)) < 0)
                 return error_set(err, "cannot write %s: %s", path, strerror(errno));
         return 0;
@@ -64,9 +64,9 @@ int verb_init(const struct options *options, struct error *err) {
 
         if (folder_make(folder, err) < 0 || write_new(stack, starter, err) < 0)
                 return -1;
-        /* The state is no source: where a .gitignore is there already, it is its owner's to extend. */
+        /* The state is not to be committed. An existing .gitignore is left to its owner. */
         if (write_new(ignore, ".berth/\n", &exists) < 0 && !options->quiet)
-                fprintf(stderr, "%s is there already: add the line .berth/ to it.\n", ignore);
+                fprintf(stderr, "%s exists already: add the line .berth/ to it.\n", ignore);
         if (options->json)
                 print_json(json_pack("{s:o}", "file", json_from_text(stack)));
         else

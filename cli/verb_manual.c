@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Text as roff takes it literally: no escapes, no requests at the start of a line. */
-static void text(const char *words) {
+static void print_text(const char *words) {
         if (*words == '.' || *words == '\'')
                 fputs("\\&", stdout);
         for (; *words; words++) {
@@ -29,21 +29,21 @@ static void text(const char *words) {
 
 static void paragraph(const char *label, const char *words) {
         fputs(".TP\n.B ", stdout);
-        text(label);
+        print_text(label);
         putchar('\n');
-        text(words);
+        print_text(words);
         putchar('\n');
 }
 
 static void print_verb(const struct verb *verb) {
         fputs(".TP\n.B berth ", stdout);
-        text(verb->name);
+        print_text(verb->name);
         if (verb->operands[0]) {
                 fputs(" \\fR", stdout);
-                text(verb->operands);
+                print_text(verb->operands);
         }
         putchar('\n');
-        text(verb->doc);
+        print_text(verb->doc);
         fputs(".\n", stdout);
 }
 
@@ -55,17 +55,17 @@ static void print_option(const struct option_row *row) {
                 fputs(", ", stdout);
         }
         fputs("\\-\\-", stdout);
-        text(row->name);
+        print_text(row->name);
         if (row->argument) {
                 fputs(" \\fI", stdout);
-                text(row->argument);
+                print_text(row->argument);
                 fputs("\\fR", stdout);
         }
         putchar('\n');
-        text(row->doc);
+        print_text(row->doc);
         if (row->verbs) {
                 fputs(" (with:", stdout);
-                text(row->verbs);
+                print_text(row->verbs);
                 putchar(')');
         }
         fputs(".\n", stdout);
@@ -109,7 +109,7 @@ static void print_field(const struct field *field, const char *path, int depth) 
 
         snprintf(name, sizeof(name), "%s%s%s", path, path[0] ? "." : "", field->name);
         fputs(".TP\n.B ", stdout);
-        text(name);
+        print_text(name);
         printf("\n(%s", type_name(field));
         if (field->type == FIELD_INTEGER && (field->minimum || field->maximum))
                 printf(", %" PRId64 " to %" PRId64, field->minimum, field->maximum);
@@ -119,11 +119,11 @@ static void print_field(const struct field *field, const char *path, int depth) 
                 fputs(", required", stdout);
         if (field->default_text) {
                 fputs(", default ", stdout);
-                text(field->default_text);
+                print_text(field->default_text);
         }
         fputs(")\n", stdout);
         if (field->doc)
-                text(field->doc);
+                print_text(field->doc);
         putchar('\n');
         for (const struct field *below = field->fields; below && below->name && depth < 4; below++)
                 print_field(below, name, depth + 1);
@@ -143,7 +143,7 @@ static void print_manifests(void) {
                 for (const char *letter = kinds[i].name; *letter; letter++)
                         putchar(*letter);
                 putchar('\n');
-                text(kinds[i].doc);
+                print_text(kinds[i].doc);
                 putchar('\n');
                 for (const struct field *field = kinds[i].fields; field->name; field++)
                         print_field(field, "", 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state's own tools: state list|show|mv|rm|verify|backup, lock show|release. */
+/* The state's own tools: state list|show|mv|rm|verify|backup, lock show|release. Each is a row of a table below. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/suggest.h"
+#include "base/terminal.h"
 #include "cli/perform.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
@@ -15,7 +16,7 @@
 struct subverb {
         const char *name;
         size_t operands; /* at the most, after its name */
-        bool changes;    /* the state: needs one that is there, and the lease or whatever it says itself */
+        bool changes;    /* opens an existing state to write; `run` itself takes the lease */
         int (*run)(struct session *session, const struct options *options, struct error *err);
 };
 
@@ -57,7 +58,7 @@ static json_t *journal_json(const struct journal_entry *entry) {
                          entry->answered, "at", at);
 }
 
-/* The state as a whole: identity, counts, what is unfinished, the last runs. */
+/* The whole state: identity, counts, unfinished changes, the last runs. */
 static int summarise_json(struct session *session, json_t **ret, struct error *err) {
         struct arena *arena = session->arena;
         struct record *records;
@@ -110,7 +111,7 @@ static void print_state(json_t *summary) {
                json_integer_value(json_object_get(summary, "serial")),
                json_integer_value(json_object_get(summary, "resources")));
         if (json_array_size(json_object_get(summary, "journal")))
-                printf("\nunfinished (the next run will look at these first)\n");
+                printf("\nunfinished (the next run reads these first)\n");
         json_array_foreach (json_object_get(summary, "journal"), i, entry) {
                 printf("  %s  %s\n", text_or(entry, "address"), text_or(entry, "action"));
         }
@@ -212,7 +213,7 @@ static int verify_state(struct session *session, const struct options *options, 
 
 static int back_up_state(struct session *session, const struct options *options, struct error *err) {
         if (options->operand_count < 2)
-                return error_set(err, "berth state backup needs a path to write to");
+                return error_set(err, "berth state backup needs a path: berth state backup FILE");
         if (state_backup(session->state, options->operands[1], err) < 0)
                 return -1;
         if (options->json)
@@ -222,9 +223,9 @@ static int back_up_state(struct session *session, const struct options *options,
         return EXIT_DONE;
 }
 
-/* Asks, then commits: the resource itself is not touched. */
-static int carry_out(struct session *session, const struct options *options, struct edit *edit,
-                     const char *command, const char *question, struct error *err) {
+/* Asks, then commits the edit. The resource itself is not touched. */
+static int commit_edit(struct session *session, const struct options *options, struct edit *edit,
+                       const char *command, const char *question, struct error *err) {
         const struct plan one = { .change_count = 1 };
 
         if (!options->yes && !options->quiet)
@@ -240,20 +241,23 @@ static int forget_resource(struct session *session, const struct options *option
         struct edit edit;
 
         if (!address)
-                return error_set(err, "berth state rm needs the address of what is to be forgotten");
+                return error_set(err, "berth state rm needs an address: berth state rm KIND/NAME");
         if (session_take_lease(session, options, "state rm", err) < 0 ||
             edit_forget(session->state, address, session->arena, &edit, err) < 0 ||
-            carry_out(session, options, &edit, "state rm",
-                      arena_printf(session->arena, "The state forgets %s; %s stays as it is.", address,
-                                   edit.id ? edit.id : "the resource"),
-                      err) < 0)
+            commit_edit(session, options, &edit, "state rm",
+                        arena_printf(session->arena, "The state forgets %s; %s itself is not touched.",
+                                     address, edit.id ? edit.id : "the resource"),
+                        err) < 0)
                 return -1;
         if (options->json)
                 print_json(json_pack("{s:s, s:s?}", "address", address, "id", edit.id));
         else
-                printf("Forgot %s; %s was not touched. While a manifest declares it, the next plan takes it in "
-                       "again.\n",
-                       address, edit.id ? edit.id : "the resource");
+                terminal_print_line(stdout,
+                                    arena_printf(session->arena,
+                                                 "Forgot %s; %s was not touched. While a manifest declares "
+                                                 "it, the next plan takes it in again.",
+                                                 address, edit.id ? edit.id : "the resource"),
+                                    0, 0);
         return EXIT_DONE;
 }
 
@@ -262,18 +266,18 @@ static int move_resource(struct session *session, const struct options *options,
         struct edit edit;
 
         if (options->operand_count < 3)
-                return error_set(err, "berth state mv needs two addresses: what it is, what it shall be");
+                return error_set(err, "berth state mv needs two addresses: berth state mv OLD NEW");
         from = options->operands[1];
         to = options->operands[2];
         if (session_take_lease(session, options, "state mv", err) < 0 ||
             edit_move(session->state, from, to, session->arena, &edit, err) < 0 ||
-            carry_out(session, options, &edit, "state mv",
-                      arena_printf(session->arena, "%s becomes %s in the state.", from, to), err) < 0)
+            commit_edit(session, options, &edit, "state mv",
+                        arena_printf(session->arena, "%s becomes %s in the state.", from, to), err) < 0)
                 return -1;
         if (options->json)
                 print_json(json_pack("{s:s, s:s, s:s?}", "from", from, "to", to, "id", edit.id));
         else
-                printf("%s is %s now. berth plan shows what its manifest changes about it.\n", from, to);
+                printf("%s is %s now; berth plan shows what its manifest changes.\n", from, to);
         return EXIT_DONE;
 }
 
@@ -295,7 +299,7 @@ static int show_lock(struct session *session, const struct options *options, str
         else
                 printf("Held by process %ld on %s (%s) since %s%s.\n", holder->pid,
                        holder->host ? holder->host : "?", holder->command ? holder->command : "?", since,
-                       holder->alive ? "" : "; it is dead, and the next run takes the lock over");
+                       holder->alive ? "" : "; that process is dead, and the next run takes the lock");
         return EXIT_DONE;
 }
 
@@ -309,7 +313,7 @@ static int release_lock(struct session *session, const struct options *options, 
         return EXIT_DONE;
 }
 
-/* To change a state there must be one: a mistyped --state is not to make an empty one. */
+/* Opens an existing state to change it: a mistyped --state must not make an empty one. */
 static int open_to_change(struct session *session, const struct options *options, struct error *err) {
         interrupt_install();
         if (session_open_existing(session, options, err) < 0)
@@ -338,8 +342,11 @@ static int run_subverb(const struct subverb *subverbs, size_t count, const char 
                 return subverbs[i].run(&session, options, err);
         }
         near = suggest_nearest(options->operands[0], names, count);
-        return error_set(err, "there is no \"berth %s %s\"%s%s%s", verb, options->operands[0],
-                         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        if (near)
+                return error_set(err, "there is no \"berth %s %s\"; did you mean %s?", verb,
+                                 options->operands[0], near);
+        return error_set(err, "there is no \"berth %s %s\"; berth %s --help shows what there is", verb,
+                         options->operands[0], verb);
 }
 
 int verb_state(const struct options *options, struct error *err) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sweep: carries out the workspace policies on this machine; without --yes it only says what would go. */
+/* sweep: deletes on this machine what workspace policies expire; without --yes it only says what it would delete. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -22,7 +22,7 @@ static void set_tally(json_t *json, const struct workspace_tally *tally) {
         json_object_set_new(json, "oldest", tally->files ? json_string(oldest) : json_null());
 }
 
-/* Why something of this session stays that should have gone, or NULL. */
+/* Why something of this session could not be deleted, or NULL. */
 static const char *problem_of(const struct sweep_row *row) {
         return row->session.problem ? row->session.problem : row->tally.first_problem;
 }
@@ -105,7 +105,7 @@ static size_t warn_of_problems(const struct sweep_report *report) {
         return count;
 }
 
-/* Of the provider only its name matters: what was applied stands below its folder. */
+/* The stack's data root. Of the provider only its name matters here. */
 static int find_root(struct session *session, const struct options *options, const char **ret,
                      struct error *err) {
         if (session_load(session, options, true, err) < 0 || session_open_provider(session, options, err) < 0)
@@ -113,7 +113,7 @@ static int find_root(struct session *session, const struct options *options, con
         if (strcmp(session->provider_ops->name, "local") != 0)
                 return error_set(err,
                                  "berth sweep is for workspaces on this machine; with the provider %s the "
-                                 "store carries out the policies by itself",
+                                 "store itself carries out the policies",
                                  session->provider_ops->name);
         *ret = local_root(session_state_folder(session, options), session->manifests.stack->name,
                           session->arena);

@@ -85,17 +85,26 @@ int map_load(struct state *state, const char *environment, struct arena *arena, 
 
 void map_print_text(const struct map *map, FILE *stream) {
         const char *dim = terminal_style(stream, STYLE_DIM), *plain = terminal_style(stream, STYLE_PLAIN);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         for (size_t i = 0; i < map->count; i++) {
                 const struct map_environment *environment = &map->environments[i];
 
-                fprintf(stream, "%s%s%s  %s%" PRId64 " MB, %zu %s%s\n", terminal_style(stream, STYLE_BOLD),
-                        environment->name, plain, dim, environment->memory_mb, environment->dependent_count,
-                        environment->dependent_count == 1 ? "dependent" : "dependents", plain);
-                for (size_t k = 0; k < environment->dependent_count; k++)
-                        fprintf(stream, "  %s %s%s\n", k + 1 == environment->dependent_count ? "`-" : "|-",
-                                environment->dependents[k].address,
-                                environment->dependents[k].active ? "" : "  (inactive)");
+                fprintf(stream, "%s%s%s  %s", terminal_style(stream, STYLE_BOLD), environment->name, plain,
+                        dim);
+                strbuf_clear(&text);
+                strbuf_printf(&text, "%" PRId64 " MB, %zu %s", environment->memory_mb,
+                              environment->dependent_count,
+                              environment->dependent_count == 1 ? "dependent" : "dependents");
+                terminal_print_line(stream, strbuf_text(&text), (int)strlen(environment->name) + 2, 4);
+                fputs(plain, stream);
+                for (size_t k = 0; k < environment->dependent_count; k++) {
+                        strbuf_clear(&text);
+                        strbuf_printf(&text, "  %s %s%s", k + 1 == environment->dependent_count ? "`-" : "|-",
+                                      environment->dependents[k].address,
+                                      environment->dependents[k].active ? "" : "  (inactive)");
+                        terminal_print_line(stream, strbuf_text(&text), 0, 7);
+                }
         }
 }
 

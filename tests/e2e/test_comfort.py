@@ -50,10 +50,11 @@ def test_help_fits_a_screen(offline):
         (["apply", "--parallel", "0"], "--parallel takes a whole number"),
         (["apply", "--parallel", "12x"], "--parallel takes a whole number"),
         (["plan", "extra"], "one too many"),
-        (["explain"], "berth explain needs more"),
-        (["import", "Agent/x"], "berth import needs more"),
+        (["explain"], "berth explain needs an argument"),
+        (["import", "Agent/x"], "berth import needs an argument"),
         (["map", "--format", "svg"], "--format takes"),
         (["state", "lst"], 'did you mean list?'),
+        (["state", "frobnicate"], "berth state --help shows"),
         (["get", "Enviroment"], "did you mean Environment?"),
         (["completion", "csh"], "takes bash, zsh or fish"),
         (["disassociate", "x"], "say --all"),
@@ -70,7 +71,7 @@ def test_mistakes_are_named(offline, arguments, message):
     "arguments, message",
     [
         (["exec", "--env", "x", "--file", "agents", "-c", "1"], "--file takes NAME=PATH"),
-        (["exec", "--env", "x", "--file", "a=b", "--file", "agents"], 'not "agents"; manifests are named by -f'),
+        (["exec", "--env", "x", "--file", "a=b", "--file", "agents"], 'not "agents"; for manifests, use -f'),
         (["exec", "--env", "x", "--timeout", "86401"], "--timeout takes whole seconds from 1 to 86400"),
         (["exec", "--env", "x", "--timeout", "0"], "--timeout takes whole seconds"),
         (["-f", "deep", "--state", "s", "exec", "--bogus"], "there is no option --bogus"),
@@ -347,3 +348,36 @@ def test_a_long_address_leaves_the_others_their_notes(offline):
     offline.write("m.yaml", stacks.text(stacks.environment("e" * 48), stacks.environment("short")))
     lines = [line for line in on_terminal(offline, "plan", "--provider", "local", columns=50) if "Environment/short" in line]
     assert len(lines) == 1 and width_of(lines[0]) <= 50 and "2048" in lines[0], lines
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_tables_fit_the_terminal(offline, columns):
+    long, store = "e" * 48, offline.stack / "store" / "roots" / "sha256" / ("ab" * 32)
+    offline.write("stack.yaml", "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\nspec: {provider: local, local: {images: ../store}}\n")
+    offline.write("m.yaml", stacks.text(stacks.environment("short"), *([stacks.environment(long)] if columns == 80 else [])))
+    store.mkdir(parents=True)
+    (offline.stack / "store" / "index.json").write_text(
+        json.dumps({"formatVersion": "1", "images": {"data/some-repository:a-long-tag": "sha256:" + "ab" * 32}})
+    )
+    offline("apply", "--yes").expect(0)
+    verbs = ["--help"], ["image", "--help"], ["controller", "--help"], ["get"], ["map"], ["images"]
+    for lines in (on_terminal(offline, *verb, columns=columns) for verb in verbs):
+        assert lines and max(map(width_of, lines)) <= columns, "\n".join(lines)
+
+
+def test_a_state_that_may_only_be_read(offline):
+    """A plan keeps what it saw, so it needs a state that it can write: it says what to do."""
+    offline.write("m.yaml", stacks.text(stacks.environment("x")))
+    offline("apply", "--yes", "--provider", "local").expect(0)
+    read_only = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
+    for verb in ("plan", "drift"):
+        command = ["unshare", "--mount", "sh", "-c", read_only, "sh", offline.stack / ".berth", offline.binary, verb, "--provider", "local"]
+        result = subprocess.run(list(map(str, command)), cwd=offline.stack, env=offline.env, capture_output=True, text=True)
+        assert result.returncode == 1 and "use a copy of it (--state)" in result.stderr, result
+
+
+def test_manifests_from_a_pipe_have_their_state_here(offline, tmp_path):
+    text = stacks.text({"apiVersion": "berth/v1", "kind": "Stack", "metadata": {"name": "s"}, "spec": {"provider": "local"}}, stacks.environment("x"))
+    command = ["bash", "-c", '"$1" apply --yes -f <(printf %s "$2")', "bash", str(offline.binary), text]
+    subprocess.run(command, cwd=tmp_path, env=offline.env, check=True, capture_output=True)
+    assert (tmp_path / ".berth" / "data.mdb").exists()
