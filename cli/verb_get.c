@@ -24,7 +24,8 @@ static int parse_filter(const struct options *options, struct arena *arena, stru
         const char *typed = options->operand_count ? options->operands[0] : NULL;
         const char *slash = typed ? strchr(typed, '/') : NULL;
         const char *kind_name = slash ? arena_strndup(arena, typed, (size_t)(slash - typed)) : typed;
-        const char *names[KIND_COUNT], *near;
+        struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
+        const char *near;
 
         *ret = (struct filter){ 0 };
         if (!typed)
@@ -33,14 +34,13 @@ static int parse_filter(const struct options *options, struct arena *arena, stru
         ret->name = slash ? slash + 1 : NULL;
         if (ret->kind)
                 return 0;
-        for (int i = 0; i < KIND_COUNT; i++)
-                names[i] = kinds[i].name;
-        near = suggest_nearest(kind_name, names, KIND_COUNT);
+        near = kind_nearest(kind_name);
         if (near)
                 return error_set(err, "there is no kind \"%s\"; did you mean %s?", kind_name, near);
+        kind_append_names(&names);
         if (!*kind_name)
-                return error_set(err, "the kind is missing; the kinds are " KIND_NAMES);
-        return error_set(err, "there is no kind \"%s\"; the kinds are " KIND_NAMES, kind_name);
+                return error_set(err, "the kind is missing; the kinds are %s", strbuf_text(&names));
+        return error_set(err, "there is no kind \"%s\"; the kinds are %s", kind_name, strbuf_text(&names));
 }
 
 static const struct kind *kind_of(const char *address) {

@@ -138,14 +138,14 @@ static void print_manifests(void) {
               "A manifest is a YAML document with apiVersion (berth/v1), kind, metadata (name, labels, annotations) and spec. "
               "The fields below are those of spec.\n",
               stdout);
-        for (int i = 0; i < KIND_COUNT; i++) {
+        for (size_t i = 0; i < kind_count; i++) {
                 fputs(".SH ", stdout);
-                for (const char *letter = kinds[i].name; *letter; letter++)
+                for (const char *letter = kinds[i]->name; *letter; letter++)
                         putchar(*letter);
                 putchar('\n');
-                print_text(kinds[i].doc);
+                print_text(kinds[i]->doc);
                 putchar('\n');
-                for (const struct field *field = kinds[i].fields; field->name; field++)
+                for (const struct field *field = kinds[i]->fields; field->name; field++)
                         print_field(field, "", 0);
         }
         fputs(".SH SEE ALSO\nberth(1)\n", stdout);

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/suggest.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "schema/reference.h"
 
 static int unknown_kind(const char *typed, struct error *err) {
-        const char *names[KIND_COUNT], *near;
+        const char *near;
 
-        for (int i = 0; i < KIND_COUNT; i++)
-                names[i] = kinds[i].name;
         if (!*typed)
                 return error_set(err, "the kind is missing; berth schema without one has them all");
-        near = suggest_nearest(typed, names, KIND_COUNT);
+        near = kind_nearest(typed);
         if (near)
                 return error_set(err, "there is no kind \"%s\"; did you mean %s?", typed, near);
         return error_set(err, "there is no kind \"%s\"; berth schema without a kind has them all", typed);

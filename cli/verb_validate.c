@@ -56,12 +56,12 @@ static int validate_controller(struct session *session, const struct options *op
 static json_t *count_kinds(const struct manifests *manifests) {
         json_t *counts = json_object();
 
-        for (int kind = 0; kind < KIND_COUNT; kind++) {
+        for (size_t kind = 0; kind < kind_count; kind++) {
                 size_t count;
 
                 manifests_of_kind(manifests, (enum kind_id)kind, &count);
                 if (count)
-                        json_object_set_new(counts, kinds[kind].name, json_integer((json_int_t)count));
+                        json_object_set_new(counts, kinds[kind]->name, json_integer((json_int_t)count));
         }
         return counts;
 }

@@ -202,7 +202,7 @@ static struct job *make_jobs(struct applying *applying, struct arena *arena) {
                 jobs[i] = (struct job){
                         .after = after,
                         .after_count = change->depends_on_count,
-                        .lane = (unsigned)change->kind->id % EXECUTOR_LANES,
+                        .lane = change->kind->lane,
                         .excluded = change_is_refused(change),
                 };
                 applying->works[i] = (struct work){

@@ -5,9 +5,9 @@
 #include <string.h>
 
 const char *bound_environment(const struct kind *kind, const struct value *spec) {
-        if (kind->id != KIND_AGENT && kind->id != KIND_SWARM)
-                return NULL;
-        return value_get_text(spec, "environment");
+        const struct kind_reference *binding = kind_binding(kind);
+
+        return binding ? kind_reference_name(binding, spec) : NULL;
 }
 
 static int by_environment(const void *a, const void *b) {

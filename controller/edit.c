@@ -75,23 +75,18 @@ int edit_forget(struct state *state, const char *address, struct arena *arena, s
         if (address_parse(address, &kind, &name, err) < 0 ||
             load(state, address, arena, &records, &count, &record, err) < 0)
                 return -1;
-        if (kind->id == KIND_ENVIRONMENT && check_dependents(state, address, name, arena, err) < 0)
+        if (kind_is_bound_to(kind) && check_dependents(state, address, name, arena, err) < 0)
                 return -1;
         edit.id = record->id;
         add(&edit, (struct state_op){ .type = STATE_DELETE_RECORD, .address = address });
         add(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = address });
         add(&edit, (struct state_op){ .type = STATE_JOURNAL_END, .address = address });
-        if (kind->id == KIND_AGENT || kind->id == KIND_SWARM) {
+        if (kind_binding(kind)) {
                 add(&edit, (struct state_op){ .type = STATE_DELETE_BINDING, .address = address });
                 add(&edit, (struct state_op){ .type = STATE_DELETE_OVERRIDE, .address = address });
         }
         *ret = edit;
         return 0;
-}
-
-/* An Image's repository stands in its spec; everything else is called by the manifest's name. */
-static bool is_named_by_spec(const struct kind *kind) {
-        return kind->id == KIND_IMAGE;
 }
 
 static int check_move(const struct kind *kind, const struct kind *to_kind, const struct record *record,
@@ -100,7 +95,7 @@ static int check_move(const struct kind *kind, const struct kind *to_kind, const
                 return error_set(err, "%s cannot become %s: a resource keeps its kind", record->address, to);
         if (strcmp(record->address, to) == 0)
                 return error_set(err, "%s is its address already", to);
-        if (is_named_by_spec(kind))
+        if (kind->named_by_spec)
                 return 0;
         return error_set(
                 err,

@@ -41,11 +41,12 @@ struct executor {
         struct arena *arena; /* until the threads begin */
         pthread_mutex_t lock;
         pthread_cond_t wake;
-        struct list fresh[EXECUTOR_LANES]; /* never begun, nothing in their way */
-        struct list ready;                 /* begun, due */
-        size_t *parked;                    /* a heap by not_before_ms */
+        unsigned lanes;
+        struct list *fresh; /* by lane: never begun, nothing in their way */
+        struct list ready;  /* begun, due */
+        size_t *parked;     /* a heap by not_before_ms */
         size_t parked_count;
-        size_t queued[EXECUTOR_LANES];
+        size_t *queued; /* by lane: how many jobs stand in line for its quota */
         unsigned next_lane;
         struct executor_stats stats;
         /*
@@ -177,7 +178,7 @@ static void heed_interrupt(struct executor *executor) {
                 if (!slot->begun && slot->had_a_turn && executor->ops->give_up)
                         executor->ops->give_up(executor->context, job);
         }
-        for (unsigned lane = 0; lane < EXECUTOR_LANES; lane++) {
+        for (unsigned lane = 0; lane < executor->lanes; lane++) {
                 executor->fresh[lane] = (struct list){ NONE, NONE };
                 executor->queued[lane] = 0;
         }
@@ -206,8 +207,8 @@ static size_t next_job(struct executor *executor) {
                         return job;
         }
         /* Lanes take turns, so that none starves behind another's quota. */
-        for (unsigned i = 0; i < EXECUTOR_LANES; i++) {
-                unsigned lane = executor->next_lane++ % EXECUTOR_LANES;
+        for (unsigned i = 0; i < executor->lanes; i++) {
+                unsigned lane = executor->next_lane++ % executor->lanes;
 
                 if (executor->queued[lane] >= executor->threads)
                         continue;
@@ -360,7 +361,7 @@ static void watch(struct executor *executor) {
                 wait_for_work(executor);
                 stats = executor->stats;
                 stats.waiting = executor->parked_count;
-                for (unsigned lane = 0; lane < EXECUTOR_LANES; lane++)
+                for (unsigned lane = 0; lane < executor->lanes; lane++)
                         stats.queued += executor->queued[lane];
                 pthread_mutex_unlock(&executor->lock);
                 if (executor->ops->watch)
@@ -383,7 +384,14 @@ static void initialise(struct executor *executor) {
         executor->parked = arena_array(executor->arena, executor->count, sizeof(*executor->parked));
         executor->ended_jobs = arena_array(executor->arena, executor->count, sizeof(*executor->ended_jobs));
         executor->ready = (struct list){ NONE, NONE };
-        for (unsigned lane = 0; lane < EXECUTOR_LANES; lane++)
+        executor->lanes = 1;
+        for (size_t job = 0; job < executor->count; job++) {
+                if (executor->jobs[job].lane >= executor->lanes)
+                        executor->lanes = executor->jobs[job].lane + 1;
+        }
+        executor->fresh = arena_array(executor->arena, executor->lanes, sizeof(*executor->fresh));
+        executor->queued = arena_array(executor->arena, executor->lanes, sizeof(*executor->queued));
+        for (unsigned lane = 0; lane < executor->lanes; lane++)
                 executor->fresh[lane] = (struct list){ NONE, NONE };
 }
 

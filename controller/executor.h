@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXECUTOR_LANES 8
-
 enum job_outcome {
         JOB_DONE,
         JOB_FAILED,
@@ -32,7 +30,7 @@ struct job {
          * Jobs of one lane share a quota: while `threads` of them are queued for it, no further one of the lane is
          * begun, so that an interrupt does not find a thousand begun jobs.
          */
-        unsigned lane; /* below EXECUTOR_LANES */
+        unsigned lane; /* any small number */
         bool excluded; /* never begun: counts as skipped from the start */
 };
 

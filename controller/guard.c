@@ -85,7 +85,7 @@ static void guard_protection(struct planning *planning, struct change *change) {
 
 static void guard_replacement(struct planning *planning, struct subject *subject) {
         struct change *change = subject->change;
-        const char *path = NULL;
+        const char *instead = change->kind->instead_of_replacing, *path = NULL;
 
         if (change->action != ACTION_REPLACE || change->observed->health == HEALTH_FAILED)
                 return;
@@ -97,11 +97,10 @@ static void guard_replacement(struct planning *planning, struct subject *subject
                       (struct refusal){
                               .id = "needs-replacement",
                               .message = arena_printf(planning->arena, "%s cannot change in place", path),
-                              .remedy = arena_printf(
-                                      planning->arena,
-                                      "make a new environment and re-point its agents, or replace it "
-                                      "in place: --allow needs-replacement:%s",
-                                      change->address),
+                              .remedy = arena_printf(planning->arena,
+                                                     "%s%sreplace it in place: --allow needs-replacement:%s",
+                                                     instead ? instead : "", instead ? ", or " : "",
+                                                     change->address),
                       });
 }
 
@@ -160,7 +159,7 @@ static void guard_dependents(struct planning *planning, struct change *change) {
         const char **dependents;
         size_t count;
 
-        if (change->kind->id != KIND_ENVIRONMENT || change->action != ACTION_DELETE)
+        if (!kind_is_bound_to(change->kind) || change->action != ACTION_DELETE)
                 return;
         dependents = remaining_dependents(planning, change->name, &count);
         if (count == 0)
@@ -192,14 +191,13 @@ static bool is_allowed(const struct planning *planning, const struct refusal *re
         return false;
 }
 
-static bool is_active_specialist(const struct subject *dependent) {
+static bool needs_its_binding(const struct subject *dependent) {
         const struct value *spec = !dependent           ? NULL
                                    : dependent->desired ? dependent->desired->spec
                                    : dependent->record  ? dependent->record->spec
                                                         : NULL;
-        const char *type = value_get_text(spec, "type");
 
-        return type && strcmp(type, "specialist") == 0 && value_get_boolean(spec, "active", false);
+        return spec && dependent->kind->needs_binding && dependent->kind->needs_binding(spec);
 }
 
 /* Where dependents may be left behind (--allow has-dependents), active specialists may still not: they cannot work. */
@@ -207,12 +205,12 @@ static void guard_specialists(struct planning *planning, struct change *change) 
         const char **dependents;
         size_t count, specialists = 0;
 
-        if (change->kind->id != KIND_ENVIRONMENT || change->action != ACTION_DELETE ||
+        if (!kind_is_bound_to(change->kind) || change->action != ACTION_DELETE ||
             !is_allowed(planning, &(struct refusal){ .id = "has-dependents" }, change->address))
                 return;
         dependents = remaining_dependents(planning, change->name, &count);
         for (size_t i = 0; i < count; i++) {
-                if (is_active_specialist(plan_subject(planning->plan, dependents[i])))
+                if (needs_its_binding(plan_subject(planning->plan, dependents[i])))
                         dependents[specialists++] = dependents[i];
         }
         if (specialists == 0)

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes before what. Makes and updates go from the Stack to the swarms, deletions the other way and last; within
- * that, each change names the changes it has to wait for. Pure.
+ * What comes before what. Pure.
+ *
+ * Two things are worked out here. The list of changes, for people: what is made and updated from the Stack down to the
+ * swarms, then what is deleted, the other way round. And of each change which others it waits for (depends_on), for the
+ * executor, which heeds nothing else: what no edge forbids runs at the same time.
+ *
+ * Edges come from the kinds' references (struct kind_reference). Who names something waits until that has been made. Who
+ * is deleted waits until nobody names it any more: until all changes, of any sort, of those who did have ended. An edge leads
+ * to a change that is part of this plan, or there is none: what needs no change is there already, and what --target leaves
+ * out is not waited for.
+ *
+ * There is no circle: references lead to kinds that come earlier, and of two changes that one reference joins, the deletion
+ * always waits. Should a kind's row be wrong, the executor skips the circle's changes rather than hang.
  */
 #include "base/array.h"
 #include "controller/internal.h"
-
-#include <stdlib.h>
 
 struct edges {
         struct arena *arena;
@@ -14,77 +23,74 @@ struct edges {
         size_t count;
 };
 
-static void add_edge(struct edges *edges, const char *address) {
-        edges->items = array_grow(edges->arena, edges->items, edges->count, sizeof(*edges->items));
-        edges->items[edges->count++] = address;
-}
-
 static bool is_deletion(const struct change *change) {
         return change->action == ACTION_DELETE;
 }
 
-static void after_made(struct planning *planning, struct edges *edges, enum kind_id kind, const char *name) {
-        struct subject *needed = name ? plan_subject_of(planning->plan, kind, name) : NULL;
-
-        if (needed && needed->change && !is_deletion(needed->change))
-                add_edge(edges, needed->address);
+/* Only a change can be waited for. */
+static void wait_for(struct edges *edges, const struct subject *other) {
+        if (!other || !other->change)
+                return;
+        edges->items = array_grow(edges->arena, edges->items, edges->count, sizeof(*edges->items));
+        edges->items[edges->count++] = other->address;
 }
 
-/* A thing in use goes when those who used it have let go. */
-static void after_dependents(struct planning *planning, struct edges *edges, const char *environment) {
-        size_t count;
-        const struct binding *bindings = bindings_of(planning, environment, &count);
-
-        for (size_t i = 0; i < count; i++) {
-                const struct subject *dependent = plan_subject(planning->plan, bindings[i].dependent);
-
-                if (dependent && dependent->change)
-                        add_edge(edges, dependent->address);
-        }
-}
-
-static void after_all(struct planning *planning, struct edges *edges,
-                      bool (*matters)(const struct subject *other)) {
+/*
+ * Before a resource is made or changed: the Stack, on which all stands, and whatever the new spec names. Where that is being
+ * deleted nothing is waited for: the deletion is the one that waits, and a guard has refused it if it must not happen.
+ */
+static void wait_for_what_is_named(struct planning *planning, const struct subject *subject,
+                                   struct edges *edges) {
         const struct plan *plan = planning->plan;
 
+        for (size_t i = 0; i < plan->subject_count && plan->subjects[i].kind->is_base; i++) {
+                if (plan->subjects[i].kind != subject->kind && plan->subjects[i].change &&
+                    !is_deletion(plan->subjects[i].change))
+                        wait_for(edges, &plan->subjects[i]);
+        }
+        for (const struct kind_reference *reference = subject->kind->references; reference && reference->path;
+             reference++) {
+                const char *name =
+                        reference->orders ? kind_reference_name(reference, subject->desired->spec) : NULL;
+                const struct subject *named = name ? plan_subject_of(plan, reference->kind, name) : NULL;
+
+                if (named && named->change && !is_deletion(named->change))
+                        wait_for(edges, named);
+        }
+}
+
+/* Whether resources of one kind name those of the other in a way that orders them, with no record of who names which. */
+static bool may_name(const struct kind *kind, const struct kind *named) {
+        for (const struct kind_reference *reference = kind->references; reference && reference->path;
+             reference++) {
+                if (reference->kind == named->id && reference->orders && !reference->binds)
+                        return true;
+        }
+        return false;
+}
+
+/*
+ * Before a resource is deleted, those who used it let go. Of a binding the state has kept who that is: the new manifests
+ * no longer say it. Of another reference nobody knows, so every change of the kind that may have named it is waited for. The
+ * Stack goes when all other deletions are done.
+ */
+static void wait_for_who_named_it(struct planning *planning, const struct subject *subject,
+                                  struct edges *edges) {
+        const struct plan *plan = planning->plan;
+        size_t binding_count = 0;
+        const struct binding *bindings =
+                kind_is_bound_to(subject->kind) ? bindings_of(planning, subject->name, &binding_count) : NULL;
+
+        for (size_t i = 0; i < binding_count; i++)
+                wait_for(edges, plan_subject(plan, bindings[i].dependent));
         for (size_t i = 0; i < plan->subject_count; i++) {
-                if (plan->subjects[i].change && matters(&plan->subjects[i]))
-                        add_edge(edges, plan->subjects[i].address);
+                const struct subject *other = &plan->subjects[i];
+                bool stands_on_it = subject->kind->is_base && !other->kind->is_base && other->change &&
+                                    is_deletion(other->change);
+
+                if (stands_on_it || may_name(other->kind, subject->kind))
+                        wait_for(edges, other);
         }
-}
-
-static bool is_environment(const struct subject *other) {
-        return other->kind->id == KIND_ENVIRONMENT;
-}
-
-static bool goes_before_the_stack(const struct subject *other) {
-        return is_deletion(other->change) && other->kind->id != KIND_STACK;
-}
-
-static void after_released(struct planning *planning, struct edges *edges, const struct subject *subject) {
-        if (subject->kind->id == KIND_ENVIRONMENT)
-                after_dependents(planning, edges, subject->name);
-        else if (subject->kind->id == KIND_IMAGE)
-                after_all(planning, edges, is_environment);
-        else if (subject->kind->id == KIND_STACK)
-                after_all(planning, edges, goes_before_the_stack);
-}
-
-static void find_edges(struct planning *planning, struct subject *subject) {
-        struct edges edges = { .arena = planning->arena };
-        const struct value *spec = subject->desired ? subject->desired->spec : NULL;
-        struct change *change = subject->change;
-
-        if (is_deletion(change)) {
-                after_released(planning, &edges, subject);
-        } else {
-                if (subject->kind->id != KIND_STACK)
-                        after_made(planning, &edges, KIND_STACK, planning->plan->stack_name);
-                after_made(planning, &edges, KIND_IMAGE, value_get_text(value_get(spec, "image"), "image"));
-                after_made(planning, &edges, KIND_ENVIRONMENT, bound_environment(subject->kind, spec));
-        }
-        change->depends_on = edges.items;
-        change->depends_on_count = edges.count;
 }
 
 int planning_order(struct planning *planning, struct error *err) {
@@ -93,11 +99,17 @@ int planning_order(struct planning *planning, struct error *err) {
         (void)err;
         plan->changes = arena_array(planning->arena, plan->subject_count + 1, sizeof(*plan->changes));
         for (size_t i = 0; i < plan->subject_count; i++) {
+                struct edges edges = { .arena = planning->arena };
                 struct change *change = plan->subjects[i].change;
 
                 if (!change)
                         continue;
-                find_edges(planning, &plan->subjects[i]);
+                if (is_deletion(change))
+                        wait_for_who_named_it(planning, &plan->subjects[i], &edges);
+                else
+                        wait_for_what_is_named(planning, &plan->subjects[i], &edges);
+                change->depends_on = edges.items;
+                change->depends_on_count = edges.count;
                 if (!is_deletion(change))
                         plan->changes[plan->change_count++] = change;
         }
@@ -128,6 +140,7 @@ static size_t *counter(struct plan_summary *summary, enum action action) {
         }
 }
 
+/* What is counted is what the plan's last line says; what it costs, and how long the quotas make that take, beside it. */
 void planning_count(struct planning *planning) {
         const struct provider_ops *ops = planning->args->provider_ops;
         struct plan *plan = planning->plan;

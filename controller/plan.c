@@ -30,6 +30,7 @@ int plan_make(const struct plan_args *args, struct arena *arena, struct plan *re
                 .provider_name = args->provider_ops->name,
                 .created_ms = args->clock->wall_ms(args->clock),
                 .destroy = args->destroy,
+                .cost.arena = arena,
         };
         struct planning planning = { .args = args, .arena = arena, .plan = &plan };
 

@@ -38,7 +38,7 @@ static void put_record(struct record_writer *writer, const struct subject *subje
 }
 
 static bool may_bind(const struct subject *subject) {
-        return subject->kind->id == KIND_AGENT || subject->kind->id == KIND_SWARM;
+        return kind_binding(subject->kind) != NULL;
 }
 
 static void put_binding(struct record_writer *writer, const struct subject *subject) {

@@ -33,7 +33,7 @@ void report_ended_text(const struct change *change, const struct change_result *
 void report_result_text(const struct plan *plan, const struct apply_result *result, FILE *stream);
 
 /* The calls by service alone: "lambda" and "lambda GetFunction", which have quotas of their own, are one service. */
-struct cost report_calls(const struct plan *plan);
+struct cost report_calls(const struct plan *plan, struct arena *arena);
 
 /* "0.4 s", "12 s", "3 min 20 s" into the buffer, which is returned. */
 const char *report_duration(int64_t ms, char *buffer, size_t size);

@@ -105,7 +105,8 @@ json_t *report_drift_json(const struct plan *plan) {
 }
 
 json_t *report_plan_json(const struct plan *plan) {
-        struct cost cost = report_calls(plan);
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct cost cost = report_calls(plan, arena);
         json_t *object = json_object(), *changes = json_array(), *calls = json_object();
 
         for (size_t i = 0; i < plan->change_count; i++)

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MEMORY_PER_VCPU 1769.0 /* Lambda: 1,769 MB is one vCPU */
 #define DIGEST_SHOWN 12
 #define ADDRESS_WIDTH_MAX 40
 #define PATH_WIDTH_MAX 32
@@ -68,9 +67,9 @@ static void append_vcpu(const struct field_change *field, struct strbuf *out) {
                 return;
         strbuf_append(out, "  (");
         if (field->before && field->before->type == VALUE_INTEGER)
-                strbuf_printf(out, "%.2f -> ", (double)field->before->integer / MEMORY_PER_VCPU);
+                strbuf_printf(out, "%.2f -> ", (double)field->before->integer / MEMORY_MB_PER_VCPU);
         if (field->after && field->after->type == VALUE_INTEGER)
-                strbuf_printf(out, "%.2f vCPU", (double)field->after->integer / MEMORY_PER_VCPU);
+                strbuf_printf(out, "%.2f vCPU", (double)field->after->integer / MEMORY_MB_PER_VCPU);
         strbuf_append(out, ")");
 }
 
@@ -179,79 +178,6 @@ static void print_fields(const struct field_change *fields, size_t count, bool c
                 print_field(&fields[i], width > PATH_WIDTH_MAX ? PATH_WIDTH_MAX : width, creating, stream);
 }
 
-static void summarise_environment(const struct value *spec, struct strbuf *out) {
-        const struct value *image = value_get(spec, "image");
-        const char *prebuilt = value_get_text(image, "prebuilt");
-        const char *repository = value_get_text(image, "repository");
-        const char *tag = value_get_text(image, "tag");
-        int64_t memory = value_get_integer(spec, "memoryMB", 0);
-
-        strbuf_printf(out, "%5" PRId64 " MB  %.2f vCPU  ", memory, (double)memory / MEMORY_PER_VCPU);
-        if (prebuilt)
-                strbuf_printf(out, "prebuilt %s", prebuilt);
-        else if (repository)
-                strbuf_printf(out, "%s%s%s", repository, tag ? ":" : "", tag ? tag : "");
-}
-
-static void summarise_policy(const struct value *spec, struct strbuf *out) {
-        const struct value *environments = value_get(spec, "environments");
-        int64_t expire = value_get_integer(spec, "expireAfterDays", 0);
-        const struct value *transitions = value_get(spec, "transitions");
-
-        if (environments)
-                strbuf_printf(out, "%u %s", environments->count,
-                              environments->count == 1 ? "environment" : "environments");
-        else
-                strbuf_append(out, "all environments");
-        if (transitions && transitions->count)
-                strbuf_printf(out, ", moved after %" PRId64 " days",
-                              value_get_integer(&transitions->items[0], "afterDays", 0));
-        if (expire)
-                strbuf_printf(out, ", deleted after %" PRId64 " days", expire);
-}
-
-/* What a new resource is, in a few words. */
-static void summarise(const struct change *change, struct strbuf *out) {
-        const struct value *spec = change->resource ? change->resource->spec : NULL;
-        const char *environment = value_get_text(spec, "environment");
-        const struct value *agents = value_get(spec, "agents");
-
-        switch (change->kind->id) {
-        case KIND_ENVIRONMENT:
-                summarise_environment(spec, out);
-                break;
-        case KIND_AGENT:
-                strbuf_printf(out, "%s%s%s",
-                              value_get_text(spec, "type") ? value_get_text(spec, "type") : "agent",
-                              environment ? " -> " : "", environment ? environment : "");
-                if (!value_get_boolean(spec, "active", true))
-                        strbuf_append(out, " (inactive)");
-                break;
-        case KIND_SWARM:
-                strbuf_printf(out, "%u %s%s%s", agents ? agents->count : 0,
-                              agents && agents->count == 1 ? "agent" : "agents", environment ? " -> " : "",
-                              environment ? environment : "");
-                break;
-        case KIND_IMAGE:
-                strbuf_append(out,
-                              value_get_text(spec, "repository") ? value_get_text(spec, "repository") : "");
-                break;
-        case KIND_WORKSPACE_POLICY:
-                summarise_policy(spec, out);
-                break;
-        case KIND_STACK:
-                strbuf_append(out, value_get(change->desired, "bucket") || value_get(change->desired, "role")
-                                           ? "workspace bucket, execution role"
-                                           : "where workspaces and images are kept");
-                break;
-        case KIND_RESOURCE_RANGE:
-        case KIND_CONTROLLER:
-        case KIND_COUNT:
-        default:
-                break;
-        }
-}
-
 static void print_refusal(const struct refusal *refusal, FILE *stream) {
         const char *red = terminal_style(stream, STYLE_RED), *plain = terminal_style(stream, STYLE_PLAIN);
 
@@ -271,8 +197,9 @@ static void describe_change(const struct change *change, struct strbuf *out) {
 
         if (change->reason)
                 strbuf_append(&note, change->reason);
-        else if (change->action == ACTION_CREATE)
-                summarise(change, &note);
+        else if (change->action == ACTION_CREATE && change->kind->summarise)
+                change->kind->summarise(change->resource ? change->resource->spec : NULL, change->desired,
+                                        &note);
         text_append_safe(out, strbuf_text(&note));
 }
 
@@ -340,8 +267,8 @@ static void print_summary(const struct plan *plan, FILE *stream) {
         print_left_out(plan, stream);
 }
 
-struct cost report_calls(const struct plan *plan) {
-        struct cost cost = { 0 };
+struct cost report_calls(const struct plan *plan, struct arena *arena) {
+        struct cost cost = { .arena = arena };
 
         for (size_t i = 0; i < plan->cost.count; i++) {
                 struct call_count service = plan->cost.calls[i];
@@ -353,7 +280,8 @@ struct cost report_calls(const struct plan *plan) {
 }
 
 static void print_cost(const struct plan *plan, FILE *stream) {
-        struct cost cost = report_calls(plan);
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct cost cost = report_calls(plan, arena);
         char duration[32];
         unsigned total = 0;
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --target, --exclude and leave_drift: which of the changes are wanted now. Pure. */
+/*
+ * --target, --exclude and leave_drift: which of the changes are wanted now. Pure.
+ *
+ * Comes after the diff, which knows what would change, and before the guards, which judge what is left: a dependent that is
+ * left out stays as it was recorded, and so still stands in the way of what it uses.
+ */
 #include "controller/internal.h"
 
 #include "base/suggest.h"
@@ -26,7 +31,7 @@ static void no_such_resource(struct planning *planning, const char *option, cons
 }
 
 /* Marks the subjects that the pattern means, and says whether there are any. An address is no pattern: it is looked up. */
-static bool mark(const struct plan *plan, const char *pattern, bool *marks) {
+static bool mark_pattern(const struct plan *plan, const char *pattern, bool *marks) {
         const struct subject *subject;
         bool any = false;
 
@@ -52,7 +57,7 @@ static bool *mark_all(struct planning *planning, const char *option, const char 
         bool *marks = arena_array(planning->arena, planning->plan->subject_count + 1, sizeof(*marks));
 
         for (size_t i = 0; i < count; i++) {
-                if (!mark(planning->plan, patterns[i], marks)) {
+                if (!mark_pattern(planning->plan, patterns[i], marks)) {
                         no_such_resource(planning, option, patterns[i], err);
                         return NULL;
                 }
@@ -60,29 +65,32 @@ static bool *mark_all(struct planning *planning, const char *option, const char 
         return marks;
 }
 
-/* What a desired resource needs: its changes come along with it. */
-static void follow_needs(struct planning *planning, const struct subject *subject, bool *wanted) {
-        struct plan *plan = planning->plan;
-        const struct value *spec = subject->desired ? subject->desired->spec : NULL;
-        const struct {
-                enum kind_id kind;
-                const char *name;
-        } needs[] = {
-                { KIND_STACK, plan->stack_name },
-                { KIND_IMAGE, value_get_text(value_get(spec, "image"), "image") },
-                { KIND_ENVIRONMENT, bound_environment(subject->kind, spec) },
-        };
+static void want_with_needs(struct planning *planning, struct subject *subject, bool *wanted);
 
+static void want_named(struct planning *planning, enum kind_id kind, const char *name, bool *wanted) {
+        struct plan *plan = planning->plan;
+        struct subject *named = name ? plan_subject_of(plan, kind, name) : NULL;
+
+        if (named && !wanted[named - plan->subjects])
+                want_with_needs(planning, named, wanted);
+}
+
+/*
+ * Marks the subject and, in turn, all that it cannot be made without: the Stack, and what its references name. One that
+ * is to be deleted needs nothing. It ends because what is marked is not looked at again.
+ */
+static void want_with_needs(struct planning *planning, struct subject *subject, bool *wanted) {
+        struct plan *plan = planning->plan;
+
+        wanted[subject - plan->subjects] = true;
         if (!subject->desired)
                 return;
-        for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
-                struct subject *needed =
-                        needs[i].name ? plan_subject_of(plan, needs[i].kind, needs[i].name) : NULL;
-
-                if (!needed || wanted[needed - plan->subjects])
-                        continue;
-                wanted[needed - plan->subjects] = true;
-                follow_needs(planning, needed, wanted);
+        want_named(planning, KIND_STACK, plan->stack_name, wanted);
+        for (const struct kind_reference *reference = subject->kind->references; reference && reference->path;
+             reference++) {
+                if (reference->orders)
+                        want_named(planning, reference->kind,
+                                   kind_reference_name(reference, subject->desired->spec), wanted);
         }
 }
 
@@ -93,22 +101,29 @@ static bool only_undoes(const struct subject *subject) {
                memcmp(subject->fingerprint, subject->record->fingerprint, SHA256_SIZE) == 0;
 }
 
+/* Excluded, or nothing but drift where drift shall stay. */
 static bool is_left(const struct planning *planning, const struct subject *subject, const bool *excluded) {
         return excluded[subject - planning->plan->subjects] ||
                (planning->args->leave_drift && only_undoes(subject));
 }
 
-static bool needs_excluded(const struct planning *planning, const struct subject *subject,
-                           const bool *excluded) {
-        const char *environment =
-                subject->desired ? bound_environment(subject->kind, subject->desired->spec) : NULL;
-        const struct subject *bound =
-                environment ? plan_subject_of(planning->plan, KIND_ENVIRONMENT, environment) : NULL;
+/* Whether it is bound to something that would have to be made first, and that is left out. */
+static bool is_bound_to_what_is_left(const struct planning *planning, const struct subject *subject,
+                                     const bool *excluded) {
+        const struct kind_reference *binding = kind_binding(subject->kind);
+        const char *name =
+                binding && subject->desired ? kind_reference_name(binding, subject->desired->spec) : NULL;
+        const struct subject *bound = name ? plan_subject_of(planning->plan, binding->kind, name) : NULL;
 
         return bound && bound->change && bound->change->action == ACTION_CREATE &&
                is_left(planning, bound, excluded);
 }
 
+/*
+ * The marks are made in three rounds, since each looks at the one before as a whole: what is asked for, with what it needs;
+ * less what is excluded, with what cannot do without that; and then the changes of all others are taken away. What is
+ * taken away is counted, and nothing else is forgotten of it: guards still see the subject.
+ */
 int planning_select(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;
         struct plan *plan = planning->plan;
@@ -122,15 +137,16 @@ int planning_select(struct planning *planning, struct error *err) {
         for (size_t i = 0; i < plan->subject_count; i++) {
                 if (args->target_count && !targeted[i])
                         continue;
-                wanted[i] = true;
                 if (args->target_count && !args->only_targets)
-                        follow_needs(planning, &plan->subjects[i], wanted);
+                        want_with_needs(planning, &plan->subjects[i], wanted);
+                else
+                        wanted[i] = true;
         }
         for (size_t i = 0; i < plan->subject_count; i++) {
                 const struct subject *subject = &plan->subjects[i];
 
                 wanted[i] = wanted[i] && !is_left(planning, subject, excluded) &&
-                            !needs_excluded(planning, subject, excluded);
+                            !is_bound_to_what_is_left(planning, subject, excluded);
         }
         for (size_t i = 0; i < plan->subject_count; i++) {
                 if (wanted[i] || !plan->subjects[i].change)

@@ -25,7 +25,7 @@ static int compare_subjects(const void *a, const void *b) {
 }
 
 struct subject *plan_subject_of(const struct plan *plan, enum kind_id kind, const char *name) {
-        struct subject wanted = { .kind = &kinds[kind], .name = name };
+        struct subject wanted = { .kind = kinds[kind], .name = name };
 
         if (plan->subject_count == 0)
                 return NULL;
@@ -109,15 +109,15 @@ static int load_known(struct planning *planning, struct known *ret, struct error
         return state_serial(state, &planning->plan->serial, err);
 }
 
-/* Out of service: bound to nothing, and an agent inactive, whatever its manifest says. */
+/* Out of service: bound to nothing, and inactive where its kind can be, whatever its manifest says. */
 static const struct resource *overridden(struct planning *planning, const struct resource *declared) {
         struct resource *copy = arena_alloc(planning->arena, sizeof(*copy));
         struct value *spec = arena_alloc(planning->arena, sizeof(*spec));
 
         *copy = *declared;
         *spec = value_copy(planning->arena, declared->spec);
-        value_unset(spec, "environment");
-        if (declared->kind->id == KIND_AGENT)
+        value_unset(spec, kind_binding(declared->kind)->path);
+        if (kind_field(declared->kind, "active"))
                 value_set_boolean(planning->arena, spec, "active", false);
         copy->spec = spec;
         return copy;
@@ -126,7 +126,7 @@ static const struct resource *overridden(struct planning *planning, const struct
 static void apply_override(struct planning *planning, const struct known *known, struct subject *subject) {
         subject->declared = subject->desired;
         subject->override = override_find(known->overrides, known->override_count, subject->address);
-        if (!subject->override || !subject->desired)
+        if (!subject->override || !subject->desired || !kind_binding(subject->kind))
                 return;
         subject->desired = overridden(planning, subject->desired);
         plan_warn(planning->arena, planning->plan,
@@ -238,9 +238,9 @@ int planning_gather(struct planning *planning, struct error *err) {
         subjects =
                 arena_array(planning->arena, manifests->count + known.record_count + known.journal_count + 2,
                             sizeof(*subjects));
-        if (!stack_is_listed(manifests) && is_managed(planning, &kinds[KIND_STACK])) {
+        if (!stack_is_listed(manifests) && is_managed(planning, kinds[KIND_STACK])) {
                 subjects[count] = (struct subject){
-                        .kind = &kinds[KIND_STACK],
+                        .kind = kinds[KIND_STACK],
                         .name = manifests->stack->name,
                         .address = manifests->stack->address,
                         .desired = manifests->stack,

@@ -124,7 +124,7 @@ static int check_commit(const char *commit, struct error *err) {
 }
 
 int approval_parse(const char *text, struct arena *arena, struct allowance *ret, struct error *err) {
-        const char *const *known = kind_field(&kinds[KIND_CONTROLLER], "sources.allow")->item->choices_text;
+        const char *const *known = kind_field(kinds[KIND_CONTROLLER], "sources.allow")->item->choices_text;
         const char *colon = strchr(text, ':'), *near, *name, *names[KNOWN_MAX] = { HISTORY_REWRITTEN };
         const struct kind *kind;
         size_t count = 1;

@@ -111,7 +111,7 @@ void found_plan(struct work *work) {
 }
 
 void found_resources(struct work *work) {
-        size_t counts[KIND_COUNT] = { 0 }, count;
+        size_t *counts = arena_array(work->arena, kind_count, sizeof(*counts)), count;
         json_t *resources = json_object();
         struct record *records;
         struct error err;
@@ -125,14 +125,14 @@ void found_resources(struct work *work) {
                 if (address_parse(records[i].address, &kind, &name, &err) == 0)
                         counts[kind->id]++;
         }
-        for (size_t kind = 0; kind < KIND_COUNT; kind++) {
-                if (!kinds[kind].managed)
+        for (size_t kind = 0; kind < kind_count; kind++) {
+                if (!kinds[kind]->managed)
                         continue;
                 if (counts[kind])
-                        json_object_set_new(resources, kinds[kind].name,
+                        json_object_set_new(resources, kinds[kind]->name,
                                             json_integer((json_int_t)counts[kind]));
                 metrics_set(work->following->metrics, METRIC_RESOURCES, (double)counts[kind],
-                            (const char *const[]){ work->config->name, kinds[kind].name });
+                            (const char *const[]){ work->config->name, kinds[kind]->name });
         }
         pthread_mutex_lock(&work->source->lock);
         json_decref(work->source->status.resources);

@@ -166,9 +166,9 @@ struct call_count {
         char service[24]; /* "lambda", "s3"; or "lambda GetFunction" for calls with a quota of their own */
         unsigned count;
 };
-#define CALL_COUNTS_MAX 8
 struct cost {
-        struct call_count calls[CALL_COUNTS_MAX];
+        struct arena *arena; /* set by whoever makes one; the rest is zeroed */
+        struct call_count *calls;
         size_t count;
 };
 /* Adds to the service's row. */
@@ -252,6 +252,9 @@ struct kind_ops {
          */
         void (*abandon)(struct provider *provider, const struct change *change);
 };
+
+/* The one for that kind among a provider's tables; NULL where it has none. */
+const struct kind_ops *kind_ops_find(const struct kind_ops *const *tables, size_t count, enum kind_id kind);
 
 struct provider_ops {
         const char *name; /* "aws", "local" */

@@ -45,21 +45,21 @@ const struct field *field_children(const struct field *field) {
 }
 
 static void no_such_kind(const char *name, size_t length, struct error *err) {
-        const char *names[KIND_COUNT], *nearest;
+        struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
+        const char *nearest;
         char typed[64];
 
-        if (length == 0) {
-                error_set_kind(err, ERROR_NOT_FOUND, "the kind is missing: there are " KIND_NAMES);
-                return;
-        }
         snprintf(typed, sizeof(typed), "%.*s", (int)length, name);
-        for (size_t i = 0; i < KIND_COUNT; i++)
-                names[i] = kinds[i].name;
-        nearest = suggest_nearest(typed, names, KIND_COUNT);
-        if (nearest)
+        nearest = length ? kind_nearest(typed) : NULL;
+        kind_append_names(&names);
+        if (length == 0)
+                error_set_kind(err, ERROR_NOT_FOUND, "the kind is missing: there are %s",
+                               strbuf_text(&names));
+        else if (nearest)
                 error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: did you mean %s?", typed, nearest);
         else
-                error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: there are " KIND_NAMES, typed);
+                error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: there are %s", typed,
+                               strbuf_text(&names));
 }
 
 /* The parent of the path's last known step, so that the next one can be suggested from its fields. */

@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The field tables of the kinds, one file each (fields_KIND.c), and the fields that several of them share. */
+/* The rows of the kinds, one file each, with their fields and rules; and the fields that several of them share. */
 #ifndef BERTH_SCHEMA_FIELDS_H
 #define BERTH_SCHEMA_FIELDS_H
 
 #include "schema/kind.h"
 
-extern const struct field stack_fields[];
-extern const struct field resource_range_fields[];
-extern const struct field image_fields[];
-extern const struct field environment_fields[];
-extern const struct field workspace_policy_fields[];
-extern const struct field agent_fields[];
-extern const struct field swarm_fields[];
-extern const struct field controller_fields[];
-
-extern const struct field_group resource_range_groups[];
-extern const struct field_group image_groups[];
-extern const struct field_group workspace_policy_groups[];
+/* The rows: kind_NAME.c. */
+extern const struct kind stack_kind;
+extern const struct kind resource_range_kind;
+extern const struct kind image_kind;
+extern const struct kind environment_kind;
+extern const struct kind workspace_policy_kind;
+extern const struct kind agent_kind;
+extern const struct kind swarm_kind;
+extern const struct kind controller_kind;
 
 /* Shared (fields_shared.c). */
 extern const struct field label_key_field; /* of labels and matchLabels */
@@ -24,7 +21,7 @@ extern const struct field label_value_field;
 extern const struct field agent_name_field; /* an item of a list of names */
 extern const struct field environment_name_field;
 
-#define MEMORY_MB_MIN 1769
+#define MEMORY_MB_MIN MEMORY_MB_PER_VCPU
 #define MEMORY_MB_MAX 10240
 #define STORAGE_MB_MIN 512
 #define STORAGE_MB_MAX 10240

@@ -1,94 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/kind.h"
 
-#include "schema/fields.h"
+#include "base/suggest.h"
+#include "schema/value.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-const struct kind kinds[KIND_COUNT] = {
-        [KIND_STACK] = {
-                .id = KIND_STACK,
-                .name = "Stack",
-                .doc = "One set of manifests with one provider and one state: where everything lives, and what holds "
-                       "for all of it. At most one; without any, a stack named default on this machine.",
-                .fields = stack_fields,
-                .managed = true,
-        },
-        [KIND_RESOURCE_RANGE] = {
-                .id = KIND_RESOURCE_RANGE,
-                .name = "ResourceRange",
-                .doc = "What the platform team allows environments to ask for. It can only narrow the limits of the "
-                       "Environment's own fields. Several that match intersect.",
-                .fields = resource_range_fields,
-                .groups = resource_range_groups,
-        },
-        [KIND_IMAGE] = {
-                .id = KIND_IMAGE,
-                .name = "Image",
-                .doc = "A container image that environments name, and the settings of its repository.",
-                .fields = image_fields,
-                .groups = image_groups,
-                .managed = true,
-        },
-        [KIND_ENVIRONMENT] = {
-                .id = KIND_ENVIRONMENT,
-                .name = "Environment",
-                .doc = "A sandboxed Linux computer in which agents run Python and shell. In AWS, one Lambda function "
-                       "from a container image.",
-                .fields = environment_fields,
-                .managed = true,
-        },
-        [KIND_WORKSPACE_POLICY] = {
-                .id = KIND_WORKSPACE_POLICY,
-                .name = "WorkspacePolicy",
-                .doc = "How long the files of sessions are kept, and where. In AWS, lifecycle rules of the workspace "
-                       "bucket.",
-                .fields = workspace_policy_fields,
-                .groups = workspace_policy_groups,
-                .managed = true,
-        },
-        [KIND_AGENT] = {
-                .id = KIND_AGENT,
-                .name = "Agent",
-                .doc = "One who uses an environment: a dependent of it.",
-                .fields = agent_fields,
-                .managed = true,
-        },
-        [KIND_SWARM] = {
-                .id = KIND_SWARM,
-                .name = "Swarm",
-                .doc = "Agents that work together, in an environment that they share.",
-                .fields = swarm_fields,
-                .managed = true,
-        },
-        [KIND_CONTROLLER] = {
-                .id = KIND_CONTROLLER,
-                .name = "Controller",
-                .doc = "The program that follows Git repositories and keeps their stacks true: berth controller -f FILE. "
-                       "It stands in a file of its own, one a file, and is no part of a stack.",
-                .fields = controller_fields,
-        },
-};
-
 const struct kind *kind_find(const char *name) {
-        for (size_t i = 0; i < KIND_COUNT; i++) {
-                if (strcmp(kinds[i].name, name) == 0)
-                        return &kinds[i];
+        for (size_t i = 0; i < kind_count; i++) {
+                if (strcmp(kinds[i]->name, name) == 0)
+                        return kinds[i];
         }
         return NULL;
 }
-
-static const struct {
-        const char *name;
-        enum kind_id id;
-} short_names[] = {
-        { "env", KIND_ENVIRONMENT },
-        { "range", KIND_RESOURCE_RANGE },
-        { "policy", KIND_WORKSPACE_POLICY },
-        { "policies", KIND_WORKSPACE_POLICY },
-        { "workspacepolicies", KIND_WORKSPACE_POLICY },
-};
 
 /* Whether `name` is `known` in any case, with or without a plural's s. */
 static bool is_loosely(const char *name, const char *known) {
@@ -100,15 +26,71 @@ static bool is_loosely(const char *name, const char *known) {
 }
 
 const struct kind *kind_find_loosely(const char *name) {
-        for (size_t i = 0; i < KIND_COUNT; i++) {
-                if (is_loosely(name, kinds[i].name))
-                        return &kinds[i];
+        for (size_t i = 0; i < kind_count; i++) {
+                if (is_loosely(name, kinds[i]->name))
+                        return kinds[i];
         }
-        for (size_t i = 0; i < sizeof(short_names) / sizeof(short_names[0]); i++) {
-                if (is_loosely(name, short_names[i].name))
-                        return &kinds[short_names[i].id];
+        for (size_t i = 0; i < kind_count; i++) {
+                for (const char *const *known = kinds[i]->short_names; known && *known; known++) {
+                        if (is_loosely(name, *known))
+                                return kinds[i];
+                }
         }
         return NULL;
+}
+
+const char *kind_nearest(const char *typed) {
+        const char **names = calloc(kind_count, sizeof(*names)), *nearest;
+
+        if (!names)
+                abort();
+        for (size_t i = 0; i < kind_count; i++)
+                names[i] = kinds[i]->name;
+        nearest = suggest_nearest(typed, names, kind_count);
+        free(names);
+        return nearest;
+}
+
+void kind_append_names(struct strbuf *to) {
+        const char *last = NULL;
+        bool any = false;
+
+        /* The last is not known as the last before the end. */
+        for (size_t i = 0; i < kind_count; i++) {
+                if (kinds[i]->alone)
+                        continue;
+                if (last) {
+                        strbuf_printf(to, "%s%s", any ? ", " : "", last);
+                        any = true;
+                }
+                last = kinds[i]->name;
+        }
+        if (last)
+                strbuf_printf(to, "%s%s", any ? " and " : "", last);
+}
+
+const struct kind_reference *kind_binding(const struct kind *kind) {
+        for (const struct kind_reference *reference = kind->references; reference && reference->path;
+             reference++) {
+                if (reference->binds)
+                        return reference;
+        }
+        return NULL;
+}
+
+bool kind_is_bound_to(const struct kind *kind) {
+        for (size_t i = 0; i < kind_count; i++) {
+                const struct kind_reference *binding = kind_binding(kinds[i]);
+
+                if (binding && binding->kind == kind->id)
+                        return true;
+        }
+        return false;
+}
+
+const char *kind_reference_name(const struct kind_reference *reference, const struct value *spec) {
+        return value_text_of(
+                value_path(spec, reference->loaded_path ? reference->loaded_path : reference->path));
 }
 
 const struct field *field_find(const struct field *fields, const char *name) {

@@ -6,9 +6,15 @@
 #ifndef BERTH_SCHEMA_KIND_H
 #define BERTH_SCHEMA_KIND_H
 
+#include "base/strbuf.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct value;
+struct loading; /* schema's own: loading.h */
+struct draft;
 
 /* In the order in which kinds are shown, and made: what comes later may depend on what comes before. */
 enum kind_id {
@@ -20,7 +26,7 @@ enum kind_id {
         KIND_AGENT,
         KIND_SWARM,
         KIND_CONTROLLER, /* in a file of its own: no part of a stack */
-        KIND_COUNT
+        KIND_COUNT       /* of this program: kind_count says how many there are */
 };
 
 enum field_type {
@@ -64,20 +70,57 @@ struct field_group {
         bool exactly_one;         /* else: one or more */
 };
 
+/* What a field of the spec names: a resource of another kind. */
+struct kind_reference {
+        const char *path; /* as manifests have it: "environment", "agents[]", "selector.environments[]" */
+        enum kind_id kind;
+        const char *loaded_path; /* where the name stands once manifests are loaded; NULL: at `path` */
+        /* What is named is made before, goes after, and comes along with --target. */
+        bool orders;
+        /* The state keeps who names it, and it is not deleted while somebody does: has-dependents. Of Environments only. */
+        bool binds;
+        bool late;             /* no manifest need declare it: what the state knows will do */
+        const char *otherwise; /* a hint where no name is near; may be NULL */
+};
+
+/* What a kind is. Whatever differs from kind to kind stands here; all else asks its row. */
 struct kind {
         enum kind_id id;
         const char *name;
+        const char *const *
+                short_names; /* what people may write instead, beside the name and its plural; ended by NULL; or NULL */
         const char *doc;
         const struct field *fields;       /* of spec, ended by a NULL name */
         const struct field_group *groups; /* of spec's fields, or NULL */
-        bool managed;                     /* has something of its own at a provider */
+        const char
+                *schema_rules; /* rules between fields that the tables do not say, as JSON Schema; or NULL */
+
+        bool managed;       /* has something of its own at a provider */
+        bool alone;         /* stands in a file of its own: no part of a stack */
+        bool is_base;       /* everything else of a stack stands on it: made first, gone last */
+        bool named_by_spec; /* what it is called at the provider stands in its spec: its resources may be renamed */
+        unsigned
+                lane; /* kinds of one lane share a quota when changes are carried out: struct job; small numbers */
+        const struct kind_reference *references; /* ended by a NULL path; or NULL */
+        const char *instead_of_replacing;        /* what else can be done, for the refusal; NULL: nothing */
+
+        /* The rest may be NULL. Of schema alone: what one resource must satisfy beyond its fields, and all of the kind together. */
+        void (*check)(struct loading *loading, const struct draft *draft);
+        void (*resolve)(struct loading *loading);
+        /* Whether it cannot work without what its binding names: that is not taken from it (inactive-specialist). */
+        bool (*needs_binding)(const struct value *spec);
+        /* A few words on a new one; `wish` is what a provider makes of the spec. */
+        void (*summarise)(const struct value *spec, const struct value *wish, struct strbuf *out);
 };
 
-extern const struct kind kinds[KIND_COUNT];
-extern const struct field metadata_fields[]; /* name, labels, annotations: of every kind */
+/*
+ * All kinds, each at its id. They stand in kind_table.c alone, so that a program may have a table of its own: that is how
+ * the tests add a kind.
+ */
+extern const struct kind *const kinds[];
+extern const size_t kind_count;
 
-/* All that a stack is made of, for messages. */
-#define KIND_NAMES "Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and Swarm"
+extern const struct field metadata_fields[]; /* name, labels, annotations: of every kind */
 
 #define API_VERSION "berth/v1"
 #define NAME_LENGTH_MAX 48      /* of metadata.name */
@@ -85,6 +128,15 @@ extern const struct field metadata_fields[]; /* name, labels, annotations: of ev
 
 const struct kind *kind_find(const char *name);         /* exact; NULL where unknown */
 const struct kind *kind_find_loosely(const char *name); /* any case, "env", "agents": for the command line */
+const char *kind_nearest(const char *typed);            /* a kind's name that may have been meant, or NULL */
+/* "Stack, Image ... and Swarm": all that a stack is made of, for messages. */
+void kind_append_names(struct strbuf *to);
+/* The reference that binds; NULL where the kind has none. */
+const struct kind_reference *kind_binding(const struct kind *kind);
+/* Whether resources of some kind are bound to those of this one. */
+bool kind_is_bound_to(const struct kind *kind);
+/* The name that stands at a reference in a loaded spec, which may be NULL; NULL where there is none, or a list. */
+const char *kind_reference_name(const struct kind_reference *reference, const struct value *spec);
 const struct field *field_find(const struct field *fields, const char *name);
 /* "memoryMB", "image.tag", "variables.X": the field a dotted path under spec means, or NULL. */
 const struct field *kind_field(const struct kind *kind, const char *path);

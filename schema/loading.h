@@ -5,9 +5,9 @@
  *     source.c    which files there are, their bytes, whether they are text
  *     document.c  YAML: bytes to trees of nodes, one document at a time (the only one that knows libyaml)
  *     decode.c    nodes to typed values, as the field tables say
- *     checks.c    what a kind asks beyond its fields
+ *     checks.c    what a kind asks beyond its fields: each in its kind_NAME.c
  *     resolve.c   all resources together: duplicates, references
- *     ranges.c    ResourceRanges applied to environments
+ *                 and, kind by kind, what kind_NAME.c and ranges.c (ResourceRanges) make of them
  *
  * Every step reports what is wrong with problem_*() and goes on: a user sees all errors in one run.
  */
@@ -131,8 +131,12 @@ struct node;
 /* One document's tree: reports its errors, adds a draft where kind and name are known. */
 void decode_document(struct loading *loading, uint16_t file, const struct node *root);
 
-/* checks.c */
+/* checks.c: what one resource must satisfy beyond its fields */
 void check_draft(struct loading *loading, const struct draft *draft);
+/* Of an image's map, which may be NULL: that its repository names no registry. */
+void check_repository(struct loading *loading, const struct value *image);
+/* That each text of the list, which may be NULL, stands in it once. */
+void check_names_once(struct loading *loading, const struct value *list);
 
 /* controller_file.c */
 void check_controller(struct loading *loading, const struct draft *draft);
@@ -144,6 +148,14 @@ void controller_file_check(struct loading *loading);
 /* resolve.c */
 /* Sorts the drafts into `manifests`, and makes every resource complete. */
 void resolve_all(struct loading *loading);
+/* The drafts of one kind, once they are sorted: what they resolve to is changed in place. */
+struct drafts {
+        struct draft *items;
+        size_t count;
+};
+struct drafts drafts_of(struct loading *loading, enum kind_id kind);
+/* Specs are the load's own until it returns. */
+struct value *draft_spec(const struct draft *draft);
 
 /* ranges.c */
 void ranges_apply(struct loading *loading);

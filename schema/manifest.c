@@ -10,7 +10,7 @@
 #include <string.h>
 
 static int check_provider(const struct load_options *options, struct error *err) {
-        const struct field *field = kind_field(&kinds[KIND_STACK], "provider");
+        const struct field *field = kind_field(kinds[KIND_STACK], "provider");
 
         if (!options->provider)
                 return 0;
@@ -196,7 +196,7 @@ const struct resource *manifests_of_kind(const struct manifests *manifests, enum
 
 int address_parse(const char *address, const struct kind **ret_kind, const char **ret_name,
                   struct error *err) {
-        const char *slash = strchr(address, '/'), *names[KIND_COUNT], *nearest;
+        const char *slash = strchr(address, '/'), *nearest;
         char kind_name[64];
         const struct kind *kind;
 
@@ -208,9 +208,7 @@ int address_parse(const char *address, const struct kind **ret_kind, const char 
         kind_name[slash - address] = '\0';
         kind = kind_find_loosely(kind_name);
         if (!kind) {
-                for (size_t i = 0; i < KIND_COUNT; i++)
-                        names[i] = kinds[i].name;
-                nearest = suggest_nearest(kind_name, names, KIND_COUNT);
+                nearest = kind_nearest(kind_name);
                 return error_set(err, "\"%s\" is no address: there is no kind %s%s%s%s", address, kind_name,
                                  nearest ? ", did you mean " : "", nearest ? nearest : "",
                                  nearest ? "?" : "");

@@ -154,7 +154,7 @@ static int64_t choose_default(struct ranging *ranging, const struct limit *limit
 }
 
 static void apply_to_field(struct ranging *ranging, const struct draft *environment, const char *name) {
-        const struct field *field = kind_field(&kinds[KIND_ENVIRONMENT], name);
+        const struct field *field = kind_field(kinds[KIND_ENVIRONMENT], name);
         struct value *value = (struct value *)value_get(environment->resource.spec, name);
         struct limit limit = { .field = name, .least = field->minimum, .most = field->maximum };
 

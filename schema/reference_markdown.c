@@ -8,7 +8,7 @@
 static const char introduction[] =
         "# Manifests\n"
         "\n"
-        "<!-- Written from the field tables in schema/fields_*.c. Do not edit: change the tables, then run the test\n"
+        "<!-- Written from the field tables in schema/kind_*.c. Do not edit: change the tables, then run the test\n"
         "schema/reference, which says how to write this page anew. -->\n"
         "\n"
         "A manifest is a YAML document with `apiVersion: berth/v1`, `kind`, `metadata` and `spec`. A file may hold many,\n"
@@ -93,9 +93,9 @@ void reference_markdown(FILE *stream) {
         fputs(introduction, stream);
         fputs("\n## metadata\n\nThe same for every kind.\n", stream);
         print_table(stream, arena, metadata_fields);
-        for (size_t i = 0; i < KIND_COUNT; i++) {
-                fprintf(stream, "\n## %s\n\n%s Fields of `spec`:\n", kinds[i].name, kinds[i].doc);
-                print_table(stream, arena, kinds[i].fields);
-                print_groups(stream, kinds[i].groups);
+        for (size_t i = 0; i < kind_count; i++) {
+                fprintf(stream, "\n## %s\n\n%s Fields of `spec`:\n", kinds[i]->name, kinds[i]->doc);
+                print_table(stream, arena, kinds[i]->fields);
+                print_groups(stream, kinds[i]->groups);
         }
 }

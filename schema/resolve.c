@@ -3,29 +3,19 @@
 #include "base/array.h"
 #include "schema/decode.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FUNCTION_NAME_MAX 64U     /* Lambda's */
-#define LIFECYCLE_RULES_MAX 1000U /* S3's, a bucket */
+struct drafts drafts_of(struct loading *loading, enum kind_id kind) {
+        struct drafts drafts;
+        const struct resource *first = manifests_of_kind(loading->manifests, kind, &drafts.count);
 
-/* The drafts of one kind; what they resolve to is changed in place. */
-struct slice {
-        struct draft *drafts;
-        size_t count;
-};
-
-static struct slice slice_of(struct loading *loading, enum kind_id kind) {
-        struct slice slice;
-        const struct resource *first = manifests_of_kind(loading->manifests, kind, &slice.count);
-
-        slice.drafts = &loading->drafts[first - loading->manifests->resources];
-        return slice;
+        drafts.items = &loading->drafts[first - loading->manifests->resources];
+        return drafts;
 }
 
-/* Specs are the load's own until it returns. */
-static struct value *spec_of(const struct draft *draft) {
+struct value *draft_spec(const struct draft *draft) {
         return (struct value *)draft->resource.spec;
 }
 
@@ -34,7 +24,7 @@ static int compare_drafts(const void *a, const void *b) {
         int order;
 
         if (left->resource.kind != right->resource.kind)
-                return left->resource.kind < right->resource.kind ? -1 : 1;
+                return left->resource.kind->id < right->resource.kind->id ? -1 : 1;
         order = strcmp(left->resource.name, right->resource.name);
         if (order != 0)
                 return order;
@@ -83,9 +73,9 @@ static const struct resource *default_stack(struct loading *loading) {
         struct value *spec = value_new_map(loading->arena);
 
         value_set(loading->arena, spec, "provider",
-                  decode_default(kind_field(&kinds[KIND_STACK], "provider")));
+                  decode_default(kind_field(kinds[KIND_STACK], "provider")));
         *stack = (struct resource){
-                .kind = &kinds[KIND_STACK],
+                .kind = kinds[KIND_STACK],
                 .name = "default",
                 .address = "Stack/default",
                 .spec = spec,
@@ -103,8 +93,7 @@ static void fill_stack(struct loading *loading, struct value *spec) {
         provider = value_get_text(spec, "provider");
         if (value_get(spec, "aws") || !provider || strcmp(provider, "aws") != 0)
                 return;
-        for (const struct field *field = kind_field(&kinds[KIND_STACK], "aws")->fields; field->name;
-             field++) {
+        for (const struct field *field = kind_field(kinds[KIND_STACK], "aws")->fields; field->name; field++) {
                 if (field->default_text)
                         value_set(loading->arena, &aws, field->name, decode_default(field));
         }
@@ -112,29 +101,29 @@ static void fill_stack(struct loading *loading, struct value *spec) {
 }
 
 static void resolve_stack(struct loading *loading) {
-        struct slice stacks = slice_of(loading, KIND_STACK);
+        struct drafts stacks = drafts_of(loading, KIND_STACK);
         struct manifests *manifests = loading->manifests;
 
         for (size_t i = 1; i < stacks.count; i++) {
-                loading->address = stacks.drafts[i].resource.address;
-                problem_error(loading, stacks.drafts[i].name, NULL,
+                loading->address = stacks.items[i].resource.address;
+                problem_error(loading, stacks.items[i].name, NULL,
                               "a second Stack: there can be one, and %s is at %s",
-                              stacks.drafts[0].resource.address,
-                              problem_place_text(loading, stacks.drafts[0].name));
+                              stacks.items[0].resource.address,
+                              problem_place_text(loading, stacks.items[0].name));
         }
         manifests->stack = stacks.count > 0 ? &manifests->resources[0] : default_stack(loading);
         fill_stack(loading, (struct value *)manifests->stack->spec);
 }
 
 static const char *suggest_of_kind(struct loading *loading, enum kind_id kind, const char *typed) {
-        struct slice slice = slice_of(loading, kind);
-        const char **names = calloc(slice.count + 1, sizeof(*names)), *hint;
+        struct drafts drafts = drafts_of(loading, kind);
+        const char **names = calloc(drafts.count + 1, sizeof(*names)), *hint;
 
         if (!names)
                 abort();
-        for (size_t i = 0; i < slice.count; i++)
-                names[i] = slice.drafts[i].resource.name;
-        hint = problem_suggest(loading, typed, names, slice.count);
+        for (size_t i = 0; i < drafts.count; i++)
+                names[i] = drafts.items[i].resource.name;
+        hint = problem_suggest(loading, typed, names, drafts.count);
         free(names);
         return hint;
 }
@@ -152,252 +141,67 @@ static void add_missing(struct loading *loading, const struct draft *dependent, 
         };
 }
 
-static void resolve_environment_name(struct loading *loading, const struct draft *dependent,
-                                     const struct value *reference) {
-        const char *name = value_text_of(reference);
+/* One name that stands at a reference: some manifest declares it, or, where it may be late, the state will be asked. */
+static void check_name(struct loading *loading, const struct draft *draft,
+                       const struct kind_reference *reference, const struct value *value) {
+        const char *name = value_text_of(value), *kind = kinds[reference->kind]->name, *hint;
 
-        if (!name || manifests_find(loading->manifests, KIND_ENVIRONMENT, name))
+        if (!name || manifests_find(loading->manifests, reference->kind, name))
                 return;
-        if (!loading->options->missing_environments) {
-                problem_error(loading, place_of(reference), suggest_of_kind(loading, KIND_ENVIRONMENT, name),
-                              "no Environment is named \"%.100s\"", name);
-                return;
-        }
-        add_missing(loading, dependent, name,
-                    problem_make(loading, place_of(reference),
-                                 suggest_of_kind(loading, KIND_ENVIRONMENT, name),
-                                 "no Environment is named \"%.100s\"", name));
+        hint = suggest_of_kind(loading, reference->kind, name);
+        if (!hint)
+                hint = reference->otherwise;
+        if (reference->late && loading->options->missing_environments)
+                add_missing(loading, draft, name,
+                            problem_make(loading, place_of(value), hint, "no %s is named \"%.100s\"", kind,
+                                         name));
+        else
+                problem_error(loading, place_of(value), hint, "no %s is named \"%.100s\"", kind, name);
 }
 
-/* What the reference to an Image stands for: the shape that an environment's own image would have. */
-static struct value image_of(struct loading *loading, const struct resource *image) {
-        const char *tag = value_get_text(image->spec, "tag");
-        struct value resolved = { .type = VALUE_MAP };
+/* Down the rest of a reference's path, into each item where it says "[]". What a manifest leaves out names nothing. */
+static void check_names_at(struct loading *loading, const struct draft *draft,
+                           const struct kind_reference *reference, const struct value *value,
+                           const char *path) {
+        char name[64];
+        size_t length;
 
-        value_set_text(loading->arena, &resolved, "repository", value_get_text(image->spec, "repository"));
-        value_set_text(loading->arena, &resolved, "tag", tag);
-        value_set_text(loading->arena, &resolved, "digest", value_get_text(image->spec, "digest"));
-        if (tag)
-                value_set_text(loading->arena, &resolved, "follow", "pin");
-        value_set_text(loading->arena, &resolved, "image", image->name);
-        return resolved;
-}
-
-static void resolve_image(struct loading *loading, const struct draft *environment) {
-        struct value *reference = (struct value *)value_get(environment->resource.spec, "image");
-        const char *name = value_text_of(reference), *hint;
-        const struct resource *image;
-        struct value resolved;
-
-        if (!name)
+        if (!value)
                 return;
-        image = manifests_find(loading->manifests, KIND_IMAGE, name);
-        if (!image) {
-                hint = suggest_of_kind(loading, KIND_IMAGE, name);
-                problem_error(
-                        loading, place_of(reference),
-                        hint ? hint
-                             : "the name of an Image, or {prebuilt: NAME}, or {repository: NAME, tag: TAG}",
-                        "no Image is named \"%.100s\"", name);
+        if (*path == '\0') {
+                check_name(loading, draft, reference, value);
                 return;
         }
-        resolved = image_of(loading, image);
-        resolved.file = reference->file;
-        resolved.line = reference->line;
-        resolved.column = reference->column;
-        *reference = resolved;
-}
-
-static void resolve_environments(struct loading *loading) {
-        struct slice environments = slice_of(loading, KIND_ENVIRONMENT);
-        const char *prefix = value_get_text(value_get(loading->manifests->stack->spec, "aws"), "namePrefix");
-        size_t prefix_length;
-
-        if (!prefix)
-                prefix = kind_field(&kinds[KIND_STACK], "aws.namePrefix")->default_text;
-        prefix_length = strlen(prefix) + strlen("-env-");
-        for (size_t i = 0; i < environments.count; i++) {
-                const struct draft *environment = &environments.drafts[i];
-                size_t length = prefix_length + strlen(environment->resource.name);
-
-                loading->address = environment->resource.address;
-                /* A name that is too long in itself was reported with its field. */
-                if (length > FUNCTION_NAME_MAX && strlen(environment->resource.name) <= NAME_LENGTH_MAX)
-                        problem_error(
-                                loading, environment->name, "shorten the name, or the Stack's aws.namePrefix",
-                                "the function would be named %s-env-%s: %zu characters, AWS Lambda allows %u",
-                                prefix, environment->resource.name, length, FUNCTION_NAME_MAX);
-                resolve_image(loading, environment);
-        }
-}
-
-static void resolve_dependents(struct loading *loading) {
-        struct slice agents = slice_of(loading, KIND_AGENT), swarms = slice_of(loading, KIND_SWARM);
-
-        for (size_t i = 0; i < agents.count; i++) {
-                loading->address = agents.drafts[i].resource.address;
-                resolve_environment_name(loading, &agents.drafts[i],
-                                         value_get(agents.drafts[i].resource.spec, "environment"));
-        }
-        for (size_t i = 0; i < swarms.count; i++) {
-                const struct draft *swarm = &swarms.drafts[i];
-                const struct value *members = typed_member(swarm->resource.spec, "agents", VALUE_LIST);
-
-                loading->address = swarm->resource.address;
-                resolve_environment_name(loading, swarm, value_get(swarm->resource.spec, "environment"));
-                for (uint32_t j = 0; members && j < members->count; j++) {
-                        const char *name = value_text_of(&members->items[j]);
-
-                        if (name && !manifests_find(loading->manifests, KIND_AGENT, name))
-                                problem_error(loading, place_of(&members->items[j]),
-                                              suggest_of_kind(loading, KIND_AGENT, name),
-                                              "no Agent is named \"%.100s\"", name);
-                }
-        }
-}
-
-static int compare_names(const void *a, const void *b) {
-        return strcmp(((const struct value *)a)->text, ((const struct value *)b)->text);
-}
-
-/* The environments that a policy's selector names, declared or not; sorted. */
-static struct value selected_by_name(struct loading *loading, const struct draft *policy,
-                                     const struct value *names) {
-        struct value selected = { .type = VALUE_LIST };
-
-        for (uint32_t i = 0; i < names->count; i++) {
-                if (!value_text_of(&names->items[i]))
-                        continue;
-                resolve_environment_name(loading, policy, &names->items[i]);
-                value_append(loading->arena, &selected, names->items[i]);
-        }
-        if (selected.count > 1)
-                qsort(selected.items, selected.count, sizeof(*selected.items), compare_names);
-        return selected;
-}
-
-static struct value selected_by_labels(struct loading *loading, const struct value *labels) {
-        struct slice environments = slice_of(loading, KIND_ENVIRONMENT);
-        struct value selected = { .type = VALUE_LIST };
-
-        for (size_t i = 0; i < environments.count; i++) {
-                const struct resource *environment = &environments.drafts[i].resource;
-
-                if (labels_match(environment->labels, labels))
-                        value_append(loading->arena, &selected,
-                                     value_text(loading->arena, environment->name));
-        }
-        return selected;
-}
-
-/* How many lifecycle rules a policy becomes: one for all or one for each environment, and one for unfinished uploads. */
-static size_t count_rules(const struct value *spec) {
-        bool acts = value_get(spec, "transitions") || value_get(spec, "expireAfterDays") ||
-                    value_get(spec, "noncurrentExpireAfterDays");
-        const struct value *environments = value_get(spec, "environments");
-        size_t each = environments ? environments->count : 1;
-
-        return (acts ? each : 0) + (value_get(spec, "abortIncompleteUploadDays") ? 1 : 0);
-}
-
-static void resolve_selector(struct loading *loading, const struct draft *policy) {
-        const struct value *selector = typed_member(policy->resource.spec, "selector", VALUE_MAP);
-        const struct value *names = typed_member(selector, "environments", VALUE_LIST);
-        const struct value *labels = typed_member(selector, "matchLabels", VALUE_MAP);
-        struct value selected;
-
-        if (!names && !labels)
+        if (*path == '[') {
+                for (uint32_t i = 0; value->type == VALUE_LIST && i < value->count; i++)
+                        check_names_at(loading, draft, reference, &value->items[i], path + strlen("[]"));
                 return;
-        selected = names ? selected_by_name(loading, policy, names) : selected_by_labels(loading, labels);
-        /* Where something could not be read, it may be what has them. */
-        if (selected.count == 0 && labels && loading->diagnostics->errors == 0)
-                problem_warning(loading, place_of(labels), NULL, "no Environment has these labels");
-        value_set(loading->arena, spec_of(policy), "environments", selected);
-}
-
-static void resolve_policies(struct loading *loading) {
-        struct slice policies = slice_of(loading, KIND_WORKSPACE_POLICY);
-        const struct draft *beyond = NULL;
-        size_t rules = 0;
-
-        for (size_t i = 0; i < policies.count; i++) {
-                loading->address = policies.drafts[i].resource.address;
-                resolve_selector(loading, &policies.drafts[i]);
-                rules += count_rules(policies.drafts[i].resource.spec);
-                if (rules > LIFECYCLE_RULES_MAX && !beyond)
-                        beyond = &policies.drafts[i];
         }
-        if (!beyond)
-                return;
-        loading->address = beyond->resource.address;
-        problem_error(loading, beyond->name,
-                      "selector {all: true} takes one rule, any other one for each environment",
-                      "the workspace policies become %zu lifecycle rules, S3 takes %u a bucket", rules,
-                      LIFECYCLE_RULES_MAX);
+        path += *path == '.';
+        length = strcspn(path, ".[");
+        snprintf(name, sizeof(name), "%.*s", (int)length, path);
+        check_names_at(loading, draft, reference, value_get(value, name), path + length);
 }
 
-static int compare_repositories(const void *a, const void *b) {
-        const struct draft *const *left = a, *const *right = b;
-        int order = strcmp(value_get_text((*left)->resource.spec, "repository"),
-                           value_get_text((*right)->resource.spec, "repository"));
+static void check_references(struct loading *loading) {
+        for (size_t i = 0; i < loading->draft_count; i++) {
+                const struct draft *draft = &loading->drafts[i];
 
-        if (order != 0)
-                return order;
-        return *left < *right ? -1 : *left > *right;
-}
-
-static void check_setting(struct loading *loading, const struct draft *first, const struct draft *other,
-                          const char *name) {
-        const struct value *a = value_get(first->resource.spec, name),
-                           *b = value_get(other->resource.spec, name);
-
-        if (!a || !b || a->type == VALUE_NULL || b->type == VALUE_NULL || value_equal(a, b, NULL))
-                return;
-        loading->address = other->resource.address;
-        problem_error(loading, place_of(b), "set it in one of them",
-                      "%s of this repository differs from what %s says (%s)", name, first->resource.address,
-                      problem_place_text(loading, place_of(a)));
-}
-
-/* Images may share a repository, not quarrel over its settings. */
-static void resolve_images(struct loading *loading) {
-        static const char *const settings[] = { "scanOnPush", "immutableTags", "retain" };
-        struct slice images = slice_of(loading, KIND_IMAGE);
-        const struct draft **sorted = calloc(images.count + 1, sizeof(const struct draft *));
-        size_t count = 0;
-
-        if (!sorted)
-                abort();
-        for (size_t i = 0; i < images.count; i++) {
-                if (value_get_text(images.drafts[i].resource.spec, "repository"))
-                        sorted[count++] = &images.drafts[i];
+                loading->address = draft->resource.address;
+                for (const struct kind_reference *reference = draft->resource.kind->references;
+                     reference && reference->path; reference++)
+                        check_names_at(loading, draft, reference, draft->resource.spec, reference->path);
         }
-        qsort(sorted, count, sizeof(const struct draft *), compare_repositories);
-        for (size_t i = 1, first = 0; i < count; i++) {
-                if (strcmp(value_get_text(sorted[first]->resource.spec, "repository"),
-                           value_get_text(sorted[i]->resource.spec, "repository")) != 0) {
-                        first = i;
-                        continue;
-                }
-                for (size_t s = 0; s < sizeof(settings) / sizeof(settings[0]); s++) {
-                        for (size_t j = first; j < i; j++) {
-                                if (value_get(sorted[j]->resource.spec, settings[s])) {
-                                        check_setting(loading, sorted[j], sorted[i], settings[s]);
-                                        break;
-                                }
-                        }
-                }
-        }
-        free(sorted);
 }
 
 void resolve_all(struct loading *loading) {
         sort_drafts(loading);
         resolve_stack(loading);
-        resolve_images(loading);
-        resolve_environments(loading);
-        ranges_apply(loading);
-        resolve_policies(loading);
-        resolve_dependents(loading);
+        check_references(loading);
+        /* In the kinds' order: what is resolved may look at what comes before it. */
+        for (size_t i = 0; i < kind_count; i++) {
+                if (kinds[i]->resolve)
+                        kinds[i]->resolve(loading);
+        }
         loading->address = NULL;
 }

@@ -114,9 +114,9 @@ static bool check_api_version(const struct decoder *decoder, const struct node *
 static const struct kind *read_kind(const struct decoder *decoder, const struct node *root,
                                     const struct parts *parts) {
         const struct node *node = part_value(parts, PART_KIND);
-        const char *text = scalar_text(node), *names[KIND_COUNT];
+        const char *text = scalar_text(node), *nearest;
+        struct strbuf hint STRBUF_CLEANUP = STRBUF_INIT;
         const struct kind *kind;
-        const char *hint;
 
         if (node && node_target(node)->type == NODE_BROKEN)
                 return NULL;
@@ -127,23 +127,25 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
                         missing_part(decoder, root, parts, PART_KIND, NULL);
                 return NULL;
         }
-        if (*text == '\0') {
-                problem_error(decoder->loading, decode_place(decoder, node), "there are " KIND_NAMES,
-                              "kind is empty");
-                return NULL;
-        }
         kind = kind_find(text);
         if (kind)
                 return kind;
-        for (size_t i = 0; i < KIND_COUNT; i++)
-                names[i] = kinds[i].name;
-        hint = problem_suggest(decoder->loading, text, names, KIND_COUNT);
-        if (!hint && kind_find_loosely(text))
-                hint = arena_printf(decoder->loading->arena, "did you mean %s?",
-                                    kind_find_loosely(text)->name);
-        if (!hint)
-                hint = "there are " KIND_NAMES;
-        problem_error(decoder->loading, decode_place(decoder, node), hint, "unknown kind \"%.100s\"", text);
+        nearest = *text ? kind_nearest(text) : NULL;
+        if (!nearest && kind_find_loosely(text))
+                nearest = kind_find_loosely(text)->name;
+        if (nearest) {
+                strbuf_printf(&hint, "did you mean %s?", nearest);
+        } else {
+                strbuf_append(&hint, "there are ");
+                kind_append_names(&hint);
+        }
+        if (*text)
+                problem_error(decoder->loading, decode_place(decoder, node),
+                              arena_strdup(decoder->loading->arena, strbuf_text(&hint)),
+                              "unknown kind \"%.100s\"", text);
+        else
+                problem_error(decoder->loading, decode_place(decoder, node),
+                              arena_strdup(decoder->loading->arena, strbuf_text(&hint)), "kind is empty");
         return NULL;
 }
 

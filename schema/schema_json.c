@@ -10,35 +10,6 @@
 
 #define DIALECT "https://json-schema.org/draft/2020-12/schema"
 
-/* Rules between fields that the tables do not say, as schemas that hold beside the table's own. */
-static const char *const kind_rules[KIND_COUNT] = {
-        [KIND_STACK] = "{\"properties\": {\"tags\": {\"propertyNames\": {\"not\": "
-                       "{\"pattern\": \"^([aA][wW][sS]|[bB][eE][rR][tT][hH]):|[\\u0001-\\u001f\\u007f]\"}}, "
-                       "\"additionalProperties\": {\"not\": {\"pattern\": \"[\\u0001-\\u001f\\u007f]\"}}}}}",
-        [KIND_IMAGE] =
-                "{\"properties\": {\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}",
-        [KIND_ENVIRONMENT] =
-                "{\"properties\": {\"image\": {\"if\": {\"type\": \"object\"}, \"then\": {\"properties\": "
-                "{\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}}}}",
-        [KIND_WORKSPACE_POLICY] =
-                "{\"allOf\": ["
-                "{\"if\": {\"required\": [\"abortIncompleteUploadDays\"]}, \"then\": "
-                "{\"properties\": {\"selector\": {\"required\": [\"all\"]}}}},"
-                "{\"properties\": {\"transitions\": {\"items\": {"
-                "\"if\": {\"properties\": {\"storageClass\": {\"enum\": [\"STANDARD_IA\", \"ONEZONE_IA\"]}}, "
-                "\"required\": [\"storageClass\"]}, "
-                "\"then\": {\"properties\": {\"afterDays\": {\"minimum\": 30}}}}}}}]}",
-        [KIND_AGENT] =
-                "{\"if\": {\"properties\": {\"type\": {\"const\": \"specialist\"}}, \"required\": [\"type\"], "
-                "\"not\": {\"required\": [\"environment\"]}}, "
-                "\"then\": {\"properties\": {\"active\": {\"const\": false}}, \"required\": [\"active\"]}}",
-        [KIND_SWARM] = "{\"properties\": {\"agents\": {\"uniqueItems\": true}}}",
-        [KIND_CONTROLLER] = "{\"properties\": {\"sources\": {\"items\": {\"properties\": {"
-                            "\"path\": {\"not\": {\"pattern\": \"^/|(^|/)\\\\.\\\\.(/|$)\"}}, "
-                            "\"branch\": {\"not\": {\"pattern\": \"^refs/\"}}, "
-                            "\"url\": {\"not\": {\"pattern\": \"://[^/@]*:[^/]*@\"}}}}}}}",
-};
-
 static json_t *checked(json_t *json) {
         if (!json)
                 abort();
@@ -253,14 +224,14 @@ static json_t *spec_schema(const struct kind *kind) {
         json_t *schema = checked(json_object());
 
         put_object(schema, kind->fields, kind->groups);
-        if (kind_rules[kind->id]) {
+        if (kind->schema_rules) {
                 json_t *all = json_object_get(schema, "allOf");
 
                 if (!all) {
                         all = checked(json_array());
                         json_put(schema, "allOf", all);
                 }
-                json_add(all, json_loads(kind_rules[kind->id], 0, NULL));
+                json_add(all, json_loads(kind->schema_rules, 0, NULL));
         }
         return schema;
 }
@@ -297,14 +268,14 @@ static json_t *all_kinds_schema(void) {
                *cases = checked(json_array());
         struct strbuf pointer STRBUF_CLEANUP = STRBUF_INIT;
 
-        for (size_t i = 0; i < KIND_COUNT; i++) {
+        for (size_t i = 0; i < kind_count; i++) {
                 strbuf_clear(&pointer);
-                strbuf_printf(&pointer, "#/$defs/%s", kinds[i].name);
-                json_put(definitions, kinds[i].name, document_schema(&kinds[i]));
-                json_add(names, json_string(kinds[i].name));
-                json_add(cases,
-                         json_pack("{s:{s:{s:{s:s}}, s:[s]}, s:{s:s}}", "if", "properties", "kind", "const",
-                                   kinds[i].name, "required", "kind", "then", "$ref", strbuf_text(&pointer)));
+                strbuf_printf(&pointer, "#/$defs/%s", kinds[i]->name);
+                json_put(definitions, kinds[i]->name, document_schema(kinds[i]));
+                json_add(names, json_string(kinds[i]->name));
+                json_add(cases, json_pack("{s:{s:{s:{s:s}}, s:[s]}, s:{s:s}}", "if", "properties", "kind",
+                                          "const", kinds[i]->name, "required", "kind", "then", "$ref",
+                                          strbuf_text(&pointer)));
         }
         return checked(json_pack("{s:s, s:s, s:s, s:[s, s, s], s:{s:{s:s}, s:{s:o}}, s:o, s:o}", "$schema",
                                  DIALECT, "title", "Berth manifest", "type", "object", "required",

@@ -101,17 +101,13 @@ static int64_t floor_ms(const struct cost *cost) {
 }
 
 static const struct kind_ops *ops(const struct provider *provider, enum kind_id kind) {
-        static const struct kind_ops *const kinds_here[KIND_COUNT] = {
-                [KIND_STACK] = &aws_stack_ops,
-                [KIND_IMAGE] = &aws_image_ops,
-                [KIND_ENVIRONMENT] = &aws_environment_ops,
-                [KIND_WORKSPACE_POLICY] = &aws_workspace_policy_ops,
-                [KIND_AGENT] = &aws_agent_ops,
-                [KIND_SWARM] = &aws_swarm_ops,
+        static const struct kind_ops *const tables[] = {
+                &aws_stack_ops, &aws_image_ops, &aws_environment_ops, &aws_workspace_policy_ops,
+                &aws_agent_ops, &aws_swarm_ops,
         };
 
         (void)provider;
-        return kinds_here[kind];
+        return kind_ops_find(tables, sizeof(tables) / sizeof(tables[0]), kind);
 }
 
 const struct provider_ops aws_provider_ops = {

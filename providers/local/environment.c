@@ -22,13 +22,13 @@ static int load_record(const char *root, enum kind_id kind, const char *name, st
 
         if (!is_name(name))
                 return error_set_kind(err, ERROR_NOT_FOUND, "\"%s\" cannot be the name of an %s", name,
-                                      kinds[kind].name);
+                                      kinds[kind]->name);
         if (record_read(&place, arena, ret, err) < 0)
                 return -1;
         if (!ret->exists)
                 return error_set_kind(err, ERROR_NOT_FOUND,
                                       "%s/%s does not exist here (%s): declare it, and run berth apply",
-                                      kinds[kind].name, name, ret->path);
+                                      kinds[kind]->name, name, ret->path);
         if (ret->ownership != OWNER_SELF)
                 return error_set(err, "%s does not belong to the stack %s: run berth plan", ret->path,
                                  place.stack);

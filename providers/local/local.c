@@ -80,17 +80,13 @@ static int identify(struct provider *provider, struct arena *arena, struct ident
 }
 
 static const struct kind_ops *ops(const struct provider *provider, enum kind_id kind) {
-        static const struct kind_ops *const kinds_here[KIND_COUNT] = {
-                [KIND_STACK] = &local_stack_ops,
-                [KIND_IMAGE] = &local_image_ops,
-                [KIND_ENVIRONMENT] = &local_environment_ops,
-                [KIND_WORKSPACE_POLICY] = &local_workspace_policy_ops,
-                [KIND_AGENT] = &local_agent_ops,
-                [KIND_SWARM] = &local_swarm_ops,
+        static const struct kind_ops *const tables[] = {
+                &local_stack_ops, &local_image_ops, &local_environment_ops, &local_workspace_policy_ops,
+                &local_agent_ops, &local_swarm_ops,
         };
 
         (void)provider;
-        return kinds_here[kind];
+        return kind_ops_find(tables, sizeof(tables) / sizeof(tables[0]), kind);
 }
 
 static int exec(struct provider *provider, const struct exec_request *request, struct arena *arena,

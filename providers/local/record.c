@@ -68,7 +68,7 @@ static void read_marks(const struct record_place *place, const json_t *json, str
         ret->ownership = OWNER_NONE;
         if (!stack || !kind || !name)
                 return;
-        if (strcmp(stack, place->stack) == 0 && strcmp(kind, kinds[place->kind].name) == 0 &&
+        if (strcmp(stack, place->stack) == 0 && strcmp(kind, kinds[place->kind]->name) == 0 &&
             strcmp(name, place->name) == 0) {
                 ret->ownership = OWNER_SELF;
                 return;
@@ -161,7 +161,7 @@ const char *record_text(const struct record_place *place, const struct value *sp
         char *text;
 
         json = json_pack("{s:s, s:s, s:s, s:s, s:o}", "formatVersion", RECORD_FORMAT, "stack", place->stack,
-                         "kind", kinds[place->kind].name, "name", place->name, "spec",
+                         "kind", kinds[place->kind]->name, "name", place->name, "spec",
                          value_to_json(&written, NULL));
         text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
         if (!text)

@@ -131,7 +131,7 @@ static enum action action_for(const struct pass *pass, const struct subject_here
 
 static int make_change(struct pass *pass, struct subject_here *subject, struct change *change,
                        struct error *err) {
-        struct cost cost = { 0 };
+        struct cost cost = { .arena = pass->arena };
 
         *change = (struct change){
                 .address = subject->resource->address,

@@ -199,7 +199,7 @@ static int observe(struct provider *provider, enum kind_id kind, const struct ob
                 return -1;
         for (size_t i = 0; i < args->count; i++) {
                 if (see(provider, &args->wanted[i], kind, args->arena, &ret[i], err) < 0)
-                        return error_context(err, "%s/%s", kinds[kind].name, args->wanted[i].name);
+                        return error_context(err, "%s/%s", kinds[kind]->name, args->wanted[i].name);
         }
         return 0;
 }

@@ -51,7 +51,7 @@ const char *binding_text(const struct binding_place *place, const struct value *
         json_t *record = value_to_json(spec, NULL);
 
         json_set_text(record, "formatVersion", BINDING_FORMAT);
-        json_set_text(record, "kind", kinds[place->kind].name);
+        json_set_text(record, "kind", kinds[place->kind]->name);
         json_set_text(record, "name", place->name);
         json_set_text(record, "functionName", function_name(place, spec, arena));
         return aws_json_text(record, arena);
@@ -69,7 +69,7 @@ struct value *binding_parse(const struct binding_place *place, const char *text,
         struct value *spec = value_new_map(arena);
 
         if (!json_is_object(record) || !says(record, "formatVersion", BINDING_FORMAT) ||
-            !says(record, "kind", kinds[place->kind].name) || !says(record, "name", place->name))
+            !says(record, "kind", kinds[place->kind]->name) || !says(record, "name", place->name))
                 return spec;
         *spec = value_from_json(arena, record);
         if (!says(record, "functionName", function_name(place, spec, arena)))

@@ -243,7 +243,7 @@ static void test_random_graphs(void **state) {
                                 after[i][k] = (size_t)rand() % i;
                         jobs[i] = (struct job){ .after = after[i],
                                                 .after_count = needs,
-                                                .lane = (unsigned)rand() % EXECUTOR_LANES };
+                                                .lane = (unsigned)rand() % 12 };
                         scripts[i] = (struct script){ .turns = 1 + (unsigned)rand() % 3,
                                                       .wait_ms = (unsigned)rand() % 3,
                                                       .fails = rand() % 50 == 0 };

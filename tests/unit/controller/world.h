@@ -198,7 +198,7 @@ static void world_abandon(struct provider *provider, const struct change *change
                                    struct observation *ret, struct error *err) {               \
                 (void)provider;                                                                \
                 (void)err;                                                                     \
-                return world_observe(&kinds[(id)], args, ret);                                 \
+                return world_observe(kinds[(id)], args, ret);                                  \
         }                                                                                      \
         static const char *const recorded_only_##label[] = { "protect", NULL };                \
         static const char *const immutable_##label[] = { "tenantIsolation", NULL };            \
@@ -220,13 +220,17 @@ WORLD_KIND(environment, KIND_ENVIRONMENT);
 WORLD_KIND(agent, KIND_AGENT);
 WORLD_KIND(swarm, KIND_SWARM);
 
+/* Of a kind that a test adds. */
+static const struct kind_ops *world_added;
+
 static const struct kind_ops *world_ops(const struct provider *provider, enum kind_id kind) {
+        static const struct kind_ops *const tables[] = { &ops_stack, &ops_environment, &ops_agent,
+                                                         &ops_swarm };
+
         (void)provider;
-        return kind == KIND_STACK         ? &ops_stack
-               : kind == KIND_ENVIRONMENT ? &ops_environment
-               : kind == KIND_AGENT       ? &ops_agent
-               : kind == KIND_SWARM       ? &ops_swarm
-                                          : NULL;
+        if (world_added && world_added->kind == kind)
+                return world_added;
+        return kind_ops_find(tables, sizeof(tables) / sizeof(tables[0]), kind);
 }
 
 static int world_identify(struct provider *provider, struct arena *arena, struct identity *ret,

@@ -99,10 +99,49 @@ static void check_fields(const struct field *fields, const struct field_group *g
 static void tables(void **state) {
         (void)state;
         check_fields(metadata_fields, NULL);
-        for (size_t i = 0; i < KIND_COUNT; i++) {
-                assert_int_equal(kinds[i].id, i);
-                assert_non_null(kinds[i].doc);
-                check_fields(kinds[i].fields, kinds[i].groups);
+        for (size_t i = 0; i < kind_count; i++) {
+                assert_int_equal(kinds[i]->id, i);
+                assert_non_null(kinds[i]->doc);
+                check_fields(kinds[i]->fields, kinds[i]->groups);
+        }
+}
+
+/* How many of the fields name a resource of that kind. */
+static size_t count_names(const struct field *fields, const char *kind) {
+        size_t count = 0;
+
+        for (const struct field *field = fields; field && field->name; field++) {
+                count += field->reference && strcmp(field->reference, kind) == 0;
+                count += field->item && field->item->reference && strcmp(field->item->reference, kind) == 0;
+                count += count_names(field->fields, kind);
+        }
+        return count;
+}
+
+/* A row says of each field that names a resource what that means; the field says it for the documentation. */
+static void references(void **state) {
+        (void)state;
+        for (size_t i = 0; i < kind_count; i++) {
+                const struct kind_reference *reference = kinds[i]->references;
+
+                for (size_t k = 0; k < kind_count; k++) {
+                        size_t count = 0;
+
+                        for (reference = kinds[i]->references; reference && reference->path; reference++)
+                                count += reference->kind == kinds[k]->id;
+                        assert_int_equal(count, count_names(kinds[i]->fields, kinds[k]->name));
+                }
+                for (reference = kinds[i]->references; reference && reference->path; reference++) {
+                        const struct field *field = kind_field(kinds[i], reference->path);
+
+                        assert_non_null(field);
+                        if (!field->reference)
+                                field = field->item;
+                        assert_string_equal(field->reference, kinds[reference->kind]->name);
+                        /* The state keeps bindings to environments alone. */
+                        assert_true(!reference->binds || reference->kind == KIND_ENVIRONMENT);
+                        assert_true(reference->kind < kinds[i]->id);
+                }
         }
 }
 
@@ -158,7 +197,7 @@ static void finding_fields(void **state) {
 
         (void)state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                const struct field *field = kind_field(&kinds[cases[i].kind], cases[i].path);
+                const struct field *field = kind_field(kinds[cases[i].kind], cases[i].path);
 
                 if (!cases[i].name)
                         assert_null(field);
@@ -170,6 +209,7 @@ static void finding_fields(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(tables),
+                cmocka_unit_test(references),
                 cmocka_unit_test(finding_kinds),
                 cmocka_unit_test(finding_fields),
         };

@@ -56,7 +56,7 @@ static const json_t *below(const json_t *json, const char *path) {
 
 static void json_schema(void **state) {
         json_t *all JSON_CLEANUP = schema_json(NULL),
-                    *one JSON_CLEANUP = schema_json(&kinds[KIND_ENVIRONMENT]);
+                    *one JSON_CLEANUP = schema_json(kinds[KIND_ENVIRONMENT]);
         const json_t *spec = below(one, "properties/spec"), *memory = below(spec, "properties/memoryMB");
 
         (void)state;

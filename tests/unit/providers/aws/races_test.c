@@ -38,7 +38,7 @@ static void contradictions_end_in_an_error(void **state) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 struct observation nothing = { .name = "x" };
                 struct change change = { .action = ACTION_CREATE,
-                                         .kind = &kinds[cases[i].kind],
+                                         .kind = kinds[cases[i].kind],
                                          .name = "x",
                                          .desired = value_of(cases[i].desired),
                                          .observed = &nothing };

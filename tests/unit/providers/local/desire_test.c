@@ -21,7 +21,7 @@ static void expect(struct place *place, const struct value *found, const char *j
 }
 
 static struct value *spec_of(struct place *place, enum kind_id kind, const char *json, const char *labels) {
-        struct resource resource = { .kind = &kinds[kind],
+        struct resource resource = { .kind = kinds[kind],
                                      .name = "x",
                                      .labels = labels ? place_json(place, labels) : NULL,
                                      .spec = place_json(place, json) };

@@ -12,7 +12,7 @@ static struct change change_of(enum action action, const char *path, const char 
 
         field->path = path;
         return (struct change){ .action = action,
-                                .kind = &kinds[KIND_ENVIRONMENT],
+                                .kind = kinds[KIND_ENVIRONMENT],
                                 .name = "x",
                                 .desired = value_of(spec),
                                 .observed = observed,

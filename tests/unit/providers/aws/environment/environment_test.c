@@ -397,7 +397,7 @@ static void changes_cost_what_they_touch(void **state) {
                                        : costs[i].paths[0] ? 1
                                                            : 0,
                 };
-                struct cost cost = { 0 };
+                struct cost cost = { .arena = arena };
 
                 print_message("  %s\n", costs[i].name);
                 environment_cost(&team, &change, &cost);

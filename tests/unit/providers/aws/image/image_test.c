@@ -175,7 +175,7 @@ static void changes_cost_what_they_touch(void **state) {
                                          .recorded = value_of(item->recorded),
                                          .observed = &observed,
                                          .fields = fields };
-                struct cost cost = { 0 };
+                struct cost cost = { .arena = arena };
 
                 print_message("  %s\n", item->name);
                 while (change.field_count < 4 && item->paths[change.field_count]) {

@@ -12,7 +12,7 @@ static struct provider provider_of(const char *spec) {
 }
 
 static struct value *desire(const struct provider *provider, const struct value *recorded) {
-        const struct resource resource = { .kind = &kinds[KIND_STACK],
+        const struct resource resource = { .kind = kinds[KIND_STACK],
                                            .name = "team",
                                            .spec = provider->stack };
         struct observation observed = { .name = "team" };
@@ -61,7 +61,7 @@ static void what_others_own_is_named_only(void **state) {
 static void what_was_given_up_is_kept_in_mind(void **state) {
         struct provider provider = provider_of("{}");
         const struct value *applied = desire(&provider, NULL), *spec;
-        const struct resource resource = { .kind = &kinds[KIND_STACK],
+        const struct resource resource = { .kind = kinds[KIND_STACK],
                                            .name = "team",
                                            .spec = provider.stack };
         struct observation observed = { .exists = true, .spec = applied };
@@ -122,7 +122,7 @@ static void changes_cost_what_differs(void **state) {
                 struct observation observed = { .exists = true, .spec = seen };
                 struct change change = { .action = ACTION_UPDATE, .desired = wish, .observed = &observed };
                 unsigned s3 = 0, iam = 0;
-                struct cost cost = { 0 };
+                struct cost cost = { .arena = arena };
 
                 if (*cases[i].missing)
                         value_unset(seen, cases[i].missing);
@@ -156,7 +156,7 @@ static void all_of_it_costs_the_sum(void **state) {
         struct change change = { .action = ACTION_CREATE,
                                  .desired = desire(&provider, NULL),
                                  .observed = &nothing };
-        struct cost cost = { 0 };
+        struct cost cost = { .arena = arena };
 
         (void)state;
         aws_stack_ops.cost(&provider, &change, &cost);
@@ -168,7 +168,7 @@ static void deletion_costs_only_what_is_managed(void **state) {
         struct provider provider = provider_of("{}");
         struct observation observed = { .exists = true, .spec = desire(&provider, NULL) };
         struct change change = { .action = ACTION_DELETE, .observed = &observed };
-        struct cost whole = { 0 }, none = { 0 };
+        struct cost whole = { .arena = arena }, none = whole;
 
         (void)state;
         aws_stack_ops.cost(&provider, &change, &whole);

@@ -8,7 +8,7 @@
 static struct value *desire(const char *text) {
         json_t *json JSON_CLEANUP = json_loads(text, 0, NULL);
         struct value manifest = value_from_json(arena, json), *spec = NULL;
-        const struct resource resource = { .kind = &kinds[KIND_WORKSPACE_POLICY],
+        const struct resource resource = { .kind = kinds[KIND_WORKSPACE_POLICY],
                                            .name = "p",
                                            .spec = &manifest };
         struct observation observed = { .name = "p" };
@@ -88,7 +88,7 @@ static void changes_cost_what_they_write(void **state) {
                         .recorded = before,
                         .observed = &observed,
                 };
-                struct cost cost = { 0 };
+                struct cost cost = { .arena = arena };
 
                 aws_workspace_policy_ops.cost(&team, &change, &cost);
                 if ((cost.count ? cost.calls[0].count : 0) != cases[i].calls)
@@ -102,7 +102,7 @@ static void deletion_goes_by_the_bucket(void **state) {
         const struct value *none = desire(SELECTED("", "\"expireAfterDays\":3"));
         struct observation observed = { .exists = true, .spec = none, .extra = extra };
         struct change change = { .action = ACTION_DELETE, .recorded = none, .observed = &observed };
-        struct cost one = { 0 }, unknown = { 0 };
+        struct cost one = { .arena = arena }, unknown = one;
 
         (void)state;
         aws_workspace_policy_ops.cost(&team, &change, &unknown);

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/fields.h"
+#include "schema/loading.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define VARIABLES_SIZE_MAX 4096U
+#define FUNCTION_NAME_MAX 64U /* Lambda's */
 
 static const char *const follows[] = { "pin", "tag", NULL };
 
@@ -140,7 +147,7 @@ static const struct field variable_field = {
         .doc = "A text, or {value: text, sensitive: true} for a secret.",
 };
 
-const struct field environment_fields[] = {
+static const struct field environment_fields[] = {
         {
                 .name = "description",
                 .type = FIELD_TEXT,
@@ -227,4 +234,132 @@ const struct field environment_fields[] = {
                        "(protected).",
         },
         { 0 },
+};
+
+/* Lambda measures the variables as the JSON object that they are sent as. */
+static size_t json_size(const char *text) {
+        size_t size = 2;
+
+        for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
+                if (*byte == '"' || *byte == '\\' || *byte == '\n' || *byte == '\r' || *byte == '\t')
+                        size += 2;
+                else
+                        size += *byte < 0x20 ? 6 : 1;
+        }
+        return size;
+}
+
+static void check_environment(struct loading *loading, const struct draft *draft) {
+        const struct value *variables = typed_member(draft->resource.spec, "variables", VALUE_MAP);
+        size_t size = 2;
+
+        check_repository(loading, value_get(draft->resource.spec, "image"));
+        for (uint32_t i = 0; variables && i < variables->count; i++) {
+                const struct member *member = &variables->members[i];
+                const char *text = value_text_of(&member->value);
+
+                size += json_size(member->name) + 1 + json_size(text ? text : "") + (i > 0);
+        }
+        if (variables && size > VARIABLES_SIZE_MAX)
+                problem_error(loading, place_of(variables),
+                              "keep large texts in a file of the image or in S3",
+                              "the variables take %zu bytes together, AWS Lambda allows %u", size,
+                              VARIABLES_SIZE_MAX);
+}
+
+/* What the reference to an Image stands for: the shape that an environment's own image would have. */
+static struct value image_of(struct loading *loading, const struct resource *image) {
+        const char *tag = value_get_text(image->spec, "tag");
+        struct value resolved = { .type = VALUE_MAP };
+
+        value_set_text(loading->arena, &resolved, "repository", value_get_text(image->spec, "repository"));
+        value_set_text(loading->arena, &resolved, "tag", tag);
+        value_set_text(loading->arena, &resolved, "digest", value_get_text(image->spec, "digest"));
+        if (tag)
+                value_set_text(loading->arena, &resolved, "follow", "pin");
+        value_set_text(loading->arena, &resolved, "image", image->name);
+        return resolved;
+}
+
+/* A name stands for what the Image says. One that no Image has was reported. */
+static void resolve_image(struct loading *loading, const struct draft *environment) {
+        struct value *reference = (struct value *)value_get(environment->resource.spec, "image");
+        const char *name = value_text_of(reference);
+        const struct resource *image = name ? manifests_find(loading->manifests, KIND_IMAGE, name) : NULL;
+        struct value resolved;
+
+        if (!image)
+                return;
+        resolved = image_of(loading, image);
+        resolved.file = reference->file;
+        resolved.line = reference->line;
+        resolved.column = reference->column;
+        *reference = resolved;
+}
+
+static void resolve_environments(struct loading *loading) {
+        struct drafts environments = drafts_of(loading, KIND_ENVIRONMENT);
+        const char *prefix = value_get_text(value_get(loading->manifests->stack->spec, "aws"), "namePrefix");
+        size_t prefix_length;
+
+        if (!prefix)
+                prefix = kind_field(&stack_kind, "aws.namePrefix")->default_text;
+        prefix_length = strlen(prefix) + strlen("-env-");
+        for (size_t i = 0; i < environments.count; i++) {
+                const struct draft *environment = &environments.items[i];
+                size_t length = prefix_length + strlen(environment->resource.name);
+
+                loading->address = environment->resource.address;
+                /* A name that is too long in itself was reported with its field. */
+                if (length > FUNCTION_NAME_MAX && strlen(environment->resource.name) <= NAME_LENGTH_MAX)
+                        problem_error(
+                                loading, environment->name, "shorten the name, or the Stack's aws.namePrefix",
+                                "the function would be named %s-env-%s: %zu characters, AWS Lambda allows %u",
+                                prefix, environment->resource.name, length, FUNCTION_NAME_MAX);
+                resolve_image(loading, environment);
+        }
+}
+
+static void summarise_environment(const struct value *spec, const struct value *wish, struct strbuf *out) {
+        const struct value *image = value_get(spec, "image");
+        const char *prebuilt = value_get_text(image, "prebuilt");
+        const char *repository = value_get_text(image, "repository");
+        const char *tag = value_get_text(image, "tag");
+        int64_t memory = value_get_integer(spec, "memoryMB", 0);
+
+        (void)wish;
+        strbuf_printf(out, "%5" PRId64 " MB  %.2f vCPU  ", memory, (double)memory / MEMORY_MB_PER_VCPU);
+        if (prebuilt)
+                strbuf_printf(out, "prebuilt %s", prebuilt);
+        else if (repository)
+                strbuf_printf(out, "%s%s%s", repository, tag ? ":" : "", tag ? tag : "");
+}
+
+static const char *const short_names[] = { "env", NULL };
+static const struct kind_reference references[] = {
+        { .path = "image",
+          .kind = KIND_IMAGE,
+          .loaded_path = "image.image",
+          .orders = true,
+          .otherwise = "the name of an Image, or {prebuilt: NAME}, or {repository: NAME, tag: TAG}" },
+        { 0 },
+};
+
+const struct kind environment_kind = {
+        .id = KIND_ENVIRONMENT,
+        .name = "Environment",
+        .short_names = short_names,
+        .doc = "A sandboxed Linux computer in which agents run Python and shell. In AWS, one Lambda function "
+               "from a container image.",
+        .fields = environment_fields,
+        .schema_rules =
+                "{\"properties\": {\"image\": {\"if\": {\"type\": \"object\"}, \"then\": {\"properties\": "
+                "{\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}}}}",
+        .managed = true,
+        .lane = 2,
+        .references = references,
+        .instead_of_replacing = "make a new environment and re-point its agents",
+        .check = check_environment,
+        .resolve = resolve_environments,
+        .summarise = summarise_environment,
 };

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/terminal.h"
 #include "schema/fields.h"
+#include "schema/loading.h"
+
+#include <string.h>
+#include <strings.h>
 
 static const char *const providers[] = { "aws", "local", NULL };
 
@@ -133,7 +138,7 @@ static const struct field guard_fields[] = {
         { 0 },
 };
 
-const struct field stack_fields[] = {
+static const struct field stack_fields[] = {
         {
                 .name = "provider",
                 .type = FIELD_TEXT,
@@ -171,4 +176,60 @@ const struct field stack_fields[] = {
                 .doc = "Limits that guard against slips of the hand.",
         },
         { 0 },
+};
+
+/* Beyond ASCII, AWS takes letters, digits and spaces alone; the fields' pattern cannot say that. */
+static void check_tag_text(struct loading *loading, struct place place, const char *key, const char *text) {
+        int32_t wrong = 0;
+        const char *shown;
+
+        /* The ASCII characters that the pattern has refused already are not refused twice. */
+        if (text_is_words(text, strlen(text), "!\"#$%&'()*,;<>?[\\]^`{|}~_.:/=+-@", &wrong))
+                return;
+        shown = arena_printf(loading->arena,
+                             wrong < 0x20 || wrong == 0x7F ? "the control character U+%04X" : "U+%04X",
+                             (unsigned)wrong);
+        problem_error(loading, place, NULL,
+                      "tags.%.128s must be letters, digits, spaces and . : / = + - @ _, found %s", key,
+                      shown);
+}
+
+static void check_stack(struct loading *loading, const struct draft *draft) {
+        const struct value *tags = typed_member(draft->resource.spec, "tags", VALUE_MAP);
+
+        for (uint32_t i = 0; tags && i < tags->count; i++) {
+                const struct member *member = &tags->members[i];
+                const char *text = value_text_of(&member->value);
+
+                check_tag_text(loading, place_of_key(member), member->name, member->name);
+                if (text)
+                        check_tag_text(loading, place_of(&member->value), member->name, text);
+                if (strncasecmp(member->name, "aws:", 4) == 0 || strncasecmp(member->name, "berth:", 6) == 0)
+                        problem_error(loading, place_of_key(member), NULL,
+                                      "tags that begin with %s are not yours to set",
+                                      strncasecmp(member->name, "aws:", 4) == 0 ? "aws:" : "berth:");
+        }
+}
+
+static void summarise_stack(const struct value *spec, const struct value *wish, struct strbuf *out) {
+        (void)spec;
+        strbuf_append(out, value_get(wish, "bucket") || value_get(wish, "role")
+                                   ? "workspace bucket, execution role"
+                                   : "where workspaces and images are kept");
+}
+
+const struct kind stack_kind = {
+        .id = KIND_STACK,
+        .name = "Stack",
+        .doc = "One set of manifests with one provider and one state: where everything lives, and what holds "
+               "for all of it. At most one; without any, a stack named default on this machine.",
+        .fields = stack_fields,
+        .schema_rules = "{\"properties\": {\"tags\": {\"propertyNames\": {\"not\": "
+                        "{\"pattern\": \"^([aA][wW][sS]|[bB][eE][rR][tT][hH]):|[\\u0001-\\u001f\\u007f]\"}}, "
+                        "\"additionalProperties\": {\"not\": {\"pattern\": \"[\\u0001-\\u001f\\u007f]\"}}}}}",
+        .managed = true,
+        .is_base = true,
+        .lane = 0,
+        .check = check_stack,
+        .summarise = summarise_stack,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/fields.h"
+#include "schema/loading.h"
 
 #define DAY_S 86400
 
@@ -409,7 +410,7 @@ static const struct field source_field = {
         .doc = "One repository, and the stack that it describes.",
 };
 
-const struct field controller_fields[] = {
+static const struct field controller_fields[] = {
         {
                 .name = "listen",
                 .type = FIELD_TEXT,
@@ -445,4 +446,18 @@ const struct field controller_fields[] = {
                 .doc = "The repositories, each with a state of its own.",
         },
         { 0 },
+};
+
+const struct kind controller_kind = {
+        .id = KIND_CONTROLLER,
+        .name = "Controller",
+        .doc = "The program that follows Git repositories and keeps their stacks true: berth controller -f FILE. "
+               "It stands in a file of its own, one a file, and is no part of a stack.",
+        .fields = controller_fields,
+        .schema_rules = "{\"properties\": {\"sources\": {\"items\": {\"properties\": {"
+                        "\"path\": {\"not\": {\"pattern\": \"^/|(^|/)\\\\.\\\\.(/|$)\"}}, "
+                        "\"branch\": {\"not\": {\"pattern\": \"^refs/\"}}, "
+                        "\"url\": {\"not\": {\"pattern\": \"://[^/@]*:[^/]*@\"}}}}}}}",
+        .alone = true,
+        .check = check_controller,
 };

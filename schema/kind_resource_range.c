@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schema/fields.h"
+#include "schema/loading.h"
+
+#include <inttypes.h>
 
 /* One of the three numbers of a range; the limits are those of the Environment's own field. */
 #define BOUND(bound_name, lowest, highest, text)                                                \
@@ -43,9 +46,9 @@ static const struct field selector_fields[] = {
 };
 
 static const char *const limit_names[] = { "memoryMB", "workspaceStorageMB", NULL };
-const struct field_group resource_range_groups[] = { { limit_names, false }, { 0 } };
+static const struct field_group resource_range_groups[] = { { limit_names, false }, { 0 } };
 
-const struct field resource_range_fields[] = {
+static const struct field resource_range_fields[] = {
         {
                 .name = "selector",
                 .type = FIELD_OBJECT,
@@ -68,4 +71,44 @@ const struct field resource_range_fields[] = {
                 .doc = "The range of the environments' workspaceStorageMB.",
         },
         { 0 },
+};
+
+static void check_bounds(struct loading *loading, const struct value *spec, const char *name) {
+        const struct value *bounds = value_get(spec, name);
+        const struct value *least = typed_member(bounds, "min", VALUE_INTEGER);
+        const struct value *most = typed_member(bounds, "max", VALUE_INTEGER);
+        const struct value *otherwise = typed_member(bounds, "default", VALUE_INTEGER);
+
+        if (least && most && least->integer > most->integer) {
+                problem_error(loading, place_of(most), NULL, "%s.max is %" PRId64 ", less than min, %" PRId64,
+                              name, most->integer, least->integer);
+                return;
+        }
+        if (otherwise && least && otherwise->integer < least->integer)
+                problem_error(loading, place_of(otherwise), NULL,
+                              "%s.default is %" PRId64 ", less than min, %" PRId64, name, otherwise->integer,
+                              least->integer);
+        if (otherwise && most && otherwise->integer > most->integer)
+                problem_error(loading, place_of(otherwise), NULL,
+                              "%s.default is %" PRId64 ", more than max, %" PRId64, name, otherwise->integer,
+                              most->integer);
+}
+
+static void check_resource_range(struct loading *loading, const struct draft *draft) {
+        check_bounds(loading, draft->resource.spec, "memoryMB");
+        check_bounds(loading, draft->resource.spec, "workspaceStorageMB");
+}
+
+static const char *const short_names[] = { "range", NULL };
+
+const struct kind resource_range_kind = {
+        .id = KIND_RESOURCE_RANGE,
+        .name = "ResourceRange",
+        .short_names = short_names,
+        .doc = "What the platform team allows environments to ask for. It can only narrow the limits of the "
+               "Environment's own fields. Several that match intersect.",
+        .fields = resource_range_fields,
+        .groups = resource_range_groups,
+        .check = check_resource_range,
+        .resolve = ranges_apply,
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agent and Swarm: those who use environments. */
 #include "schema/fields.h"
+#include "schema/loading.h"
+
+#include <string.h>
 
 static const char *const types[] = { "specialist", "general", NULL };
 static const char *const on_limits[] = { "queue", "reject", NULL };
@@ -39,7 +41,7 @@ static const struct field limit_fields[] = {
         { 0 },
 };
 
-const struct field agent_fields[] = {
+static const struct field agent_fields[] = {
         {
                 .name = "type",
                 .type = FIELD_TEXT,
@@ -70,22 +72,53 @@ const struct field agent_fields[] = {
         { 0 },
 };
 
-const struct field swarm_fields[] = {
-        {
-                .name = "agents",
-                .type = FIELD_LIST,
-                .required = true,
-                .minimum = 1,
-                .maximum = 10000,
-                .item = &agent_name_field,
-                .doc = "The agents that work together, each named once.",
-        },
-        {
-                .name = "environment",
-                .type = FIELD_TEXT,
-                .reference = "Environment",
-                .doc = "The environment that the swarm shares. As long as it stands here, the environment cannot be "
-                       "deleted (has-dependents).",
-        },
+static bool is_active_specialist(const struct value *spec) {
+        const char *type = value_get_text(spec, "type");
+
+        return type && strcmp(type, "specialist") == 0 && value_get_boolean(spec, "active", false);
+}
+
+static void check_agent(struct loading *loading, const struct draft *draft) {
+        const struct value *spec = draft->resource.spec;
+        const struct value *active = value_get(spec, "active");
+        struct place place = draft->name;
+
+        if (!is_active_specialist(spec) || value_get(spec, "environment"))
+                return;
+        if (active->line > 0)
+                place = place_of(active);
+        problem_error(loading, place, "name its environment, or write active: false",
+                      "a specialist without an environment cannot be active");
+}
+
+static void summarise_agent(const struct value *spec, const struct value *wish, struct strbuf *out) {
+        const char *type = value_get_text(spec, "type"), *environment = value_get_text(spec, "environment");
+
+        (void)wish;
+        strbuf_printf(out, "%s%s%s", type ? type : "agent", environment ? " -> " : "",
+                      environment ? environment : "");
+        if (!value_get_boolean(spec, "active", true))
+                strbuf_append(out, " (inactive)");
+}
+
+static const struct kind_reference references[] = {
+        { .path = "environment", .kind = KIND_ENVIRONMENT, .orders = true, .binds = true, .late = true },
         { 0 },
+};
+
+const struct kind agent_kind = {
+        .id = KIND_AGENT,
+        .name = "Agent",
+        .doc = "One who uses an environment: a dependent of it.",
+        .fields = agent_fields,
+        .schema_rules =
+                "{\"if\": {\"properties\": {\"type\": {\"const\": \"specialist\"}}, \"required\": [\"type\"], "
+                "\"not\": {\"required\": [\"environment\"]}}, "
+                "\"then\": {\"properties\": {\"active\": {\"const\": false}}, \"required\": [\"active\"]}}",
+        .managed = true,
+        .lane = 4,
+        .references = references,
+        .check = check_agent,
+        .needs_binding = is_active_specialist,
+        .summarise = summarise_agent,
 };

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schema/fields.h"
+#include "schema/loading.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct field retain_fields[] = {
+        {
+                .name = "untaggedDays",
+                .type = FIELD_INTEGER,
+                .unit = "days",
+                .minimum = 1,
+                .maximum = 36500,
+                .doc = "Images that no tag points to are deleted this many days after they were pushed.",
+        },
+        {
+                .name = "lastTagged",
+                .type = FIELD_INTEGER,
+                .unit = "images",
+                .minimum = 1,
+                .maximum = 100000,
+                .doc = "Only so many tagged images are kept, the newest.",
+        },
+        { 0 },
+};
+
+static const char *const retain_names[] = { "untaggedDays", "lastTagged", NULL };
+static const struct field_group retain_groups[] = { { retain_names, false }, { 0 } };
+
+static const char *const version_names[] = { "tag", "digest", NULL };
+static const struct field_group image_groups[] = { { version_names, true }, { 0 } };
+
+static const struct field image_fields[] = {
+        {
+                .name = "repository",
+                .type = FIELD_TEXT,
+                .required = true,
+                .minimum = 2,
+                .maximum = 256,
+                .pattern = REPOSITORY_PATTERN,
+                .pattern_message = REPOSITORY_PATTERN_MESSAGE,
+                .doc = "The repository's name, without registry and tag: the registry is the stack's own.",
+        },
+        {
+                .name = "tag",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 128,
+                .pattern = TAG_PATTERN,
+                .pattern_message = TAG_PATTERN_MESSAGE,
+                .doc = "The tag of the image that environments get. It is resolved to a digest; an environment stays "
+                       "with the digest of its first apply.",
+        },
+        {
+                .name = "digest",
+                .type = FIELD_TEXT,
+                .pattern = DIGEST_PATTERN,
+                .pattern_message = DIGEST_PATTERN_MESSAGE,
+                .doc = "The image that environments get, by digest: exactly these bytes.",
+        },
+        {
+                .name = "createRepository",
+                .type = FIELD_BOOLEAN,
+                .default_text = "false",
+                .doc = "Whether Berth makes the repository where it does not exist, and deletes it with this resource "
+                       "if it is empty. With false only the settings given here are Berth's.",
+        },
+        {
+                .name = "scanOnPush",
+                .type = FIELD_BOOLEAN,
+                .doc = "Whether the registry scans each pushed image. Absent: left as it is.",
+        },
+        {
+                .name = "immutableTags",
+                .type = FIELD_BOOLEAN,
+                .doc = "Whether a tag, once pushed, cannot be moved. Absent: left as it is.",
+        },
+        {
+                .name = "retain",
+                .type = FIELD_OBJECT,
+                .fields = retain_fields,
+                .groups = retain_groups,
+                .doc = "The repository's lifecycle policy. A policy that would delete an image which an environment "
+                       "runs is refused (image-in-use).",
+        },
+        { 0 },
+};
+
+static void check_image(struct loading *loading, const struct draft *draft) {
+        check_repository(loading, draft->resource.spec);
+}
+
+static int compare_repositories(const void *a, const void *b) {
+        const struct draft *const *left = a, *const *right = b;
+        int order = strcmp(value_get_text((*left)->resource.spec, "repository"),
+                           value_get_text((*right)->resource.spec, "repository"));
+
+        if (order != 0)
+                return order;
+        return *left < *right ? -1 : *left > *right;
+}
+
+static void check_setting(struct loading *loading, const struct draft *first, const struct draft *other,
+                          const char *name) {
+        const struct value *a = value_get(first->resource.spec, name),
+                           *b = value_get(other->resource.spec, name);
+
+        if (!a || !b || a->type == VALUE_NULL || b->type == VALUE_NULL || value_equal(a, b, NULL))
+                return;
+        loading->address = other->resource.address;
+        problem_error(loading, place_of(b), "set it in one of them",
+                      "%s of this repository differs from what %s says (%s)", name, first->resource.address,
+                      problem_place_text(loading, place_of(a)));
+}
+
+/* Images may share a repository, not quarrel over its settings. */
+static void resolve_images(struct loading *loading) {
+        static const char *const settings[] = { "scanOnPush", "immutableTags", "retain" };
+        struct drafts images = drafts_of(loading, KIND_IMAGE);
+        const struct draft **sorted = calloc(images.count + 1, sizeof(const struct draft *));
+        size_t count = 0;
+
+        if (!sorted)
+                abort();
+        for (size_t i = 0; i < images.count; i++) {
+                if (value_get_text(images.items[i].resource.spec, "repository"))
+                        sorted[count++] = &images.items[i];
+        }
+        qsort(sorted, count, sizeof(const struct draft *), compare_repositories);
+        for (size_t i = 1, first = 0; i < count; i++) {
+                if (strcmp(value_get_text(sorted[first]->resource.spec, "repository"),
+                           value_get_text(sorted[i]->resource.spec, "repository")) != 0) {
+                        first = i;
+                        continue;
+                }
+                for (size_t s = 0; s < sizeof(settings) / sizeof(settings[0]); s++) {
+                        for (size_t j = first; j < i; j++) {
+                                if (value_get(sorted[j]->resource.spec, settings[s])) {
+                                        check_setting(loading, sorted[j], sorted[i], settings[s]);
+                                        break;
+                                }
+                        }
+                }
+        }
+        free(sorted);
+}
+
+static void summarise_image(const struct value *spec, const struct value *wish, struct strbuf *out) {
+        const char *repository = value_get_text(spec, "repository");
+
+        (void)wish;
+        strbuf_append(out, repository ? repository : "");
+}
+
+const struct kind image_kind = {
+        .id = KIND_IMAGE,
+        .name = "Image",
+        .doc = "A container image that environments name, and the settings of its repository.",
+        .fields = image_fields,
+        .groups = image_groups,
+        .schema_rules =
+                "{\"properties\": {\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}",
+        .managed = true,
+        .named_by_spec = true,
+        .lane = 1,
+        .check = check_image,
+        .resolve = resolve_images,
+        .summarise = summarise_image,
+};
