@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "gitops/git/git.h"
+#include "providers/local/sandbox/sandbox_worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,6 +141,9 @@ int main(int argc, char **argv) {
         /* Started by git_check() alone, so it is no verb. */
         if (argc == 2 && strcmp(argv[1], "git-worker") == 0)
                 return git_worker_main();
+        /* What a sandbox runs in, and nobody else's either. */
+        if (argc == 2 && strcmp(argv[1], SANDBOX_WORKER_VERB) == 0)
+                return sandbox_worker_main();
         arena = arena_new();
         code = run_verb(argc, argv, arena);
         arena_free(arena);

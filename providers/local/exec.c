@@ -238,8 +238,23 @@ static int explain_start(const struct exec *exec, const struct sandbox_spec *spe
                 exec->environment.name, exec->environment.image, spec->argv[0]);
 }
 
+/*
+ * The locks go to the run's process 1, and are not ours any more: a slot is free when the run is dead, not when we are, and
+ * not later either, where we wait for somebody to read the output.
+ */
+static void pass_slots(struct exec *exec, int held[2], struct sandbox_spec *spec) {
+        struct exec_slot *slots[] = { &exec->agent_slot, &exec->environment_slot };
+
+        for (size_t i = 0; i < 2; i++) {
+                if (slots[i]->file >= 0)
+                        held[spec->held_count++] = exec_slot_pass(slots[i]);
+        }
+        spec->held = held;
+}
+
 static int run(struct exec *exec, struct error *err) {
         const struct exec_request *request = exec->request;
+        int held[2];
         struct output output OUTPUT_CLEANUP = { 0 }, errors OUTPUT_CLEANUP = { 0 };
         struct sandbox_sinks sinks = { { request->output, NULL }, { request->errors, NULL } };
         struct sandbox_result ended;
@@ -251,6 +266,7 @@ static int run(struct exec *exec, struct error *err) {
         describe(exec, &spec);
         if (check_program(exec, &spec, err) < 0)
                 return -1;
+        pass_slots(exec, held, &spec);
         if (request->capture) {
                 output_init(&output, true);
                 output_init(&errors, true);

@@ -16,7 +16,21 @@
 
 #define ASK_AGAIN_MS 50
 
+int exec_slot_pass(struct exec_slot *slot) {
+        int file = slot->file;
+
+        slot->file = -1;
+        slot->passed = true;
+        return file;
+}
+
 void exec_slot_release(struct exec_slot *slot) {
+        if (slot->passed) {
+                slot->file = open(slot->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+                /* Whoever of the run still lives keeps it; the next that looks removes it. */
+                if (slot->file >= 0 && flock(slot->file, LOCK_EX | LOCK_NB) < 0)
+                        close_descriptor(&slot->file);
+        }
         if (slot->file >= 0)
                 unlink(slot->path);
         close_descriptor(&slot->file);

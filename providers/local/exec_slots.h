@@ -19,11 +19,12 @@ struct exec_use {
 };
 
 struct exec_slot {
-        int file;   /* locked; -1: none */
+        int file;   /* locked; -1: none, or passed on */
         char *path; /* of the file, owned */
+        bool passed;
 };
 #define EXEC_SLOT_NONE \
-        { -1, NULL }
+        { -1, NULL, false }
 
 /*
  * Takes a slot in `folder` (made where needed) for `use`, so that all uses together stay within `limits`. Where they
@@ -34,6 +35,11 @@ struct exec_slot {
 int exec_slot_take(const char *folder, const char *whose, const struct exec_use *use,
                    const struct exec_use *limits, bool reject, const struct clock *clock,
                    struct exec_slot *ret, struct error *err) MUST_USE;
+/*
+ * The lock, for the processes of the run: the slot is taken until the last of them has closed it. It is the caller's, and the
+ * slot here has only the name, which exec_slot_release() removes where nobody holds the lock any more.
+ */
+int exec_slot_pass(struct exec_slot *slot);
 void exec_slot_release(struct exec_slot *slot);
 #define EXEC_SLOT_CLEANUP __attribute__((cleanup(exec_slot_release)))
 

@@ -10,6 +10,7 @@
 #include <linux/sched.h>
 #include <mntent.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static struct mounts find_mounts(struct arena *arena) {
 }
 
 struct cgroup {
+        char name[CGROUP_NAME_SIZE]; /* of its folders */
         enum method method;
         unsigned enforced;
         const char *problem;
@@ -74,8 +76,6 @@ struct cgroup {
         size_t count;
         const char *memory, *cpu; /* the folders that tell usage; NULL: nobody does */
         const char *const *launcher;
-        const char *slice; /* of a scope: what it is in, and how many were killed there before */
-        uint64_t kills_before;
         struct mounts mounts;
         char *bases[FOLDERS_MAX]; /* where runs' folders are, ours among them */
         size_t base_count;
@@ -98,12 +98,20 @@ static const char *own_path(struct arena *arena) {
         return "";
 }
 
+/* One process may make many. */
+static void choose_name(struct cgroup *group) {
+        static atomic_uint number;
+
+        cgroup_folder_name(atomic_fetch_add(&number, 1), group->name, sizeof(group->name));
+}
+
 static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits) {
         struct cgroup_v2_place place = { .mount = group->mounts.at[UNIFIED], .root = geteuid() == 0 };
         const char *folder, *base;
 
         if (!place.mount)
                 return false;
+        place.name = group->name;
         place.own = own_path(group->arena);
         folder = cgroup_v2_make(&place, limits, group->arena, &base);
         if (!folder)
@@ -128,13 +136,12 @@ static bool make_folder(const char *base, const char *folder) {
 
 static const char *make_v1_folder(struct cgroup *group, enum hierarchy hierarchy) {
         const char *mount = group->mounts.at[hierarchy];
-        char *base, *folder, name[64];
+        char *base, *folder;
 
         if (!mount)
                 return NULL;
         base = arena_printf(group->arena, "%s/berth", mount);
-        cgroup_folder_name(name, sizeof(name));
-        folder = arena_printf(group->arena, "%s/%s", base, name);
+        folder = arena_printf(group->arena, "%s/%s", base, group->name);
         for (size_t i = 0; i < group->count; i++) {
                 if (strcmp(group->folders[i], folder) == 0)
                         return group->folders[i];
@@ -193,7 +200,7 @@ static bool has_user_bus(struct arena *arena) {
 }
 
 /* systemd-run takes limits that its manager cannot enforce without a word: what was delegated to it is looked at. */
-static bool make_scope(struct cgroup *group, const struct cgroup_limits *limits) {
+static bool make_scope(struct cgroup *group) {
         const char *mount = group->mounts.at[UNIFIED], *manager;
 
         if (!mount || geteuid() == 0 || access("/usr/bin/systemd-run", X_OK) < 0 ||
@@ -203,9 +210,7 @@ static bool make_scope(struct cgroup *group, const struct cgroup_limits *limits)
                                (unsigned long)geteuid(), (unsigned long)geteuid());
         if (!cgroup_v2_lists(manager, "cgroup.controllers"))
                 return false;
-        group->slice = arena_printf(group->arena, "%s/" CGROUP_SLICE, manager);
-        group->kills_before = cgroup_file_number(group->slice, "memory.events", "oom_kill");
-        group->launcher = cgroup_scope_words(limits, group->arena);
+        group->launcher = cgroup_scope_words(group->arena);
         group->method = METHOD_SCOPE;
         group->enforced = CGROUP_EVERYTHING;
         return true;
@@ -228,8 +233,9 @@ struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *are
         struct cgroup *group = arena_alloc(arena, sizeof(*group));
 
         *group = (struct cgroup){ .arena = arena, .launcher = no_launcher, .mounts = find_mounts(arena) };
+        choose_name(group);
         if (!make_v2(group, limits) && (geteuid() != 0 || !make_v1(group, limits)))
-                make_scope(group, limits);
+                make_scope(group);
         group->problem = problem_of(group);
         return group;
 }
@@ -252,39 +258,72 @@ const char *const *cgroup_launcher(const struct cgroup *group) {
         return group->launcher;
 }
 
-/* A child that is born into the group; -1 with errno where the kernel or the rights do not allow it. */
-static pid_t fork_into(const char *folder) {
-        int descriptor DESCRIPTOR_CLEANUP = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+struct cgroup *cgroup_make_in_scope(const struct cgroup_limits *limits, struct arena *arena) {
+        struct cgroup *group = arena_alloc(arena, sizeof(*group));
+        struct cgroup_v2_place place;
+        const char *folder, *base;
+
+        *group = (struct cgroup){
+                .arena = arena, .launcher = no_launcher, .problem = "", .mounts = find_mounts(arena)
+        };
+        choose_name(group);
+        place = (struct cgroup_v2_place){ .name = group->name,
+                                          .mount = group->mounts.at[UNIFIED],
+                                          .own = own_path(arena) };
+        if (!place.mount || !(folder = cgroup_v2_make_below(&place, limits, arena, &base)))
+                return NULL;
+        group->method = METHOD_V2;
+        group->enforced = CGROUP_EVERYTHING;
+        group->folders[group->count++] = arena_strdup(arena, folder);
+        group->memory = group->cpu = folder;
+        return group;
+}
+
+/* "tasks" moves a single thread, which a process is at birth. */
+int cgroup_doors_open(const struct cgroup *group, struct cgroup_doors *ret) {
+        const char *file = group->method == METHOD_V1 ? "tasks" : "cgroup.procs";
+        struct cgroup_doors doors = CGROUP_DOORS_NONE;
+
+        if (group->method == METHOD_V2)
+                doors.folder = open(group->folders[0], O_PATH | O_DIRECTORY | O_CLOEXEC);
+        for (size_t i = 0; i < group->count; i++) {
+                char *path TEXT_CLEANUP = path_join(group->folders[i], file);
+
+                doors.entries[doors.count] = open(path, O_WRONLY | O_CLOEXEC);
+                if (doors.entries[doors.count] < 0) {
+                        cgroup_doors_close(&doors);
+                        return -1;
+                }
+                doors.count++;
+        }
+        *ret = doors;
+        return 0;
+}
+
+void cgroup_doors_close(struct cgroup_doors *doors) {
+        close_descriptor(&doors->folder);
+        while (doors->count > 0)
+                close_descriptor(&doors->entries[--doors->count]);
+}
+
+pid_t cgroup_fork(const struct cgroup_doors *doors, bool *ret_born) {
         struct clone_args arguments = {
                 .flags = CLONE_INTO_CGROUP,
                 .exit_signal = SIGCHLD,
-                .cgroup = (unsigned)descriptor,
+                .cgroup = (unsigned)doors->folder,
         };
+        pid_t pid = doors->folder < 0 ? -1 : (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
 
-        return descriptor < 0 ? -1 : (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+        *ret_born = pid >= 0;
+        return pid >= 0 ? pid : fork();
 }
 
-/* "tasks" moves a single thread, which this process is at birth. */
-static bool enter_self(const struct cgroup *group) {
-        const char *file = group->method == METHOD_V1 ? "tasks" : "cgroup.procs";
-
-        for (size_t i = 0; i < group->count; i++) {
-                if (cgroup_file_write(group->folders[i], file, "0") < 0)
-                        return false;
+int cgroup_enter(const struct cgroup_doors *doors) {
+        for (size_t i = 0; i < doors->count; i++) {
+                if (write(doors->entries[i], "0", 1) != 1)
+                        return -1;
         }
-        return true;
-}
-
-pid_t cgroup_fork(struct cgroup *group, bool *ret_entered) {
-        pid_t pid = group->method == METHOD_V2 ? fork_into(group->folders[0]) : -1;
-
-        *ret_entered = true;
-        if (pid >= 0)
-                return pid;
-        pid = fork();
-        if (pid == 0)
-                *ret_entered = enter_self(group);
-        return pid;
+        return 0;
 }
 
 /* A process is in all folders or in none: one tells of all. */
@@ -293,29 +332,8 @@ void cgroup_kill(struct cgroup *group) {
                 cgroup_folder_kill(group->folders[0]);
 }
 
-/*
- * The scope, as long as it is there: systemd removes it when its last process has ended, which is about now. That the limit
- * killed somebody is counted in the slice above it as well, and stays there; another run's, at the same time, would count
- * too, which matters only to one that was killed itself.
- */
-static void measure_scope(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
-        uint64_t kills = cgroup_file_number(group->slice, "memory.events", "oom_kill");
-        char folder[64], text[4096];
-
-        snprintf(folder, sizeof(folder), "/proc/%ld", (long)pid);
-        if (cgroup_file_read(folder, "cgroup", text, sizeof(text)))
-                group->memory = group->cpu =
-                        cgroup_scope_folder(group->mounts.at[UNIFIED], text, group->arena);
-        /* Fewer than before: systemd made the slice anew. */
-        ret->memory_kills = kills >= group->kills_before ? kills - group->kills_before : kills;
-}
-
-void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
-        uint64_t kills;
-
+void cgroup_measure(struct cgroup *group, struct cgroup_usage *ret) {
         *ret = (struct cgroup_usage){ 0 };
-        if (group->method == METHOD_SCOPE)
-                measure_scope(group, pid, ret);
         if (!group->memory || !group->cpu)
                 return;
         if (group->method == METHOD_V1) {
@@ -325,12 +343,10 @@ void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret) {
                 ret->known = true;
                 return;
         }
-        kills = cgroup_file_number(group->memory, "memory.events", "oom_kill");
-        ret->memory_kills = kills > ret->memory_kills ? kills : ret->memory_kills;
+        ret->memory_kills = cgroup_file_number(group->memory, "memory.events", "oom_kill");
         ret->peak_memory_bytes = cgroup_file_number(group->memory, "memory.peak", NULL);
         ret->cpu_us = cgroup_file_number(group->cpu, "cpu.stat", "usage_usec");
-        /* Of a scope that went away while it was read there is nothing to say: what the process used is known otherwise. */
-        ret->known = group->method == METHOD_V2 || ret->cpu_us > 0;
+        ret->known = true;
 }
 
 void cgroup_close(struct cgroup *group) {

@@ -3,9 +3,10 @@
  * Limits for a group of processes as a whole: cgroups, of version 2 where this process may make some with the
  * controllers that are needed, else of version 1, else in a scope that the user's systemd makes.
  *
- *     cgroup_make -> cgroup_fork -> cgroup_measure -> cgroup_close
+ *     cgroup_make -> cgroup_doors_open -> cgroup_fork -> cgroup_measure -> cgroup_close
  *
- * Groups are named after the process that makes them; those that a dead one left are removed by the next cgroup_close().
+ * Groups are named after the process that makes them (process/identity.h), and numbered; those that a dead one left are
+ * removed by the next cgroup_close().
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_CGROUP_H
@@ -46,17 +47,39 @@ unsigned cgroup_missing(const struct cgroup *group);
 const char *cgroup_problem(const struct cgroup *group);
 /* How it is done, for people: "cgroup v2", "cgroup v1", "systemd scope", "none". */
 const char *cgroup_method(const struct cgroup *group);
-/* Words to put in front of a command so that it runs in the group, ended by NULL; empty for most. */
+/* Words to put in front of a command so that it runs in a scope of its own, ended by NULL; empty for most. */
 const char *const *cgroup_launcher(const struct cgroup *group);
 /*
- * fork() whose child is in the group before it does anything else; in the child 0 is returned, and *ret_entered says
- * whether that worked (errno tells why not). Moving a process from outside would cost some 10 ms: the kernel waits for
- * an RCU grace period, but not where a process is born into its group (v2) or moves itself alone (v1).
+ * The ways into the group, open: they can be given to another process, which needs no right of its own to use them (before
+ * Linux 5.16 the kernel looks at the writer's rights, not at the opener's: who enters must still have them).
  */
-pid_t cgroup_fork(struct cgroup *group, bool *ret_entered);
+struct cgroup_doors {
+        int folder;     /* of a group of version 2, to be born into; -1: there is none */
+        int entries[4]; /* files that a process writes "0" into to move itself, all of them */
+        size_t count;
+};
+#define CGROUP_DOORS_NONE \
+        { .folder = -1 }
+/* None for a group that is not there, or is a scope; -1 with errno. */
+int cgroup_doors_open(const struct cgroup *group, struct cgroup_doors *ret);
+void cgroup_doors_close(struct cgroup_doors *doors);
+/*
+ * fork(); where the child was born into the group, *ret_born says so to both, else it must enter by itself before it does
+ * anything else. Moving a process from outside would cost some 10 ms: the kernel waits for an RCU grace
+ * period, but not where a process is born into its group (v2) or moves itself alone (v1).
+ */
+pid_t cgroup_fork(const struct cgroup_doors *doors, bool *ret_born);
+/* -1 with errno. */
+int cgroup_enter(const struct cgroup_doors *doors);
+/*
+ * For a process that systemd-run started in a scope: a group below it with the limits, and another one that this process
+ * moves itself to. NULL where the scope has not the controllers. Owned as cgroup_make()'s.
+ */
+struct cgroup *cgroup_make_in_scope(const struct cgroup_limits *limits, struct arena *arena);
 /* Kills every process in it. */
 void cgroup_kill(struct cgroup *group);
-void cgroup_measure(struct cgroup *group, pid_t pid, struct cgroup_usage *ret);
+/* Once its processes have ended. */
+void cgroup_measure(struct cgroup *group, struct cgroup_usage *ret);
 /* Kills what is left, and removes the group. NULL is fine. */
 void cgroup_close(struct cgroup *group);
 

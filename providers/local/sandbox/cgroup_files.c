@@ -2,6 +2,7 @@
 #include "providers/local/sandbox/cgroup_files.h"
 
 #include "base/files.h"
+#include "process/identity.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -100,36 +101,30 @@ void cgroup_folder_remove(const char *folder) {
                 nap();
 }
 
-/* Clock ticks since boot at which the process started, 0 where there is none: with the pid it names one process. */
-static uint64_t start_of(pid_t pid) {
-        char folder[64], text[1024], *at;
-
-        snprintf(folder, sizeof(folder), "/proc/%ld", (long)pid);
-        if (!cgroup_file_read(folder, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')))
-                return 0;
-        for (int field = 2; field < 22 && at; field++)
-                at = strchr(at + 1, ' ');
-        return at ? strtoull(at, NULL, 10) : 0;
-}
-
-void cgroup_folder_name(char *buffer, size_t size) {
+void cgroup_folder_name(unsigned number, char *buffer, size_t size) {
         /* Looked up once: a process starts once, and this one runs a single thread where it makes groups. */
+        static char text[IDENTITY_TEXT_SIZE];
         static pid_t pid;
-        static uint64_t start;
 
         if (pid != getpid()) {
-                pid = getpid();
-                start = start_of(pid);
+                struct identity own = identity_of_self();
+
+                pid = own.pid;
+                identity_write(&own, text);
         }
-        snprintf(buffer, size, "run-%ld-%" PRIu64, (long)pid, start);
+        snprintf(buffer, size, "run-%s-%u", text, number);
 }
 
+/*
+ * Containers may share one tree of cgroups and see each other's groups, not each other's processes: what is made by somebody
+ * whom we could not see if he lived is left alone.
+ */
 static bool is_of_the_dead(const char *name) {
-        uint64_t start;
-        long pid;
+        struct identity identity;
+        const char *end;
 
-        return sscanf(name, "run-%ld-%" SCNu64, &pid, &start) == 2 && pid > 1 &&
-               start_of((pid_t)pid) != start;
+        return strncmp(name, "run-", 4) == 0 && identity_read(name + 4, &identity, &end) && *end == '-' &&
+               identity_life(&identity) == IDENTITY_DEAD;
 }
 
 void cgroup_folder_sweep(char *const *bases, size_t count) {

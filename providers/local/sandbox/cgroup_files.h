@@ -20,9 +20,10 @@ int cgroup_file_write_number(const char *folder, const char *name, uint64_t numb
 void cgroup_folder_kill(const char *folder);
 /* Removes it once it is empty. */
 void cgroup_folder_remove(const char *folder);
-/* Removes "run-PID-START" below all bases where its process is dead: those that are still below the first. */
+/* Removes "run-IDENTITY-N" below all bases where its process is known to be dead: those that are still below the first. */
 void cgroup_folder_sweep(char *const *bases, size_t count);
-/* "run-PID-START" of this process. */
-void cgroup_folder_name(char *buffer, size_t size);
+/* "run-IDENTITY-N" of this process (process/identity.h). */
+#define CGROUP_NAME_SIZE 112
+void cgroup_folder_name(unsigned number, char *buffer, size_t size);
 
 #endif

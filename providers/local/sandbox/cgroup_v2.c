@@ -62,14 +62,12 @@ static int set_limits(const char *folder, const struct cgroup_limits *limits) {
         return 0;
 }
 
-static const char *make_in(const char *base, const struct cgroup_limits *limits, struct arena *arena,
-                           const char **ret_base) {
+static const char *make_in(const char *base, const char *name, const struct cgroup_limits *limits,
+                           struct arena *arena, const char **ret_base) {
         const char *folder;
-        char name[64];
 
         if (!enable(base))
                 return NULL;
-        cgroup_folder_name(name, sizeof(name));
         folder = arena_printf(arena, "%s/%s", base, name);
         if (!make_folder(folder))
                 return NULL;
@@ -157,7 +155,16 @@ static const char *make_at_top(const struct cgroup_v2_place *place, const struct
         if (!enable(place->mount) &&
             (place->own[0] || !make_room_at_top(place->mount, arena) || !enable(place->mount)))
                 return NULL;
-        return make_folder(base) ? make_in(base, limits, arena, ret_base) : NULL;
+        return make_folder(base) ? make_in(base, place->name, limits, arena, ret_base) : NULL;
+}
+
+const char *cgroup_v2_make_below(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
+                                 struct arena *arena, const char **ret_base) {
+        const char *own = arena_printf(arena, "%s%s", place->mount, place->own);
+
+        return place->own[0] && is_ours(own, arena) && make_room_alone(own, arena)
+                       ? make_in(own, place->name, limits, arena, ret_base)
+                       : NULL;
 }
 
 const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
@@ -171,47 +178,25 @@ const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgr
         /* Beside our own group: we are the leaf that was made for us, by whoever delegated, or by an earlier run. */
         above = arena_strndup(arena, own, (size_t)(strrchr(own, '/') - own));
         if (!is_systemds(above) && is_ours(above, arena))
-                made = make_in(above, limits, arena, ret_base);
+                made = make_in(above, place->name, limits, arena, ret_base);
         if (made)
                 return made;
-        return is_ours(own, arena) && make_room_alone(own, arena) ? make_in(own, limits, arena, ret_base)
-                                                                  : NULL;
+        return cgroup_v2_make_below(place, limits, arena, ret_base);
 }
 
 /* --- systemd --- */
 
-const char *const *cgroup_scope_words(const struct cgroup_limits *limits, struct arena *arena) {
-        const char **words = arena_array(arena, 16, sizeof(*words));
-        size_t count = 0;
+const char *const *cgroup_scope_words(struct arena *arena) {
+        static const char *const words[] = { "/usr/bin/systemd-run",
+                                             "--user",
+                                             "--scope",
+                                             "--quiet",
+                                             "--collect",
+                                             "--slice=" CGROUP_SLICE,
+                                             "--property=Delegate=yes",
+                                             "--" };
+        const char **list = arena_array(arena, sizeof(words) / sizeof(words[0]) + 1, sizeof(*list));
 
-        words[count++] = "/usr/bin/systemd-run";
-        words[count++] = "--user";
-        words[count++] = "--scope";
-        words[count++] = "--quiet";
-        words[count++] = "--collect";
-        words[count++] = "--slice=" CGROUP_SLICE;
-        words[count++] =
-                arena_printf(arena, "--property=MemoryMax=%llu", (unsigned long long)limits->memory_bytes);
-        words[count++] = "--property=MemorySwapMax=0";
-        words[count++] = arena_printf(arena, "--property=TasksMax=%u", limits->processes);
-        words[count++] = arena_printf(arena, "--property=CPUQuota=%u%%", (limits->cpu_millis + 9) / 10);
-        words[count++] = "--";
-        return words;
-}
-
-const char *cgroup_scope_folder(const char *mount, const char *text, struct arena *arena) {
-        static const char ending[] = ".scope";
-
-        for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
-                size_t length = strcspn(line, "\n");
-
-                if (strncmp(line, "0::/", 4) != 0)
-                        continue;
-                /* The kernel puts " (deleted)" behind a group that is gone. */
-                if (length < 3 + sizeof(ending) - 1 ||
-                    strncmp(line + length - (sizeof(ending) - 1), ending, sizeof(ending) - 1) != 0)
-                        return NULL;
-                return arena_printf(arena, "%s%.*s", mount, (int)(length - 3), line + 3);
-        }
-        return NULL;
+        memcpy(list, words, sizeof(words));
+        return list;
 }

@@ -18,8 +18,9 @@
 
 struct cgroup_v2_place {
         const char *mount;
-        const char *own; /* this process's group below it, "/a/b"; "" is the top */
-        bool root;       /* this process's rights */
+        const char *name; /* of the new group's folder */
+        const char *own;  /* this process's group below it, "/a/b"; "" is the top */
+        bool root;        /* this process's rights */
 };
 
 /*
@@ -30,17 +31,19 @@ struct cgroup_v2_place {
 const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
                            struct arena *arena, const char **ret_base);
 
+/* The same below this process's own group, in which it must be the only process. */
+const char *cgroup_v2_make_below(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
+                                 struct arena *arena, const char **ret_base);
+
 /* Whether the three controllers are in the list that the file is. */
 bool cgroup_v2_lists(const char *folder, const char *file);
 
 /* --- a scope of the user's systemd, for those who have no group of their own --- */
 
-/* All scopes of ours are in it: what happens in one is counted there as well, and stays when the scope is gone. */
+/* All scopes of ours are in it. */
 #define CGROUP_SLICE "berth.slice"
 
-/* The command to be put in front of another, ended by NULL. */
-const char *const *cgroup_scope_words(const struct cgroup_limits *limits, struct arena *arena);
-/* From the text of a /proc/PID/cgroup: the group's folder, NULL where that is no scope, or is gone. */
-const char *cgroup_scope_folder(const char *mount, const char *text, struct arena *arena);
+/* The command to be put in front of another, ended by NULL: the scope is delegated, and limits are set below it. */
+const char *const *cgroup_scope_words(struct arena *arena);
 
 #endif

@@ -1,70 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client's side of a run, and its keeper's: who has the rights that a sandbox takes (root, or a user in namespaces of
+ * its own) makes the cgroup, chooses the host user, starts the worker and tells it PLACE; who has code to run tells it RUN.
+ * Here one process is both.
+ */
 #include "providers/local/sandbox/sandbox.h"
 
-#include "base/clock.h"
 #include "base/files.h"
+#include "process/frame.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define DEGRADED_MAX 4
+/* How long namespaces, mounts and the program's descriptors may take to be made, and to be ended beyond the deadline. */
+#define PATIENCE_MS 60000
+#define LATE_MS 15000
+/* A worker whose run has ended exits at once; one that was told to end kills its run first. */
+#define ENDING_MS 2000
 
-/* Everything of one run that must be undone whatever happens. */
-struct run {
-        const struct sandbox_spec *spec;
+struct sandbox {
         struct arena *arena;
+        struct sandbox_spec spec;
         struct cgroup *group;
-        struct sandbox_root root;
+        struct sandbox_keeper keeper;
+        struct frame_reader reader;
         struct sandbox_workspace workspace;
-        const char *bubblewrap, *stage;
-        int input[2], output[2], errors[2], status[2], channel[2]; /* [0] is read from; channel[0] is ours */
-        pid_t pid;                                                 /* 0: no child to wait for */
-        sigset_t mask;                                             /* the caller's */
-        int adopts;                                                /* whether the caller takes orphans */
-        struct output said; /* what bubblewrap says where the caller does not keep it */
+        struct sandbox_pipes pipes;
+        const char **degraded;
+        size_t degraded_count;
+        int64_t late_ms; /* when the worker should have spoken */
+        bool cancelled, ended;
+        struct sandbox_ending ending;
 };
-
-static void close_pair(int pair[2]) {
-        close_descriptor(&pair[0]);
-        close_descriptor(&pair[1]);
-}
-
-static void end_run(struct run *run) {
-        if (run->pid > 0) {
-                kill(run->pid, SIGKILL);
-                waitpid(run->pid, NULL, 0);
-        }
-        cgroup_close(run->group);
-        sandbox_passed_close(&run->root.passed);
-        close_pair(run->input);
-        close_pair(run->output);
-        close_pair(run->errors);
-        close_pair(run->status);
-        close_pair(run->channel);
-        close_descriptor(&run->workspace.folder);
-        output_release(&run->said);
-        sigprocmask(SIG_SETMASK, &run->mask, NULL);
-        prctl(PR_SET_CHILD_SUBREAPER, run->adopts, 0, 0, 0);
-}
 
 /* --- what this host cannot enforce --- */
 
-static const char *lacking(unsigned limit, const struct run *run) {
+static const char *lacking(unsigned limit, const struct sandbox *sandbox) {
         static const char *const what[] = { [CGROUP_MEMORY] = "the memory limit of all processes together",
                                             [CGROUP_CPU] = "the CPU share",
                                             [CGROUP_PROCESSES] = "the number of processes" };
 
-        return arena_printf(run->arena, "%s cannot be enforced: %s", what[limit], cgroup_problem(run->group));
+        return arena_printf(sandbox->arena, "%s cannot be enforced: %s", what[limit],
+                            cgroup_problem(sandbox->group));
 }
 
 /*
@@ -80,200 +71,334 @@ static bool counts_processes(void) {
                 (major > 5 || (major == 5 && minor >= 14)));
 }
 
-static int check_degraded(struct run *run, struct sandbox_result *result, struct error *err) {
+static int check_degraded(struct sandbox *sandbox, struct error *err) {
         unsigned missing =
-                cgroup_missing(run->group) & (counts_processes() ? ~(unsigned)CGROUP_PROCESSES : ~0U);
-        const char **list = arena_array(run->arena, DEGRADED_MAX, sizeof(*list));
+                cgroup_missing(sandbox->group) & (counts_processes() ? ~(unsigned)CGROUP_PROCESSES : ~0U);
 
+        sandbox->degraded = arena_array(sandbox->arena, DEGRADED_MAX, sizeof(*sandbox->degraded));
         for (unsigned limit = CGROUP_MEMORY; limit <= CGROUP_PROCESSES; limit <<= 1) {
                 if (missing & limit)
-                        list[result->degraded_count++] = lacking(limit, run);
+                        sandbox->degraded[sandbox->degraded_count++] = lacking(limit, sandbox);
         }
-        result->degraded = list;
-        if (result->degraded_count > 0 && !run->spec->accept_degraded)
-                return error_set(err, "%s%s; --accept-degraded runs without, and the result says so", list[0],
-                                 result->degraded_count > 1 ? " (and more: berth doctor)" : "");
+        if (sandbox->degraded_count > 0 && !sandbox->spec.accept_degraded)
+                return error_set(err, "%s%s; --accept-degraded runs without, and the result says so",
+                                 sandbox->degraded[0],
+                                 sandbox->degraded_count > 1 ? " (and more: berth doctor)" : "");
         return 0;
 }
 
-/* --- start --- */
+/* --- RUN --- */
 
-static int make_pipes(struct run *run, struct error *err) {
-        if (pipe2(run->input, O_CLOEXEC) < 0 || pipe2(run->output, O_CLOEXEC) < 0 ||
-            pipe2(run->errors, O_CLOEXEC) < 0 || pipe2(run->status, O_CLOEXEC) < 0 ||
-            socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, run->channel) < 0)
-                return error_set(err, "cannot make pipes: %s", strerror(errno));
+static void add_word(struct strbuf *words, const char *word) {
+        strbuf_append_bytes(words, word, strlen(word) + 1);
+}
+
+/* What an image says of a user and places that are not those of a sandbox. */
+static bool is_of_the_sandbox(const char *name) {
+        static const char *const names[] = { "HOME", "USER", "LOGNAME", "TMPDIR" };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                if (strcmp(name, names[i]) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* Ours, above them the image's own, above those the environment's: bubblewrap keeps the last. */
+static void add_variables(const struct sandbox_spec *spec, struct strbuf *words) {
+        static const char *const defaults[][2] = {
+                { "PATH", SANDBOX_PATH },
+                { "HOME", "/workspace" },
+                { "USER", "agent" },
+                { "LOGNAME", "agent" },
+                { "LANG", "C.UTF-8" },
+                { "TMPDIR", "/tmp" },
+                /* Output comes as it is printed, modules of the workspace are found, no caches are left in it. */
+                { "PYTHONUNBUFFERED", "1" },
+                { "PYTHONPATH", "/workspace" },
+                { "PYTHONDONTWRITEBYTECODE", "1" },
+                { "MPLBACKEND", "Agg" },
+                { "MPLCONFIGDIR", "/tmp" },
+        };
+
+        for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+                add_word(words, defaults[i][0]);
+                add_word(words, defaults[i][1]);
+        }
+        for (size_t i = 0; i < spec->image_variable_count; i++) {
+                const struct sandbox_variable *variable = &spec->image_variables[i];
+
+                if (is_of_the_sandbox(variable->name))
+                        continue;
+                add_word(words, variable->name);
+                if (strcmp(variable->name, "PYTHONPATH") == 0)
+                        strbuf_append(words, "/workspace:");
+                add_word(words, variable->text);
+        }
+        for (size_t i = 0; i < spec->variable_count; i++) {
+                add_word(words, spec->variables[i].name);
+                add_word(words, spec->variables[i].text);
+        }
+}
+
+/* Frames have a bound, and what is beyond it would be cut by nobody: it is refused. */
+static int send_words(const struct sandbox *sandbox, unsigned type, const struct strbuf *words,
+                      const char *what, struct error *err) {
+        if (words->length > FRAME_PAYLOAD_MAX / 2)
+                return error_set(err, "the program's %s are %zu bytes; at most %zu can be given", what,
+                                 words->length, FRAME_PAYLOAD_MAX / 2);
+        return frame_send(sandbox->reader.socket, type, words->data, words->length, NULL, 0, err);
+}
+
+static int open_content(const struct sandbox_file *file, struct error *err) {
+        int content = memfd_create(file->name, MFD_CLOEXEC);
+
+        if (content >= 0 && descriptor_write(content, file->bytes, file->length) == 0 &&
+            lseek(content, 0, SEEK_SET) == 0)
+                return content;
+        close_descriptor(&content);
+        return error_set(err, "no memory for %s: %s", file->name, strerror(errno));
+}
+
+static int tell_run(struct sandbox *sandbox, struct error *err) {
+        const struct sandbox_spec *spec = &sandbox->spec;
+        struct strbuf arguments STRBUF_CLEANUP = STRBUF_INIT, description STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf variables __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        struct sandbox_running running = { .deadline_ms = spec->limits.deadline_ms, .waits = true };
+        int contents[SANDBOX_FILES_MAX], result = -1;
+
+        for (const char *const *word = spec->argv; *word; word++)
+                add_word(&arguments, *word);
+        add_variables(spec, &variables);
+        if (send_words(sandbox, MESSAGE_ARGUMENTS, &arguments, "arguments", err) < 0 ||
+            send_words(sandbox, MESSAGE_VARIABLES, &variables, "variables", err) < 0)
+                return -1;
+        for (; running.file_count < spec->file_count; running.file_count++) {
+                size_t i = running.file_count;
+
+                running.files[i] = spec->files[i].name;
+                if ((contents[i] = open_content(&spec->files[i], err)) < 0)
+                        break;
+        }
+        sandbox_running_write(&running, &description);
+        if (running.file_count == spec->file_count)
+                result = frame_send(sandbox->reader.socket, MESSAGE_RUN, description.data, description.length,
+                                    contents, running.file_count, err);
+        for (size_t i = 0; i < running.file_count; i++)
+                close_descriptor(&contents[i]);
+        return result;
+}
+
+/* --- steps --- */
+
+static void release_held(const struct sandbox_spec *spec) {
+        for (size_t i = 0; i < spec->held_count; i++)
+                close_descriptor(&spec->held[i]);
+}
+
+static int place(struct sandbox *sandbox, struct error *err) {
+        const struct sandbox_spec *spec = &sandbox->spec;
+        int image DESCRIPTOR_CLEANUP = -1;
+        struct sandbox_placing placing = {
+                .limits = spec->limits,
+                .limit_address_space = cgroup_missing(sandbox->group) & CGROUP_MEMORY,
+                .dies_with_parent = true,
+        };
+
+        if (spec->image_root && (image = open(spec->image_root, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+                return error_set(err, "cannot open %s: %s", spec->image_root, strerror(errno));
+        sandbox_choose_user(&sandbox->workspace.uid, &sandbox->workspace.gid);
+        placing.uid = sandbox->workspace.uid;
+        placing.gid = sandbox->workspace.gid;
+        if (sandbox_keeper_place(&sandbox->keeper, sandbox->group, &placing, image, spec->held,
+                                 spec->held_count, err) < 0)
+                return -1;
+        release_held(spec);
+        return 0;
+}
+
+int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct sandbox **ret,
+                  struct error *err) {
+        struct cgroup_limits limits = { spec->limits.memory_bytes, spec->limits.cpu_millis,
+                                        spec->limits.processes };
+        struct sandbox *sandbox = arena_alloc(arena, sizeof(*sandbox));
+
+        if (spec->file_count > SANDBOX_FILES_MAX || spec->held_count > SANDBOX_HELD_MAX)
+                abort();
+        *sandbox = (struct sandbox){
+                .arena = arena,
+                .spec = *spec,
+                .keeper = SANDBOX_KEEPER_NONE,
+                .workspace = { .folder = -1 },
+                .pipes = { -1, -1, -1 },
+                .late_ms = sandbox_now_ms() + PATIENCE_MS,
+        };
+        sandbox->group = cgroup_make(&limits, arena);
+        if (check_degraded(sandbox, err) < 0 ||
+            sandbox_keeper_start(&sandbox->keeper, cgroup_launcher(sandbox->group), err) < 0)
+                goto failed;
+        sandbox->reader.socket = sandbox->keeper.socket;
+        if (place(sandbox, err) < 0 || tell_run(sandbox, err) < 0)
+                goto failed;
+        fcntl(sandbox->reader.socket, F_SETFL, O_NONBLOCK);
+        *ret = sandbox;
+        return 0;
+failed:
+        release_held(spec);
+        sandbox_end(sandbox);
+        return -1;
+}
+
+int sandbox_descriptor(const struct sandbox *sandbox) {
+        return sandbox->reader.socket;
+}
+
+struct sandbox_pipes *sandbox_pipes(struct sandbox *sandbox) {
+        return &sandbox->pipes;
+}
+
+int64_t sandbox_patience_ms(const struct sandbox *sandbox) {
+        int64_t left = sandbox->late_ms - sandbox_now_ms();
+
+        return left > 0 ? left : 0;
+}
+
+void sandbox_cancel(struct sandbox *sandbox) {
+        struct error ignored;
+
+        if (!sandbox->ended && !sandbox->cancelled)
+                (void)!frame_send_now(sandbox->reader.socket, MESSAGE_CANCEL, NULL, 0, NULL, 0, &ignored);
+        sandbox->cancelled = true;
+        if (sandbox->late_ms > sandbox_now_ms() + LATE_MS)
+                sandbox->late_ms = sandbox_now_ms() + LATE_MS;
+}
+
+static int become_started(struct sandbox *sandbox, struct frame *frame, struct error *err) {
+        const struct sandbox_spec *spec = &sandbox->spec;
+
+        if (frame->count != 4)
+                return error_set(err, "the sandbox's worker gave %zu descriptors instead of 4", frame->count);
+        sandbox->workspace.folder = frame_take(frame, 0);
+        sandbox->pipes =
+                (struct sandbox_pipes){ frame_take(frame, 1), frame_take(frame, 2), frame_take(frame, 3) };
         /* Only our end: a program that does not read its input must not stop us. */
-        fcntl(run->input[1], F_SETFL, O_NONBLOCK);
-        return 0;
-}
-
-/* Signals that end us are looked at between two waits only, so that none is lost between a look and a wait. */
-static void block_signals(struct run *run) {
-        sigset_t ends;
-
-        sigemptyset(&ends);
-        sigaddset(&ends, SIGINT);
-        sigaddset(&ends, SIGTERM);
-        sigaddset(&ends, SIGHUP);
-        sigprocmask(SIG_BLOCK, &ends, &run->mask);
-}
-
-/* So that the sandbox's process 1, which outlives bubblewrap by a moment, is ours to reap. */
-static void adopt_orphans(struct run *run) {
-        prctl(PR_GET_CHILD_SUBREAPER, &run->adopts, 0, 0, 0);
-        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-}
-
-static int fork_child(struct run *run, struct error *err) {
-        struct sandbox_child child = {
-                .spec = run->spec,
-                .root = &run->root,
-                .group = run->group,
-                .bubblewrap = run->bubblewrap,
-                .stage = run->stage,
-                .uid = run->workspace.uid,
-                .gid = run->workspace.gid,
-                .standard = { run->input[0], run->output[1], run->errors[1] },
-                .channel = run->channel[1],
-                .unmasked = &run->mask,
-                .parent = getpid(),
-        };
-        pid_t pid = cgroup_fork(run->group, &child.limited);
-
-        if (pid < 0)
-                return error_set(err, "cannot start a process: %s", strerror(errno));
-        if (pid == 0)
-                sandbox_child_main(&child);
-        run->pid = pid;
-        close_descriptor(&run->input[0]);
-        close_descriptor(&run->output[1]);
-        close_descriptor(&run->errors[1]);
-        close_descriptor(&run->channel[1]);
-        return 0;
-}
-
-/* The child waits with its mounts made while its workspace is filled, and goes on by itself where nothing is put in. */
-static int prepare_child(struct run *run, struct error *err) {
-        const struct sandbox_spec *spec = run->spec;
-
-        if (sandbox_child_workspace(run->channel[0], &run->workspace.folder, err) < 0)
-                return -1;
-        if (!spec->fill)
+        fcntl(sandbox->pipes.input, F_SETFL, O_NONBLOCK);
+        if (sandbox->cancelled)
                 return 0;
-        return spec->fill(spec->context, &run->workspace, err) < 0 ? -1
-                                                                   : sandbox_child_go(run->channel[0], err);
+        if (spec->fill && spec->fill(spec->context, &sandbox->workspace, err) < 0)
+                return -1;
+        sandbox->late_ms = sandbox_now_ms() + spec->limits.deadline_ms + LATE_MS;
+        return frame_send_now(sandbox->reader.socket, MESSAGE_GO, NULL, 0, NULL, 0, err);
 }
 
-static int start(struct run *run, struct error *err) {
-        if (sandbox_find_bubblewrap(run->arena, &run->bubblewrap, NULL, err) < 0 ||
-            sandbox_choose_stage(run->bubblewrap, &run->stage, err) < 0 || make_pipes(run, err) < 0 ||
-            sandbox_root_prepare(run->spec, run->stage, run->status[1], &run->root, err) < 0)
-                return -1;
-        /* Passed on to bubblewrap as the rest is, and closed here with it. */
-        run->root.passed.descriptors[run->root.passed.count++] = run->status[1];
-        run->status[1] = -1;
-        sandbox_choose_user(&run->workspace.uid, &run->workspace.gid);
-        if (fork_child(run, err) < 0 || prepare_child(run, err) < 0)
-                return -1;
-        sandbox_passed_close(&run->root.passed);
+static void become_ended(struct sandbox *sandbox, int patience_ms) {
+        sandbox->ended = true;
+        sandbox->late_ms = INT64_MAX;
+        if (!sandbox->ending.usage.known)
+                cgroup_measure(sandbox->group, &sandbox->ending.usage);
+        sandbox_keeper_end(&sandbox->keeper, patience_ms);
+        cgroup_close(sandbox->group);
+        sandbox->group = NULL;
+}
+
+/* The worker was stopped, or is stuck. Its end is that of all others. */
+static int give_up_waiting(struct sandbox *sandbox, enum sandbox_event *ret, struct error *err) {
+        if (sandbox->pipes.output < 0)
+                return error_set(err, "the sandbox was not set up within %d s", PATIENCE_MS / 1000);
+        sandbox->ending.deadline = !sandbox->cancelled;
+        sandbox->ending.cancelled = sandbox->cancelled;
+        sandbox->ending.wall_ms = sandbox->spec.limits.deadline_ms + LATE_MS;
+        become_ended(sandbox, 0);
+        *ret = SANDBOX_ENDED;
         return 0;
 }
 
-/* --- the run --- */
+int sandbox_next(struct sandbox *sandbox, enum sandbox_event *ret, struct error *err) {
+        struct frame frame FRAME_CLEANUP = { 0 };
+        int answer;
 
-static int watch(struct run *run, const struct sandbox_sinks *sinks, struct sandbox_ending *ret,
-                 struct error *err) {
-        struct sandbox_watch watch = {
-                .spec = run->spec,
-                .sinks = sinks,
-                .group = run->group,
-                .pid = run->pid,
-                .process = pidfd_open(run->pid, 0),
-                .input = run->input[1],
-                .output = run->output[0],
-                .errors = run->errors[0],
-                .status = run->status[0],
-                .unmasked = &run->mask,
-        };
-
-        if (watch.process < 0)
-                return error_set(err, "this kernel is too old for pidfds: Linux 5.9 is needed");
-        /* Theirs from here on, and waited for. */
-        run->input[1] = run->output[0] = run->errors[0] = run->status[0] = -1;
-        run->pid = 0;
-        return sandbox_watch_run(&watch, ret, err);
-}
-
-/* As a shell would say it of a program that the signal ended. */
-static int asking_signal(void) {
-        return interrupt_signal() ? interrupt_signal() : SIGINT;
-}
-
-static void judge(const struct sandbox_ending *ending, struct sandbox_result *ret) {
-        ret->exit_code = ending->exit_code;
-        ret->reason = EXEC_EXITED;
-        /* The limit kills with signal 9; a program that lives on after one of its processes was killed ends as it likes. */
-        if (ending->usage.memory_kills > 0 && (!ending->started || ending->exit_code == 137)) {
-                ret->reason = EXEC_MEMORY;
-                ret->exit_code = 137;
+        *ret = SANDBOX_NOTHING;
+        if (sandbox->ended)
+                return 0;
+        answer = frame_receive(&sandbox->reader, &frame, err);
+        if (answer < 0)
+                return -1;
+        if (answer == FRAME_WAIT)
+                return sandbox_patience_ms(sandbox) > 0 ? 0 : give_up_waiting(sandbox, ret, err);
+        if (answer == FRAME_CLOSED)
+                return sandbox_keeper_explain(&sandbox->keeper, err);
+        if (frame.type == MESSAGE_FAILED)
+                return error_set(err, "%s", strbuf_text(&frame.payload));
+        if (frame.type == MESSAGE_READY && sandbox->pipes.output < 0) {
+                *ret = SANDBOX_STARTED;
+                return become_started(sandbox, &frame, err);
         }
-        if (ending->deadline || ending->interrupted) {
-                ret->reason = ending->deadline ? EXEC_DEADLINE : EXEC_INTERRUPTED;
-                ret->exit_code = ending->deadline ? 124 : 128 + asking_signal();
-        }
-        ret->wall_ms = ending->wall_ms;
-        ret->cpu_ms = ending->usage.known ? (int64_t)(ending->usage.cpu_us / 1000) : ending->cpu_ms;
-        ret->peak_memory_bytes =
-                ending->usage.peak_memory_bytes ? ending->usage.peak_memory_bytes : ending->peak_memory_bytes;
+        if (frame.type != MESSAGE_ENDED ||
+            sandbox_ending_read(frame.payload.data, frame.payload.length, &sandbox->ending, err) < 0)
+                return error_set(err, "the sandbox's worker does not speak as it should");
+        become_ended(sandbox, ENDING_MS);
+        *ret = SANDBOX_ENDED;
+        return 0;
 }
 
 /* Where bubblewrap did not come to start the program, what it printed says why. */
-static int not_started(const struct output *said, struct error *err) {
-        const char *text = strbuf_text(&said->kept);
-        size_t length = said->kept.length < 800 ? said->kept.length : 800;
+static int not_started(const struct output *printed, struct error *err) {
+        const char *text = strbuf_text(&printed->kept);
+        size_t length = printed->kept.length < 800 ? printed->kept.length : 800;
 
         while (length > 0 && text[length - 1] == '\n')
                 length--;
         return error_set(err, "the sandbox could not be set up%s%.*s", length ? ": " : "", (int)length, text);
 }
 
-int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sinks, struct arena *arena,
-                struct sandbox_result *ret, struct error *err) {
-        struct run run __attribute__((cleanup(end_run))) = {
-                .spec = spec,
-                .arena = arena,
-                .workspace = { .folder = -1 },
-                .input = { -1, -1 },
-                .output = { -1, -1 },
-                .errors = { -1, -1 },
-                .status = { -1, -1 },
-                .channel = { -1, -1 },
+int sandbox_judge(struct sandbox *sandbox, const struct output *printed, int signal,
+                  struct sandbox_result *ret, struct error *err) {
+        const struct sandbox_ending *ending = &sandbox->ending;
+        const struct sandbox_spec *spec = &sandbox->spec;
+        struct sandbox_result result = {
+                .exit_code = ending->exit_code,
+                .reason = EXEC_EXITED,
+                .wall_ms = ending->wall_ms,
+                .cpu_ms = ending->usage.known ? (int64_t)(ending->usage.cpu_us / 1000) : ending->cpu_ms,
+                .peak_memory_bytes = ending->usage.peak_memory_bytes ? ending->usage.peak_memory_bytes
+                                                                     : ending->peak_memory_bytes,
+                .degraded = sandbox->degraded,
+                .degraded_count = sandbox->degraded_count,
         };
-        struct cgroup_limits limits = { spec->limits.memory_bytes, spec->limits.cpu_millis,
-                                        spec->limits.processes };
-        struct sandbox_sinks kept = *sinks;
-        struct sandbox_result result = { 0 };
-        struct sandbox_ending ending;
 
-        block_signals(&run);
-        adopt_orphans(&run);
-        run.group = cgroup_make(&limits, arena);
-        output_init(&run.said, false);
-        if (!kept.errors.output)
-                kept.errors.output = &run.said;
-        if (check_degraded(&run, &result, err) < 0 || start(&run, err) < 0 ||
-            watch(&run, &kept, &ending, err) < 0)
-                return -1;
-        judge(&ending, &result);
-        if (!ending.started && result.reason == EXEC_EXITED)
-                return not_started(kept.errors.output, err);
-        /* A terminal that went away takes its output with it, and says so by a hang-up. */
-        if (ending.output_error && !ending.interrupted)
-                return error_set(err, "what the program printed cannot be written: %s",
-                                 strerror(ending.output_error));
-        if (spec->collect && spec->collect(spec->context, &run.workspace, err) < 0)
+        /* The limit kills with signal 9; a program that lives on after one of its processes was killed ends as it likes. */
+        if (ending->usage.memory_kills > 0 &&
+            (!ending->started || ending->exit_code == 137 || ending->killed_by == SIGKILL)) {
+                result.reason = EXEC_MEMORY;
+                result.exit_code = 137;
+        }
+        if (ending->deadline || ending->cancelled) {
+                result.reason = ending->deadline ? EXEC_DEADLINE : EXEC_INTERRUPTED;
+                result.exit_code = ending->deadline ? 124 : 128 + signal;
+        }
+        if (result.reason == EXEC_EXITED && ending->killed_by)
+                return error_set(
+                        err,
+                        "the sandbox was killed from outside (signal %d), by who may end processes on this "
+                        "machine; what the program did until then is done",
+                        ending->killed_by);
+        if (result.reason == EXEC_EXITED && !ending->started)
+                return not_started(printed, err);
+        if (spec->collect && spec->collect(spec->context, &sandbox->workspace, err) < 0)
                 return -1;
         *ret = result;
         return 0;
+}
+
+void sandbox_end(struct sandbox *sandbox) {
+        if (!sandbox)
+                return;
+        sandbox_keeper_end(&sandbox->keeper, ENDING_MS);
+        cgroup_close(sandbox->group);
+        sandbox->group = NULL;
+        frame_reader_release(&sandbox->reader);
+        close_descriptor(&sandbox->workspace.folder);
+        close_descriptor(&sandbox->pipes.input);
+        close_descriptor(&sandbox->pipes.output);
+        close_descriptor(&sandbox->pipes.errors);
 }

@@ -6,12 +6,18 @@
  *
  * makes a workspace in memory, lets the caller fill it, runs the program there to its end, its deadline or the user's
  * interrupt, kills whatever it left running, lets the caller collect from the workspace, and removes everything. What is
- * made outside of this process is a cgroup only: mounts and files are those of a mount namespace that ends with the run.
- * docs/sandbox.md says what the program can and cannot do.
+ * made outside of the run's own processes is a cgroup only: mounts and files are those of a mount namespace that ends with
+ * the run. docs/sandbox.md says what the program can and cannot do.
  *
- * The layers, in the order in which a child goes through them (sandbox_child.c): new session, resource limits, a mount
- * namespace with the workspace, for root an unprivileged host user of the run's own, bubblewrap (all namespaces, read-only
- * root, no capabilities, no further user namespaces), the filter of system calls.
+ * The same in steps, for who waits for more than one:
+ *
+ *     sandbox_start -> poll sandbox_descriptor() for reading -> sandbox_next: SANDBOX_STARTED ... SANDBOX_ENDED
+ *     -> sandbox_judge -> sandbox_end
+ *
+ * Each run has a worker (sandbox_worker.c), a process of its own that holds the clock: nothing that this process does or
+ * leaves undone holds up the deadline. The chain is: this process, the worker, process 1 of a PID namespace
+ * (sandbox_init.c), bubblewrap with all other namespaces, the program. Who dies takes all behind it with it, and the last
+ * step is the kernel's.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_H
@@ -61,11 +67,9 @@ struct sandbox_workspace {
         gid_t gid;
 };
 
-#define SANDBOX_ARGUMENTS_MAX 1024
-
 struct sandbox_spec {
         const char *image_root;  /* the image's root folder; NULL: the machine's own /usr */
-        const char *const *argv; /* at most SANDBOX_ARGUMENTS_MAX, ended by NULL */
+        const char *const *argv; /* ended by NULL */
         /* Names that sandbox_takes_variable() does not take are left out of both; the latter win. */
         const struct sandbox_variable *image_variables;
         size_t image_variable_count;
@@ -75,7 +79,10 @@ struct sandbox_spec {
         size_t file_count;
         struct sandbox_limits limits;
         bool accept_degraded;
-        int input; /* what the program reads, or -1 */
+        int input; /* what the program reads, or -1: for sandbox_run() alone */
+        /* Descriptors that stay open as long as the run lives, and no longer: locks. Closed here, and -1, once it has them. */
+        int *held;
+        size_t held_count;
         int (*fill)(void *context, const struct sandbox_workspace *workspace,
                     struct error *err); /* or NULL */
         int (*collect)(void *context, const struct sandbox_workspace *workspace,
@@ -101,11 +108,48 @@ struct sandbox_result {
         size_t degraded_count;
 };
 
+struct sandbox;
+
+enum sandbox_event {
+        SANDBOX_NOTHING, /* nothing new yet */
+        SANDBOX_STARTED, /* the workspace was filled, the program begins, sandbox_pipes() are there */
+        SANDBOX_ENDED,   /* no process of it is left */
+};
+
+/* This side's ends of the program's input, output and errors. The input does not block. Whoever closes one sets it to -1. */
+struct sandbox_pipes {
+        int input, output, errors;
+};
+
 /*
- * Fails where the program could not be started: bubblewrap missing or failing, limits that the host cannot enforce
- * (unless spec->accept_degraded), fill or collect failing; and where a sink does not take what it printed (a full disk; a
- * reader that went away is none of that). Installs nothing and leaves nothing behind; SIGINT, SIGTERM and SIGHUP are looked
- * at through interrupt_count(). One run at a time in a process.
+ * Fails where the program could not be started: bubblewrap missing or failing, limits that the host cannot enforce (unless
+ * spec->accept_degraded). The spec is not looked at after it returns, but for `fill`, `collect` and their context. Lives in
+ * the arena.
+ */
+int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct sandbox **ret,
+                  struct error *err) MUST_USE;
+int sandbox_descriptor(const struct sandbox *sandbox);
+/* Never waits, but for `fill`. What could not be set up is an error here as well. */
+int sandbox_next(struct sandbox *sandbox, enum sandbox_event *ret, struct error *err) MUST_USE;
+/* Until sandbox_end(). */
+struct sandbox_pipes *sandbox_pipes(struct sandbox *sandbox);
+/* Milliseconds until sandbox_next() must be called even if nothing is to be read: a worker that was stopped is killed then. */
+int64_t sandbox_patience_ms(const struct sandbox *sandbox);
+/* Asks the worker to kill the program; SANDBOX_ENDED comes as ever. */
+void sandbox_cancel(struct sandbox *sandbox);
+/*
+ * Of one that ended: the outcome, after `collect`. `printed` is what stands in messages where bubblewrap did not come to start
+ * the program: what came from the errors' pipe. `signal` is what asked to cancel.
+ */
+int sandbox_judge(struct sandbox *sandbox, const struct output *printed, int signal,
+                  struct sandbox_result *ret, struct error *err) MUST_USE;
+/* Kills what there is, and waits for it. NULL is fine. */
+void sandbox_end(struct sandbox *sandbox);
+
+/*
+ * All of it in one. Fails as its parts do, and where a sink does not take what the program printed (a full disk; a reader that
+ * went away is none of that). Installs nothing and leaves nothing behind; SIGINT, SIGTERM and SIGHUP are looked at through
+ * interrupt_count().
  */
 int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sinks, struct arena *arena,
                 struct sandbox_result *ret, struct error *err) MUST_USE;

@@ -5,6 +5,7 @@
 
 #include "providers/local/sandbox/cgroup.h"
 #include "providers/local/sandbox/sandbox.h"
+#include "providers/local/sandbox/sandbox_messages.h"
 
 #include <signal.h>
 
@@ -15,14 +16,15 @@ int sandbox_find_bubblewrap(struct arena *arena, const char **ret_path, const ch
                             struct error *err) MUST_USE;
 /* The unprivileged host user that a run is given: one of its own for root, else the caller's. */
 void sandbox_choose_user(uid_t *ret_uid, gid_t *ret_gid);
-/* The folder over which the child mounts, in a namespace of its own. */
+/* The folder over which the worker mounts, in a namespace of its own. */
 int sandbox_choose_stage(const char *bubblewrap, const char **ret_stage, struct error *err) MUST_USE;
 
 /* --- sandbox_root.c: the words for bubblewrap --- */
 
-#define SANDBOX_DESCRIPTORS_MAX 24
+#define SANDBOX_DESCRIPTORS_MAX 16
+/* Bubblewrap gets the passed descriptors under this number and the following ones, whatever they are elsewhere. */
+#define SANDBOX_DESCRIPTORS_FIRST 100
 
-/* Descriptors that bubblewrap gets under the numbers they have here. */
 struct sandbox_passed {
         int descriptors[SANDBOX_DESCRIPTORS_MAX];
         size_t count;
@@ -31,11 +33,22 @@ void sandbox_passed_close(struct sandbox_passed *passed);
 
 struct sandbox_root {
         struct sandbox_passed passed;
-        int words; /* bubblewrap's --args: one of the passed */
+        int words; /* the number under which bubblewrap finds its --args */
 };
-/* `status` is passed to --json-status-fd. On failure too, root->passed must be closed. */
-int sandbox_root_prepare(const struct sandbox_spec *spec, const char *stage, int status,
-                         struct sandbox_root *root, struct error *err) MUST_USE;
+/* What of it is seen is worked out from these alone. */
+struct sandbox_seen {
+        bool image; /* bound on the stage; else the machine's own /usr */
+        const char *stage;
+        const char *const
+                *variables;       /* name, text, name, text ...; those that may not be given are left out */
+        size_t variable_count;    /* of both */
+        const char *const *files; /* names below /run/berth */
+        const int *contents;      /* of each; they become root->passed's, -1 is left here */
+        size_t file_count;
+};
+/* `status`, which becomes root->passed's, is what bubblewrap tells of itself through. On failure too, root->passed must be closed. */
+int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_root *root,
+                         struct error *err) MUST_USE;
 
 /* --- sandbox_etc.c --- */
 
@@ -44,49 +57,44 @@ int sandbox_etc_make(void) MUST_USE;
 /* What stands in passwd, group or hosts there. */
 const char *sandbox_etc_text(const char *name);
 
-/* --- sandbox_child.c: between fork and exec --- */
+/* --- sandbox_place.c: what takes root's rights --- */
 
-struct sandbox_child {
-        const struct sandbox_spec *spec;
-        const struct sandbox_root *root;
-        const struct cgroup *group;
-        bool limited; /* is in the group */
-        const char *bubblewrap, *stage;
-        uid_t uid;
-        gid_t gid;
-        int standard[3]; /* what become descriptors 0 to 2 */
-        int channel; /* to the parent: the workspace goes up; one byte "go" comes down where it is filled */
-        const sigset_t *unmasked; /* the signal mask to run with */
-        pid_t parent;
-};
-/* Never returns. What fails before "go" is told through the channel. */
-void sandbox_child_main(const struct sandbox_child *child) __attribute__((noreturn));
-/* The parent's side: the workspace's folder as a descriptor, or what the child said. */
-int sandbox_child_workspace(int channel, int *ret_folder, struct error *err) MUST_USE;
-int sandbox_child_go(int channel, struct error *err) MUST_USE;
+/*
+ * New namespaces for this process (its children are in a PID namespace of their own), and the places for the sandbox's files
+ * mounted over `stage`. `image` is the image's root folder or -1. The workspace's folder is the caller's.
+ */
+int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int *ret_workspace,
+                  struct error *err) MUST_USE;
+/*
+ * From here on the process has no right that an ordinary, unknown user would not have, for good. It forgets who was to kill
+ * it at its parent's end (PR_SET_PDEATHSIG).
+ */
+int sandbox_drop_rights(const struct sandbox_placing *placing, struct error *err) MUST_USE;
+/* For a child about to become bubblewrap. */
+int sandbox_set_limits(const struct sandbox_placing *placing, struct error *err) MUST_USE;
 
-/* --- sandbox_watch.c: while it runs --- */
+/* --- sandbox_init.c: process 1 of the outer PID namespace --- */
 
-struct sandbox_watch {
-        const struct sandbox_spec *spec;
-        const struct sandbox_sinks *sinks;
-        struct cgroup *group;
-        pid_t pid;                 /* bubblewrap, a child of ours */
-        int process;               /* its pidfd */
-        int input, output, errors; /* our ends of the three pipes; input is -1 where there is none */
-        int status;                /* our end of bubblewrap's status pipe */
-        const sigset_t *unmasked;
+struct sandbox_init {
+        const struct sandbox_placing *placing;
+        int channel; /* its side of the pair to the worker */
+        const struct cgroup_doors *doors;
+        bool born;           /* in its cgroup already */
+        const int *unwanted; /* the worker's own descriptors, to be closed */
+        size_t unwanted_count;
 };
-struct sandbox_ending {
-        bool started;  /* bubblewrap came so far as to start the program */
-        int exit_code; /* meaningful where it did */
-        bool deadline, interrupted;
-        int output_error; /* errno of a sink that took no more, 0: none failed; one whose reader has gone does not count */
-        int64_t wall_ms, cpu_ms;
-        uint64_t peak_memory_bytes; /* of the largest process */
-        struct cgroup_usage usage;
+/* Never returns. */
+void sandbox_init_main(const struct sandbox_init *init) __attribute__((noreturn));
+
+enum sandbox_init_message {
+        INIT_READY = 1, /* from init: it is in its cgroup and has no rights */
+        INIT_FAILED,    /* from init, with a text */
+        INIT_GO, /* to init: 8 bytes of deadline, NUL-ended words; three standard descriptors, then passed ones */
 };
-/* Relays until the end; when it returns no process of the sandbox is left. Closes the watch's descriptors. */
-int sandbox_watch_run(struct sandbox_watch *watch, struct sandbox_ending *ret, struct error *err) MUST_USE;
+/* After the run's deadline so long, init ends it even where the worker does not. */
+#define SANDBOX_INIT_GRACE_MS 2000
+
+/* Milliseconds of the monotonic clock, the same in every process of the machine. */
+int64_t sandbox_now_ms(void);
 
 #endif

@@ -24,10 +24,12 @@ void sandbox_passed_close(struct sandbox_passed *passed) {
                 close(passed->descriptors[--passed->count]);
 }
 
-static void pass(struct sandbox_passed *passed, int descriptor) {
+/* The number that bubblewrap will know it by. */
+static int pass(struct sandbox_passed *passed, int descriptor) {
         if (passed->count == SANDBOX_DESCRIPTORS_MAX)
                 abort();
-        passed->descriptors[passed->count++] = descriptor;
+        passed->descriptors[passed->count] = descriptor;
+        return SANDBOX_DESCRIPTORS_FIRST + (int)passed->count++;
 }
 
 static void word(struct strbuf *words, const char *text) {
@@ -52,20 +54,6 @@ static int write_memory(const char *name, const void *bytes, size_t length, int 
         return 0;
 }
 
-/* A read-only file of ours at `path`. */
-static int add_file(struct sandbox_root *root, struct strbuf *words, const char *path, const void *bytes,
-                    size_t length, struct error *err) {
-        char number[16];
-        int file;
-
-        if (write_memory(path, bytes, length, &file, err) < 0)
-                return -1;
-        pass(&root->passed, file);
-        snprintf(number, sizeof(number), "%d", file);
-        WORDS(words, "--perms", "0444", "--file", number, path);
-        return 0;
-}
-
 /* Folders that the sandbox makes itself, whatever the image has there. */
 static bool is_ours(const char *name) {
         static const char *const names[] = { ".", "..", "proc", "sys", "dev", "tmp", "run", "workspace" };
@@ -78,16 +66,16 @@ static bool is_ours(const char *name) {
 }
 
 /* One entry of the root: a link as a link, all else bound read-only. */
-static void add_entry(struct strbuf *words, const char *seen, const char *mounted, const char *name) {
-        char *path TEXT_CLEANUP = path_join(seen, name), *source TEXT_CLEANUP = path_join(mounted, name);
+static void add_entry(struct strbuf *words, const char *mounted, const char *name) {
+        char *source TEXT_CLEANUP = path_join(mounted, name);
         char *target_path TEXT_CLEANUP = path_join("/", name), target[4096];
         struct stat status;
         ssize_t length;
 
-        if (lstat(path, &status) < 0)
+        if (lstat(source, &status) < 0)
                 return;
         if (S_ISLNK(status.st_mode)) {
-                length = readlink(path, target, sizeof(target) - 1);
+                length = readlink(source, target, sizeof(target) - 1);
                 if (length <= 0)
                         return;
                 target[length] = '\0';
@@ -120,8 +108,7 @@ static int add_names(struct sandbox_root *root, struct strbuf *words, int image,
                         continue;
                 if (write_memory(path, text, strlen(text), &file, err) < 0)
                         return -1;
-                pass(&root->passed, file);
-                snprintf(number, sizeof(number), "%d", file);
+                snprintf(number, sizeof(number), "%d", pass(&root->passed, file));
                 WORDS(words, "--perms", "0444", "--ro-bind-data", number, path);
         }
         return 0;
@@ -131,22 +118,21 @@ static int add_names(struct sandbox_root *root, struct strbuf *words, int image,
  * All that is in the image's root folder, each entry by itself: the root itself is ours, so that nothing that the image
  * has under a name that we mount over can be in the way.
  */
-static int add_image(struct sandbox_root *root, struct strbuf *words, const char *image, const char *stage,
-                     struct error *err) {
+static int add_image(struct sandbox_root *root, struct strbuf *words, const char *stage, struct error *err) {
         char *mounted TEXT_CLEANUP = path_join(stage, "image"),
                       *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp");
-        int handle DESCRIPTOR_CLEANUP = open(image, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        DIR *folder = opendir(image);
+        int handle DESCRIPTOR_CLEANUP = open(mounted, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        DIR *folder = opendir(mounted);
         const struct dirent *entry;
 
         if (!folder || handle < 0) {
                 if (folder)
                         closedir(folder);
-                return error_set(err, "cannot read the image's folder %s: %s", image, strerror(errno));
+                return error_set(err, "cannot read the image's root folder: %s", strerror(errno));
         }
         while ((entry = readdir(folder))) {
                 if (!is_ours(entry->d_name))
-                        add_entry(words, image, mounted, entry->d_name);
+                        add_entry(words, mounted, entry->d_name);
         }
         closedir(folder);
         if (image_has(handle, "var/tmp", O_DIRECTORY))
@@ -160,7 +146,7 @@ static void add_host(struct strbuf *words, const char *stage) {
         char *etc TEXT_CLEANUP = path_join(stage, "etc");
 
         for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
-                add_entry(words, "/", "/", entries[i]);
+                add_entry(words, "/", entries[i]);
         WORDS(words, "--ro-bind", etc, "/etc");
         WORDS(words, "--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp");
 }
@@ -194,7 +180,7 @@ static void add_system(struct strbuf *words) {
         WORDS(words, "--ro-bind", "/proc/sys", "/proc/sys");
 }
 
-/* Writable places, each with a quota: sandbox_child.c mounts them. */
+/* Writable places, each with a quota: sandbox_place.c mounts them. */
 static void add_writable(struct strbuf *words, const char *stage) {
         char *workspace TEXT_CLEANUP = path_join(stage, "workspace"),
                         *tmp TEXT_CLEANUP = path_join(stage, "scratch/tmp"),
@@ -209,98 +195,49 @@ bool sandbox_takes_variable(const char *name) {
                !strchr(name, '=');
 }
 
-/* What an image says of a user and places that are not those of a sandbox. */
-static bool is_of_the_sandbox(const char *name) {
-        static const char *const names[] = { "HOME", "USER", "LOGNAME", "TMPDIR" };
-
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-                if (strcmp(name, names[i]) == 0)
-                        return true;
-        }
-        return false;
-}
-
-/* The image's own, above ours. */
-static void add_image_variables(struct strbuf *words, const struct sandbox_spec *spec) {
-        for (size_t i = 0; i < spec->image_variable_count; i++) {
-                const struct sandbox_variable *variable = &spec->image_variables[i];
-                struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
-
-                if (!sandbox_takes_variable(variable->name) || is_of_the_sandbox(variable->name))
-                        continue;
-                if (strcmp(variable->name, "PYTHONPATH") == 0)
-                        strbuf_append(&path, "/workspace:");
-                strbuf_append(&path, variable->text);
-                WORDS(words, "--setenv", variable->name, strbuf_text(&path));
-        }
-}
-
-static void add_variables(struct strbuf *words, const struct sandbox_spec *spec) {
-        static const char *const defaults[][2] = {
-                { "PATH", SANDBOX_PATH },
-                { "HOME", "/workspace" },
-                { "USER", "agent" },
-                { "LOGNAME", "agent" },
-                { "LANG", "C.UTF-8" },
-                { "TMPDIR", "/tmp" },
-                /* Output comes as it is printed, modules of the workspace are found, no caches are left in it. */
-                { "PYTHONUNBUFFERED", "1" },
-                { "PYTHONPATH", "/workspace" },
-                { "PYTHONDONTWRITEBYTECODE", "1" },
-                { "MPLBACKEND", "Agg" },
-                { "MPLCONFIGDIR", "/tmp" },
-        };
-
+static void add_variables(struct strbuf *words, const struct sandbox_seen *seen) {
         WORDS(words, "--clearenv");
-        for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
-                WORDS(words, "--setenv", defaults[i][0], defaults[i][1]);
-        add_image_variables(words, spec);
-        for (size_t i = 0; i < spec->variable_count; i++) {
-                if (sandbox_takes_variable(spec->variables[i].name))
-                        WORDS(words, "--setenv", spec->variables[i].name, spec->variables[i].text);
+        for (size_t i = 0; i + 1 < seen->variable_count; i += 2) {
+                if (sandbox_takes_variable(seen->variables[i]))
+                        WORDS(words, "--setenv", seen->variables[i], seen->variables[i + 1]);
         }
 }
 
-static int add_files(const struct sandbox_spec *spec, struct sandbox_root *root, struct strbuf *words,
-                     struct error *err) {
-        char path[512];
+static void add_files(struct sandbox_seen *seen, struct sandbox_root *root, struct strbuf *words) {
+        char path[512], number[16];
 
         WORDS(words, "--perms", "0755", "--dir", "/run", "--perms", "0755", "--dir", "/run/berth");
-        for (size_t i = 0; i < spec->file_count; i++) {
-                snprintf(path, sizeof(path), "/run/berth/%s", spec->files[i].name);
-                if (add_file(root, words, path, spec->files[i].bytes, spec->files[i].length, err) < 0)
-                        return -1;
+        for (size_t i = 0; i < seen->file_count; i++) {
+                snprintf(path, sizeof(path), "/run/berth/%s", seen->files[i]);
+                snprintf(number, sizeof(number), "%d", pass(&root->passed, seen->contents[i]));
+                WORDS(words, "--perms", "0444", "--file", number, path);
         }
-        return 0;
 }
 
-int sandbox_root_prepare(const struct sandbox_spec *spec, const char *stage, int status,
-                         struct sandbox_root *root, struct error *err) {
+int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_root *root,
+                         struct error *err) {
         struct strbuf words __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
-        char number[16];
-        int filter;
+        char told[16], number[16];
+        int filter, arguments;
 
         *root = (struct sandbox_root){ .words = -1 };
+        snprintf(told, sizeof(told), "%d", pass(&root->passed, status));
         if (seccomp_filter_open(&filter, err) < 0)
                 return -1;
-        pass(&root->passed, filter);
+        snprintf(number, sizeof(number), "%d", pass(&root->passed, filter));
         add_namespaces(&words);
-        if (!spec->image_root)
-                add_host(&words, stage);
-        else if (add_image(root, &words, spec->image_root, stage, err) < 0)
+        if (!seen->image)
+                add_host(&words, seen->stage);
+        else if (add_image(root, &words, seen->stage, err) < 0)
                 return -1;
         add_system(&words);
-        add_writable(&words, stage);
-        if (add_files(spec, root, &words, err) < 0)
-                return -1;
+        add_writable(&words, seen->stage);
+        add_files(seen, root, &words);
         WORDS(&words, "--remount-ro", "/");
-        add_variables(&words, spec);
-        snprintf(number, sizeof(number), "%d", filter);
-        WORDS(&words, "--seccomp", number);
-        snprintf(number, sizeof(number), "%d", status);
-        WORDS(&words, "--json-status-fd", number);
-        if (write_memory("arguments", words.data, words.length, &root->words, err) < 0)
+        add_variables(&words, seen);
+        WORDS(&words, "--seccomp", number, "--json-status-fd", told);
+        if (write_memory("arguments", words.data, words.length, &arguments, err) < 0)
                 return -1;
-        pass(&root->passed, root->words);
+        root->words = pass(&root->passed, arguments);
         return 0;
 }

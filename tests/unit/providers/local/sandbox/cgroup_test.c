@@ -2,6 +2,7 @@
 /* Groups on the machine that the test runs on, as far as it has any; and their files. */
 #include "providers/local/sandbox/cgroup.h"
 
+#include "process/identity.h"
 #include "providers/local/sandbox/cgroup_files.h"
 
 #include <inttypes.h>
@@ -70,49 +71,49 @@ static void test_reading_and_writing(void **state) {
         assert_int_not_equal(access(place_path(place, "none"), F_OK), 0);
 }
 
+/* A folder's name as if `identity` had made it. */
+static const char *name_of(struct place *place, const struct identity *identity) {
+        char text[IDENTITY_TEXT_SIZE];
+
+        identity_write(identity, text);
+        return arena_printf(place->arena, "run-%s-0", text);
+}
+
+/* Those of the dead go; those of the living stay, and those of whom nothing can be known: of another PID namespace, say. */
 static void test_the_dead_are_swept(void **state) {
         struct place *place = *state;
-        char own[64], *bases[2];
-        const char *kept[] = { "other", "run-x", "run-1-1" };
-        pid_t dead = fork();
-        long pid;
-        uint64_t start;
+        struct identity own = identity_of_self(), dead = own, another = own, unseen = own;
+        const char *kept[] = { "other", "run-x", "run-1-1", name_of(place, &own), NULL }, *gone[2];
+        char *bases[2];
+        pid_t pid = fork();
 
-        if (dead == 0)
+        if (pid == 0)
                 _exit(0);
-        assert_int_equal(waitpid(dead, NULL, 0), dead);
-        cgroup_folder_name(own, sizeof(own));
-        assert_int_equal(sscanf(own, "run-%ld-%" SCNu64, &pid, &start), 2);
-        assert_int_equal(pid, getpid());
-        assert_true(start > 0);
-        bases[0] = arena_printf(place->arena, "%s/one", place->folder);
-        bases[1] = arena_printf(place->arena, "%s/two", place->folder);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        dead.pid = unseen.pid = pid;
+        another.start--; /* our number, but another process: it began at another time */
+        unseen.namespace ++;
+        kept[4] = name_of(place, &unseen);
+        gone[0] = name_of(place, &dead);
+        gone[1] = name_of(place, &another);
         for (size_t i = 0; i < 2; i++) {
+                bases[i] = arena_printf(place->arena, "%s/%zu", place->folder, i);
                 assert_int_equal(mkdir(bases[i], 0700), 0);
-                assert_int_equal(mkdir(arena_printf(place->arena, "%s/%s", bases[i], own), 0700), 0);
-                assert_int_equal(mkdir(arena_printf(place->arena, "%s/run-%d-1", bases[i], (int)dead), 0700),
-                                 0);
-                /* Our number, but another process: it began at another time. */
-                assert_int_equal(
-                        mkdir(arena_printf(place->arena, "%s/run-%ld-%" PRIu64, bases[i], pid, start - 1),
-                              0700),
-                        0);
-                for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]); k++)
+                for (size_t k = 0; k < 5; k++)
                         assert_int_equal(mkdir(arena_printf(place->arena, "%s/%s", bases[i], kept[k]), 0700),
+                                         0);
+                for (size_t k = 0; k < 2; k++)
+                        assert_int_equal(mkdir(arena_printf(place->arena, "%s/%s", bases[i], gone[k]), 0700),
                                          0);
         }
         cgroup_folder_sweep(bases, 2);
         for (size_t i = 0; i < 2; i++) {
-                assert_int_equal(access(arena_printf(place->arena, "%s/%s", bases[i], own), F_OK), 0);
-                for (size_t k = 0; k < sizeof(kept) / sizeof(kept[0]); k++)
+                for (size_t k = 0; k < 5; k++)
                         assert_int_equal(access(arena_printf(place->arena, "%s/%s", bases[i], kept[k]), F_OK),
                                          0);
-                assert_int_not_equal(
-                        access(arena_printf(place->arena, "%s/run-%d-1", bases[i], (int)dead), F_OK), 0);
-                assert_int_not_equal(
-                        access(arena_printf(place->arena, "%s/run-%ld-%" PRIu64, bases[i], pid, start - 1),
-                               F_OK),
-                        0);
+                for (size_t k = 0; k < 2; k++)
+                        assert_int_not_equal(
+                                access(arena_printf(place->arena, "%s/%s", bases[i], gone[k]), F_OK), 0);
         }
         cgroup_folder_sweep(bases, 0);
         bases[0] = arena_printf(place->arena, "%s/nowhere", place->folder);
@@ -133,30 +134,43 @@ static struct cgroup *make_or_skip(struct place *place) {
         return NULL;
 }
 
+/* A child in the group; it ends with 2 where it cannot enter. */
+static pid_t fork_in(const struct cgroup *group) {
+        struct cgroup_doors doors = CGROUP_DOORS_NONE;
+        bool born;
+        pid_t pid;
+
+        assert_int_equal(cgroup_doors_open(group, &doors), 0);
+        pid = cgroup_fork(&doors, &born);
+        assert_true(pid >= 0);
+        if (pid == 0 && !born && cgroup_enter(&doors) < 0)
+                _exit(2);
+        cgroup_doors_close(&doors);
+        return pid;
+}
+
 static void test_a_child_is_born_in_it(void **state) {
         struct place *place = *state;
         struct cgroup *group = make_or_skip(place);
         struct cgroup_usage usage;
-        char own[64], text[8192];
-        bool entered;
+        struct identity self = identity_of_self();
+        char own[IDENTITY_TEXT_SIZE], text[8192];
         int status;
         pid_t pid;
 
-        cgroup_folder_name(own, sizeof(own));
+        identity_write(&self, own);
         assert_string_equal(cgroup_problem(group), "");
-        pid = cgroup_fork(group, &entered);
+        pid = fork_in(group);
         if (pid == 0) {
                 volatile unsigned long sum = 0;
 
-                if (!entered)
-                        _exit(2);
                 for (unsigned long i = 0; i < 20000000; i++)
                         sum += i;
                 if (sum != 0)
                         pause();
                 _exit(3);
         }
-        assert_true(pid > 0 && entered);
+        assert_true(pid > 0);
         assert_true(cgroup_file_read(arena_printf(place->arena, "/proc/%d", (int)pid), "cgroup", text,
                                      sizeof(text)));
         usleep(300000);
@@ -166,7 +180,7 @@ static void test_a_child_is_born_in_it(void **state) {
                                              sizeof(text)));
         }
         assert_non_null(strstr(text, own));
-        cgroup_measure(group, pid, &usage);
+        cgroup_measure(group, &usage);
         assert_true(usage.known);
         assert_true(usage.cpu_us > 0);
         assert_int_equal(usage.memory_kills, 0);
@@ -181,9 +195,8 @@ static void test_memory_is_held(void **state) {
         struct place *place = *state;
         struct cgroup *group = make_or_skip(place);
         struct cgroup_usage usage;
-        bool entered;
         int status;
-        pid_t pid = cgroup_fork(group, &entered);
+        pid_t pid = fork_in(group);
 
         if (pid == 0) {
                 for (int i = 0; i < 256; i++) {
@@ -196,7 +209,7 @@ static void test_memory_is_held(void **state) {
                 _exit(0);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
-        cgroup_measure(group, pid, &usage);
+        cgroup_measure(group, &usage);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         assert_true(usage.memory_kills > 0);
         assert_true(usage.peak_memory_bytes > 32 * MB && usage.peak_memory_bytes <= 64 * MB);
@@ -206,9 +219,8 @@ static void test_memory_is_held(void **state) {
 static void test_processes_are_counted(void **state) {
         struct place *place = *state;
         struct cgroup *group = make_or_skip(place);
-        bool entered;
         int status;
-        pid_t pid = cgroup_fork(group, &entered);
+        pid_t pid = fork_in(group);
 
         if (pid == 0) {
                 int count = 1;

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "process/identity.h"
+
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool read_small(const char *path, char *text, size_t size) {
+        int file DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
+
+        text[length > 0 ? length : 0] = '\0';
+        return length > 0;
+}
+
+/* proc(5): the 22nd field of stat; the second, a name in parentheses, may hold anything. 0 where there is no such process. */
+static uint64_t start_of(pid_t pid) {
+        char path[64], text[1024], *at;
+
+        snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+        if (!read_small(path, text, sizeof(text)) || !(at = strrchr(text, ')')))
+                return 0;
+        for (int field = 2; field < 22 && at; field++)
+                at = strchr(at + 1, ' ');
+        return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/* Both are the same for all processes that can see each other. */
+static uint64_t boot_of_machine(void) {
+        char text[64], digits[17];
+        size_t count = 0;
+
+        if (!read_small("/proc/sys/kernel/random/boot_id", text, sizeof(text)))
+                return 0;
+        for (const char *at = text; *at && count < 16; at++) {
+                if (*at != '-')
+                        digits[count++] = *at;
+        }
+        digits[count] = '\0';
+        return strtoull(digits, NULL, 16);
+}
+
+static uint64_t own_namespace(void) {
+        struct stat status;
+
+        return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+struct identity identity_of_self(void) {
+        return (struct identity){ getpid(), start_of(getpid()), boot_of_machine(), own_namespace() };
+}
+
+void identity_write(const struct identity *identity, char text[IDENTITY_TEXT_SIZE]) {
+        snprintf(text, IDENTITY_TEXT_SIZE, "%ld-%" PRIu64 "-%" PRIx64 "-%" PRIx64, (long)identity->pid,
+                 identity->start, identity->boot, identity->namespace);
+}
+
+bool identity_read(const char *text, struct identity *ret, const char **ret_end) {
+        struct identity identity;
+        int length = 0;
+        long pid;
+
+        if (sscanf(text, "%ld-%" SCNu64 "-%" SCNx64 "-%" SCNx64 "%n", &pid, &identity.start, &identity.boot,
+                   &identity.namespace, &length) != 4 ||
+            length == 0 || pid < 1 || pid > INT32_MAX)
+                return false;
+        identity.pid = (pid_t)pid;
+        *ret = identity;
+        *ret_end = text + length;
+        return true;
+}
+
+enum identity_life identity_life(const struct identity *identity) {
+        if (identity->boot != boot_of_machine() || identity->namespace != own_namespace())
+                return IDENTITY_UNKNOWN;
+        return start_of(identity->pid) == identity->start ? IDENTITY_ALIVE : IDENTITY_DEAD;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which process something belongs to, for names and records that outlive it: a process id alone is given again, and means
+ * somebody else in another PID namespace. With the time at which it started, the machine's boot and the namespace it names one
+ * process for ever.
+ */
+#ifndef BERTH_PROCESS_IDENTITY_H
+#define BERTH_PROCESS_IDENTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct identity {
+        pid_t pid;
+        uint64_t start;     /* clock ticks since boot */
+        uint64_t boot;      /* the first half of the boot's id */
+        uint64_t namespace; /* the PID namespace's inode */
+};
+
+/* Of this process. */
+struct identity identity_of_self(void);
+
+/* "PID-START-BOOT-NAMESPACE", digits and a to f: a name for files, and part of one. */
+#define IDENTITY_TEXT_SIZE 80
+void identity_write(const struct identity *identity, char text[IDENTITY_TEXT_SIZE]);
+/* False where the text does not begin with one. *ret_end is what stands behind it. */
+bool identity_read(const char *text, struct identity *ret, const char **ret_end);
+
+enum identity_life {
+        IDENTITY_DEAD,
+        IDENTITY_ALIVE,
+        IDENTITY_UNKNOWN /* of another PID namespace or boot (a machine that shares files, say): nothing is to be seen of it here */
+};
+enum identity_life identity_life(const struct identity *identity);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Process 1 of the PID namespace around a sandbox. Bubblewrap makes another one within it, whose process 1 is bubblewrap's
+ * and of the same user as the program: a program can trace it, rewrite it, and make it forget that it should die. This one it
+ * cannot see, and it is not dumpable. When it dies, in whatever way, the kernel kills every process of both namespaces.
+ *
+ * It dies with bubblewrap, with the worker (PR_SET_PDEATHSIG, and the end of its channel), when the worker kills it, and by a
+ * clock of its own a little after the deadline, in case the worker was stopped. It keeps open what `held` names: locks that
+ * are free once the run is dead.
+ */
+#include "base/files.h"
+#include "process/frame.h"
+#include "providers/local/sandbox/sandbox_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Bubblewrap, and then the sandbox, is started without anything of ours in its environment. */
+static char *const no_environment[] = { NULL };
+
+static void give_up(int channel, const struct error *err) __attribute__((noreturn));
+static void give_up(int channel, const struct error *err) {
+        struct error ignored;
+
+        (void)!frame_send(channel, INIT_FAILED, err->message, strlen(err->message), NULL, 0, &ignored);
+        _exit(EXIT_FAILURE);
+}
+
+/* The child that becomes bubblewrap. Descriptors 0 to 2 become the program's; the passed ones get the numbers it was told. */
+static void become_bubblewrap(const struct sandbox_init *init, const struct frame *go,
+                              const char *const *words) __attribute__((noreturn));
+static void become_bubblewrap(const struct sandbox_init *init, const struct frame *go,
+                              const char *const *words) {
+        unsigned last = SANDBOX_DESCRIPTORS_FIRST + (unsigned)go->count - 3;
+        struct error err;
+        sigset_t none;
+
+        for (int number = 1; number < NSIG; number++)
+                signal(number, SIG_DFL);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        for (size_t i = 0; i < go->count; i++) {
+                int number = i < 3 ? (int)i : SANDBOX_DESCRIPTORS_FIRST + (int)i - 3;
+
+                if (dup2(go->descriptors[i], number) < 0)
+                        _exit(EXIT_FAILURE);
+        }
+        if (close_range(3, SANDBOX_DESCRIPTORS_FIRST - 1, 0) < 0 || close_range(last, ~0U, 0) < 0)
+                _exit(EXIT_FAILURE);
+        setsid();
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != 1)
+                _exit(EXIT_FAILURE);
+        if (sandbox_set_limits(init->placing, &err) < 0) {
+                dprintf(STDERR_FILENO, "%s\n", err.message);
+                _exit(EXIT_FAILURE);
+        }
+        execve(words[0], (char *const *)words, no_environment);
+        dprintf(STDERR_FILENO, "cannot start %s: %s\n", words[0], strerror(errno));
+        _exit(EXIT_FAILURE);
+}
+
+/* Until bubblewrap has ended. Whoever lost its parent in the namespace is a child of ours. */
+static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, int64_t until_ms,
+                             int children) __attribute__((noreturn));
+static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, int64_t until_ms,
+                             int children) {
+        struct pollfd polled[] = { { .fd = children, .events = POLLIN },
+                                   { .fd = init->channel, .events = POLLIN } };
+
+        for (;;) {
+                int64_t left = until_ms - sandbox_now_ms();
+                struct signalfd_siginfo ignored;
+                pid_t ended;
+
+                if (left <= 0)
+                        _exit(EXIT_FAILURE);
+                if (poll(polled, 2, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)
+                        _exit(EXIT_FAILURE);
+                /* The worker has nothing more to say: it is gone. */
+                if (polled[1].revents)
+                        _exit(EXIT_FAILURE);
+                if (polled[0].revents)
+                        (void)!read(children, &ignored, sizeof(ignored));
+                while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) {
+                        if (ended == bubblewrap)
+                                _exit(EXIT_SUCCESS);
+                }
+        }
+}
+
+void sandbox_init_main(const struct sandbox_init *init) {
+        struct frame_reader reader = FRAME_READER(init->channel);
+        struct frame go;
+        struct arena *arena = arena_new();
+        const char *const *words;
+        struct error err;
+        int64_t until_ms;
+        sigset_t children;
+        int signals;
+        size_t count;
+        pid_t pid;
+
+        for (size_t i = 0; i < init->unwanted_count; i++)
+                close(init->unwanted[i]);
+        if (!init->born && cgroup_enter(init->doors) < 0) {
+                (void)error_set(&err, "cannot enter the cgroup that was made for it: %s", strerror(errno));
+                give_up(init->channel, &err);
+        }
+        if (sandbox_drop_rights(init->placing, &err) < 0)
+                give_up(init->channel, &err);
+        /* After the change of user, which forgets it. A worker that died before is seen by its end of the channel. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+                _exit(EXIT_FAILURE);
+        sigemptyset(&children);
+        sigaddset(&children, SIGCHLD);
+        sigprocmask(SIG_BLOCK, &children, NULL);
+        signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+        if (signals < 0 || frame_send(init->channel, INIT_READY, NULL, 0, NULL, 0, &err) < 0)
+                _exit(EXIT_FAILURE);
+        if (frame_receive(&reader, &go, &err) != FRAME_WHOLE || go.type != INIT_GO || go.count < 3 ||
+            go.payload.length < sizeof(until_ms))
+                _exit(EXIT_FAILURE);
+        memcpy(&until_ms, go.payload.data, sizeof(until_ms));
+        if (sandbox_words_read(go.payload.data + sizeof(until_ms), go.payload.length - sizeof(until_ms),
+                               arena, &words, &count, &err) < 0 ||
+            count == 0)
+                _exit(EXIT_FAILURE);
+        pid = fork();
+        if (pid == 0)
+                become_bubblewrap(init, &go, words);
+        if (pid < 0)
+                _exit(EXIT_FAILURE);
+        frame_release(&go);
+        wait_for_the_end(init, pid, until_ms, signals);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/sandbox_keeper.h"
+
+#include "base/files.h"
+#include "process/frame.h"
+#include "providers/local/sandbox/sandbox_worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Behind systemd-run, /proc/self/exe would be that. */
+#define PROGRAM_DESCRIPTOR 4
+#define PROGRAM_PATH "/proc/self/fd/4"
+
+/* systemd-run finds the user's manager by these, and passes them on to the worker, which forgets them at once. */
+static void add_bus_variables(const char *list[3], char texts[2][512]) {
+        static const char *const names[] = { "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS" };
+        size_t count = 0;
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                const char *text = getenv(names[i]);
+
+                if (text && snprintf(texts[count], 512, "%s=%s", names[i], text) < 512) {
+                        list[count] = texts[count];
+                        count++;
+                }
+        }
+}
+
+int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher, struct error *err) {
+        int theirs DESCRIPTOR_CLEANUP = -1, program DESCRIPTOR_CLEANUP = -1, pair[2];
+        const char *words[16] = { NULL }, *environment[3] = { NULL };
+        char texts[2][512];
+        size_t count = 0;
+        struct process_args args = { .arguments = words, .environment = environment };
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, "cannot make a socket: %s", strerror(errno));
+        ret->socket = pair[0];
+        theirs = pair[1];
+        program = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+        if (program < 0)
+                return error_set(err, "cannot open this program: %s", strerror(errno));
+        args.descriptors[args.descriptor_count++] =
+                (struct process_descriptor){ STDERR_FILENO, STDERR_FILENO };
+        args.descriptors[args.descriptor_count++] =
+                (struct process_descriptor){ theirs, SANDBOX_WORKER_SOCKET };
+        while (launcher[count] && count < 12) {
+                words[count] = launcher[count];
+                count++;
+        }
+        if (count > 0) {
+                args.descriptors[args.descriptor_count++] =
+                        (struct process_descriptor){ program, PROGRAM_DESCRIPTOR };
+                add_bus_variables(environment, texts);
+        } else {
+                args.program = "/proc/self/exe";
+        }
+        words[count++] = args.program ? "berth" : PROGRAM_PATH;
+        words[count] = SANDBOX_WORKER_VERB;
+        return process_start(&args, &ret->worker, err);
+}
+
+int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
+                         struct sandbox_placing *placing, int image, const int *held, size_t held_count,
+                         struct error *err) {
+        struct cgroup_doors doors __attribute__((cleanup(cgroup_doors_close))) = CGROUP_DOORS_NONE;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        int descriptors[FRAME_DESCRIPTORS_MAX];
+        size_t count = 0;
+
+        if (cgroup_doors_open(group, &doors) < 0)
+                return error_set(err, "cannot open the cgroup: %s", strerror(errno));
+        placing->image = image >= 0;
+        placing->born = doors.folder >= 0;
+        placing->entries = (unsigned)doors.count;
+        placing->held = (unsigned)held_count;
+        placing->scope = cgroup_launcher(group)[0] != NULL;
+        if (image >= 0)
+                descriptors[count++] = image;
+        if (doors.folder >= 0)
+                descriptors[count++] = doors.folder;
+        for (size_t i = 0; i < doors.count; i++)
+                descriptors[count++] = doors.entries[i];
+        for (size_t i = 0; i < held_count; i++)
+                descriptors[count++] = held[i];
+        sandbox_placing_write(placing, &text);
+        return frame_send(keeper->socket, MESSAGE_PLACE, text.data, text.length, descriptors, count, err);
+}
+
+int sandbox_keeper_explain(struct sandbox_keeper *keeper, struct error *err) {
+        struct process_status status = process_reap(&keeper->worker);
+
+        if (status.signalled)
+                return error_set(err, "the sandbox was killed from outside: its worker ended by signal %d",
+                                 status.code);
+        return error_set(err, "the sandbox's worker ended without a word (exit code %d)", status.code);
+}
+
+void sandbox_keeper_end(struct sandbox_keeper *keeper, int patience_ms) {
+        struct pollfd polled = { .fd = keeper->worker.pidfd, .events = POLLIN };
+
+        close_descriptor(&keeper->socket);
+        if (keeper->worker.pid > 0 && poll(&polled, 1, patience_ms) == 1)
+                (void)process_reap(&keeper->worker);
+        process_end(&keeper->worker);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who keeps a worker: starts it, tells it where it runs and as whom, and waits for its end. With root's rights (those of
+ * `berth exec` started by root, or of `berth launcher`), or with a user's own.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_KEEPER_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_KEEPER_H
+
+#include "base/error.h"
+#include "process/process.h"
+#include "providers/local/sandbox/cgroup.h"
+#include "providers/local/sandbox/sandbox_messages.h"
+
+#include <sys/types.h>
+
+#define SANDBOX_HELD_MAX 8
+
+struct sandbox_keeper {
+        struct process worker;
+        int socket; /* to it */
+};
+#define SANDBOX_KEEPER_NONE \
+        { .worker = PROCESS_NONE, .socket = -1 }
+
+/*
+ * A worker that waits for PLACE. It is this program, started anew with an empty environment and no descriptor but its socket,
+ * the null device and standard error. `launcher` is put in front of it (cgroup_launcher()).
+ */
+int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher, struct error *err) MUST_USE;
+/*
+ * Tells PLACE: what of it the cgroup and the descriptors decide is filled in. Only once, and before the socket is given to
+ * whoever has code to run. `image` is the image's root folder, or -1.
+ */
+int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
+                         struct sandbox_placing *placing, int image, const int *held, size_t held_count,
+                         struct error *err) MUST_USE;
+/* Of a worker that closed its socket without a word. -1 with what became of it. */
+int sandbox_keeper_explain(struct sandbox_keeper *keeper, struct error *err) MUST_USE;
+/* Closes the socket, which asks it to end, kills it where it does not within that time, and waits. Harmless when called again. */
+void sandbox_keeper_end(struct sandbox_keeper *keeper, int patience_ms);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/sandbox_messages.h"
+
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER_MAX (INT64_C(1) << 53)
+
+static void append_json(json_t *json, struct strbuf *ret) {
+        char *text;
+
+        if (!json)
+                abort();
+        text = json_compact(json);
+        strbuf_append(ret, text);
+        free(text);
+        json_decref(json);
+}
+
+static json_t *parse(const char *bytes, size_t length, struct error *err) {
+        json_error_t problem;
+        json_t *json = json_loadb(bytes ? bytes : "", length, JSON_REJECT_DUPLICATES, &problem);
+
+        if (!json)
+                (void)error_set(err, "a message is no JSON: %s", problem.text);
+        else if (!json_is_object(json))
+                (void)error_set(err, "a message is no JSON object");
+        return json;
+}
+
+/* --- a table of members, so that each is named once and is within its range, or the message is refused --- */
+
+enum member_type { MEMBER_NUMBER, MEMBER_BOOL };
+
+struct message_member {
+        const char *name;
+        enum member_type type;
+        int64_t least, most; /* of a number */
+        int64_t number;
+};
+
+static void write_members(const struct message_member *members, size_t count, struct strbuf *ret) {
+        json_t *json = json_object();
+
+        for (size_t i = 0; i < count; i++)
+                json_put(json, members[i].name,
+                         members[i].type == MEMBER_BOOL ? json_boolean(members[i].number)
+                                                        : json_integer(members[i].number));
+        append_json(json, ret);
+}
+
+/* All of them must be there, and `others` more, which the caller reads. */
+static int read_members(const json_t *json, struct message_member *members, size_t count, size_t others,
+                        struct error *err) {
+        if (!json_is_object(json))
+                return -1;
+        if (json_object_size(json) != count + others)
+                return error_set(err, "a message has %zu members instead of %zu", json_object_size(json),
+                                 count + others);
+        for (size_t i = 0; i < count; i++) {
+                const json_t *value = json_object_get(json, members[i].name);
+
+                if (members[i].type == MEMBER_BOOL ? !json_is_boolean(value) : !json_is_integer(value))
+                        return error_set(err, "a message has no %s", members[i].name);
+                members[i].number =
+                        members[i].type == MEMBER_BOOL ? json_is_true(value) : json_integer_value(value);
+                if (members[i].type == MEMBER_NUMBER &&
+                    (members[i].number < members[i].least || members[i].number > members[i].most))
+                        return error_set(err, "a message has %s out of range", members[i].name);
+        }
+        return 0;
+}
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define NUMBER(name, least, most, value) \
+        { name, MEMBER_NUMBER, least, most, (int64_t)(value) }
+#define BOOL(name, value) \
+        { name, MEMBER_BOOL, 0, 0, (value) }
+
+/* --- PLACE --- */
+
+#define PLACING_MEMBERS(p)                                                                                   \
+        {                                                                                                    \
+                NUMBER("memoryBytes", 1, NUMBER_MAX, (p)->limits.memory_bytes),                              \
+                        NUMBER("cpuMillis", 1, 1000000000, (p)->limits.cpu_millis),                          \
+                        NUMBER("processes", 1, 1000000, (p)->limits.processes),                              \
+                        NUMBER("workspaceBytes", 1, NUMBER_MAX, (p)->limits.workspace_bytes),                \
+                        NUMBER("workspaceFiles", 1, INT32_MAX, (p)->limits.workspace_files),                 \
+                        NUMBER("deadlineMs", 1, NUMBER_MAX, (p)->limits.deadline_ms),                        \
+                        NUMBER("uid", 0, UINT32_MAX - 1, (p)->uid),                                          \
+                        NUMBER("gid", 0, UINT32_MAX - 1, (p)->gid), NUMBER("entries", 0, 8, (p)->entries),   \
+                        NUMBER("held", 0, 8, (p)->held), BOOL("image", (p)->image), BOOL("born", (p)->born), \
+                        BOOL("scope", (p)->scope), BOOL("limitAddressSpace", (p)->limit_address_space),      \
+                        BOOL("diesWithParent", (p)->dies_with_parent),                                       \
+        }
+
+void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret) {
+        struct message_member members[] = PLACING_MEMBERS(placing);
+
+        write_members(members, COUNT(members), ret);
+}
+
+int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placing *ret, struct error *err) {
+        struct sandbox_placing none = { 0 };
+        struct message_member members[] = PLACING_MEMBERS(&none);
+        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+
+        if (read_members(json, members, COUNT(members), 0, err) < 0)
+                return -1;
+        *ret = (struct sandbox_placing){
+                .limits = { .memory_bytes = (uint64_t)members[0].number,
+                            .cpu_millis = (unsigned)members[1].number,
+                            .processes = (unsigned)members[2].number,
+                            .workspace_bytes = (uint64_t)members[3].number,
+                            .workspace_files = (uint64_t)members[4].number,
+                            .deadline_ms = members[5].number },
+                .uid = (unsigned)members[6].number,
+                .gid = (unsigned)members[7].number,
+                .entries = (unsigned)members[8].number,
+                .held = (unsigned)members[9].number,
+                .image = members[10].number,
+                .born = members[11].number,
+                .scope = members[12].number,
+                .limit_address_space = members[13].number,
+                .dies_with_parent = members[14].number,
+        };
+        return 0;
+}
+
+/* --- RUN --- */
+
+void sandbox_running_write(const struct sandbox_running *running, struct strbuf *ret) {
+        json_t *files = json_array();
+
+        for (size_t i = 0; i < running->file_count; i++)
+                json_add(files, json_string(running->files[i]));
+        append_json(json_pack("{s:I, s:b, s:o}", "deadlineMs", (json_int_t)running->deadline_ms, "waits",
+                              running->waits, "files", files),
+                    ret);
+}
+
+/* It becomes part of a path that bubblewrap makes. */
+static bool is_plain_name(const char *name) {
+        size_t length = name ? strlen(name) : 0;
+
+        return length > 0 && length <= 200 && name[0] != '.' &&
+               strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == length;
+}
+
+int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_running *ret,
+                         struct error *err) {
+        struct message_member members[] = { NUMBER("deadlineMs", 1, NUMBER_MAX, 0), BOOL("waits", 0) };
+        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        const json_t *files = json_object_get(json, "files");
+        struct sandbox_running running = { 0 };
+
+        if (read_members(json, members, COUNT(members), 1, err) < 0)
+                return -1;
+        if (!json_is_array(files) || json_array_size(files) > SANDBOX_FILES_MAX)
+                return error_set(err, "a message has no files, or more than %d", SANDBOX_FILES_MAX);
+        running.deadline_ms = members[0].number;
+        running.waits = members[1].number;
+        running.file_count = json_array_size(files);
+        for (size_t i = 0; i < running.file_count; i++) {
+                const char *name = json_string_value(json_array_get(files, i));
+
+                if (!is_plain_name(name))
+                        return error_set(err, "a message has a file without a plain name");
+                running.files[i] = arena_strdup(arena, name);
+        }
+        *ret = running;
+        return 0;
+}
+
+/* --- ENDED --- */
+
+#define ENDING_MEMBERS(e)                                                                              \
+        {                                                                                              \
+                NUMBER("exitCode", 0, 255, (e)->exit_code), NUMBER("killedBy", 0, 64, (e)->killed_by), \
+                        NUMBER("wallMs", 0, NUMBER_MAX, (e)->wall_ms),                                 \
+                        NUMBER("cpuMs", 0, NUMBER_MAX, (e)->cpu_ms),                                   \
+                        NUMBER("peakMemoryBytes", 0, NUMBER_MAX, (e)->peak_memory_bytes),              \
+                        NUMBER("groupPeakMemoryBytes", 0, NUMBER_MAX, (e)->usage.peak_memory_bytes),   \
+                        NUMBER("groupCpuUs", 0, NUMBER_MAX, (e)->usage.cpu_us),                        \
+                        NUMBER("groupMemoryKills", 0, NUMBER_MAX, (e)->usage.memory_kills),            \
+                        BOOL("groupKnown", (e)->usage.known), BOOL("started", (e)->started),           \
+                        BOOL("deadline", (e)->deadline), BOOL("cancelled", (e)->cancelled),            \
+        }
+
+void sandbox_ending_write(const struct sandbox_ending *ending, struct strbuf *ret) {
+        struct message_member members[] = ENDING_MEMBERS(ending);
+
+        write_members(members, COUNT(members), ret);
+}
+
+int sandbox_ending_read(const char *bytes, size_t length, struct sandbox_ending *ret, struct error *err) {
+        struct sandbox_ending none = { 0 };
+        struct message_member members[] = ENDING_MEMBERS(&none);
+        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+
+        if (read_members(json, members, COUNT(members), 0, err) < 0)
+                return -1;
+        *ret = (struct sandbox_ending){
+                .exit_code = (int)members[0].number,
+                .killed_by = (int)members[1].number,
+                .wall_ms = members[2].number,
+                .cpu_ms = members[3].number,
+                .peak_memory_bytes = (uint64_t)members[4].number,
+                .usage = { .peak_memory_bytes = (uint64_t)members[5].number,
+                           .cpu_us = (uint64_t)members[6].number,
+                           .memory_kills = (uint64_t)members[7].number,
+                           .known = members[8].number },
+                .started = members[9].number,
+                .deadline = members[10].number,
+                .cancelled = members[11].number,
+        };
+        return 0;
+}
+
+/* --- words --- */
+
+int sandbox_words_read(const char *bytes, size_t length, struct arena *arena, const char *const **ret,
+                       size_t *ret_count, struct error *err) {
+        size_t count = 0;
+        const char **words;
+
+        if (length > 0 && bytes[length - 1] != '\0')
+                return error_set(err, "a list of words does not end with one");
+        for (size_t at = 0; at < length; at += strlen(bytes + at) + 1)
+                count++;
+        words = arena_array(arena, count + 1, sizeof(*words));
+        *ret_count = count;
+        for (size_t at = 0; at < length; at += strlen(bytes + at) + 1)
+                words[*ret_count - count--] = bytes + at;
+        words[*ret_count] = NULL;
+        *ret = words;
+        return 0;
+}

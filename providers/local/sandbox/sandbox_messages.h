@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a sandbox's worker is told, and tells, over its socket (process/frame.h):
+ *
+ *     keeper -> worker   PLACE      limits, host user, cgroup: from who has root's rights, first and once
+ *     client -> worker   ARGUMENTS, VARIABLES, RUN   the program: read after root's rights are gone
+ *     worker -> client   READY      with the workspace's folder and the client's ends of the three pipes
+ *     client -> worker   GO         start it; only where RUN asked to wait for it
+ *     client -> worker   CANCEL     kill it
+ *     worker -> client   ENDED, or FAILED with a text
+ *
+ * Descriptions are JSON; words that are any bytes are NUL-ended in frames of their own. Inside of the sandbox module.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_MESSAGES_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_MESSAGES_H
+
+#include "providers/local/sandbox/cgroup.h"
+#include "providers/local/sandbox/sandbox.h"
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/strbuf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sandbox_message {
+        MESSAGE_PLACE = 1,
+        MESSAGE_ARGUMENTS,
+        MESSAGE_VARIABLES,
+        MESSAGE_RUN,
+        MESSAGE_READY,
+        MESSAGE_GO,
+        MESSAGE_CANCEL,
+        MESSAGE_ENDED,
+        MESSAGE_FAILED
+};
+
+/*
+ * PLACE. Descriptors, in this order: the image's root folder where `image`; where `born`, the folder of a cgroup of version
+ * 2; `entries` files of cgroups that a process writes itself into; `held` more that are kept open as long as the run lives.
+ */
+struct sandbox_placing {
+        struct sandbox_limits limits; /* the deadline is the longest that RUN may ask for */
+        unsigned uid, gid;
+        bool image, born, scope, limit_address_space;
+        bool dies_with_parent; /* with the process that started the worker, and with the client */
+        unsigned entries, held;
+};
+void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret);
+int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placing *ret,
+                         struct error *err) MUST_USE;
+
+#define SANDBOX_FILES_MAX 8
+
+/* RUN. Descriptors: the content of each file, open at its beginning. */
+struct sandbox_running {
+        int64_t deadline_ms;
+        bool waits;                           /* for GO */
+        const char *files[SANDBOX_FILES_MAX]; /* names below /run/berth, plain ones; in the arena */
+        size_t file_count;
+};
+void sandbox_running_write(const struct sandbox_running *running, struct strbuf *ret);
+int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_running *ret,
+                         struct error *err) MUST_USE;
+
+/* ENDED. */
+struct sandbox_ending {
+        bool started;  /* bubblewrap came so far as to start the program */
+        int exit_code; /* meaningful where it did */
+        bool deadline, cancelled;
+        int killed_by; /* the signal that somebody else sent to process 1; 0: nobody did */
+        int64_t wall_ms, cpu_ms;
+        uint64_t peak_memory_bytes; /* of the largest process */
+        struct cgroup_usage usage;  /* of a group that the worker itself made: known or not */
+};
+void sandbox_ending_write(const struct sandbox_ending *ending, struct strbuf *ret);
+int sandbox_ending_read(const char *bytes, size_t length, struct sandbox_ending *ret,
+                        struct error *err) MUST_USE;
+
+/* NUL-ended words one after the other, as a list ended by NULL whose texts lie in `bytes`. */
+int sandbox_words_read(const char *bytes, size_t length, struct arena *arena, const char *const **ret,
+                       size_t *ret_count, struct error *err) MUST_USE;
+
+#endif

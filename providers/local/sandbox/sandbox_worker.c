@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/sandbox_worker.h"
+
+#include "base/files.h"
+#include "process/frame.h"
+#include "providers/local/sandbox/sandbox_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STATUS_MAX 4096
+/* How long processes that were killed may take to vanish. */
+#define DYING_MS 10000
+#define PIPES 3
+
+extern char **environ;
+
+struct worker {
+        struct arena *arena;
+        struct frame_reader reader; /* of keeper and client */
+        struct sandbox_placing placing;
+        struct cgroup *group; /* where this process made it itself */
+        const char *bubblewrap, *stage;
+        int image, workspace;
+        struct cgroup_doors doors;
+        int held[8];
+        /* Process 1: a child of ours. */
+        pid_t init;
+        int init_process, channel;
+        /* The run. */
+        struct sandbox_running running;
+        struct frame arguments, variables; /* memory that the words lie in */
+        const char *const *argv;
+        size_t argument_count;
+        struct sandbox_root root;
+        int pipes[PIPES][2]; /* input, output, errors; [0] is read from */
+        int status;          /* our end of what bubblewrap tells */
+        char told[STATUS_MAX];
+        size_t told_length;
+        bool killed; /* by us */
+        struct sandbox_ending ending;
+};
+
+/* --- before anything else --- */
+
+/*
+ * What the environment held is overwritten, too: /proc shows the memory in which it came. Only systemd-run is started with
+ * one, and hands it on.
+ */
+static void forget_environment(void) {
+        for (char **text = environ; text && *text; text++)
+                memset(*text, 0, strlen(*text));
+        clearenv();
+}
+
+static void be_a_session(void) {
+        sigset_t none;
+
+        for (int number = 1; number < NSIG; number++)
+                signal(number, SIG_DFL);
+        signal(SIGPIPE, SIG_IGN);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        setsid();
+}
+
+/* --- PLACE --- */
+
+static int receive_next(struct worker *worker, struct frame *ret, struct error *err) {
+        int answer = frame_receive(&worker->reader, ret, err);
+
+        if (answer == FRAME_CLOSED)
+                exit(EXIT_SUCCESS); /* nobody is there to be told anything; process 1 ends with us */
+        return answer < 0 ? -1 : 0;
+}
+
+static int receive(struct worker *worker, unsigned type, struct frame *ret, struct error *err) {
+        if (receive_next(worker, ret, err) < 0)
+                return -1;
+        if (ret->type == type)
+                return 0;
+        (void)error_set(err, "a message of type %u where %u should be", ret->type, type);
+        frame_release(ret);
+        return -1;
+}
+
+static int take_descriptors(struct worker *worker, struct frame *frame, struct error *err) {
+        const struct sandbox_placing *placing = &worker->placing;
+        size_t at = 0;
+
+        if (frame->count != (size_t)placing->image + placing->born + placing->entries + placing->held)
+                return error_set(err, "a message has %zu descriptors that it does not describe",
+                                 frame->count);
+        if (placing->image)
+                worker->image = frame_take(frame, at++);
+        if (placing->born)
+                worker->doors.folder = frame_take(frame, at++);
+        for (unsigned i = 0; i < placing->entries; i++)
+                worker->doors.entries[worker->doors.count++] = frame_take(frame, at++);
+        for (unsigned i = 0; i < placing->held; i++)
+                worker->held[i] = frame_take(frame, at++);
+        return 0;
+}
+
+/* In a scope of the user's systemd that is delegated to us: the run gets a group below it, and we another. */
+static int make_group(struct worker *worker, struct error *err) {
+        struct cgroup_limits limits = { worker->placing.limits.memory_bytes,
+                                        worker->placing.limits.cpu_millis, worker->placing.limits.processes };
+
+        worker->group = cgroup_make_in_scope(&limits, worker->arena);
+        if (!worker->group)
+                return error_set(err,
+                                 "the scope that systemd made has no memory, cpu and pids controllers for "
+                                 "groups below it (Delegate=yes was asked for)");
+        if (cgroup_doors_open(worker->group, &worker->doors) < 0)
+                return error_set(err, "cannot open the cgroup: %s", strerror(errno));
+        worker->placing.born = worker->doors.folder >= 0;
+        worker->placing.entries = (unsigned)worker->doors.count;
+        return 0;
+}
+
+static int start_init(struct worker *worker, struct error *err) {
+        int pair[2], unwanted[] = { worker->reader.socket, worker->workspace };
+        struct sandbox_init init = {
+                .placing = &worker->placing,
+                .doors = &worker->doors,
+                .unwanted = unwanted,
+                .unwanted_count = sizeof(unwanted) / sizeof(unwanted[0]),
+        };
+        struct frame_reader reader FRAME_READER_CLEANUP = FRAME_READER(-1);
+        struct frame answer FRAME_CLEANUP = { 0 };
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, "cannot make a socket: %s", strerror(errno));
+        init.channel = pair[1];
+        worker->init = cgroup_fork(&worker->doors, &init.born);
+        if (worker->init == 0) {
+                close(pair[0]);
+                sandbox_init_main(&init);
+        }
+        close(pair[1]);
+        worker->channel = pair[0];
+        if (worker->init < 0)
+                return error_set(err, "cannot start a process: %s", strerror(errno));
+        worker->init_process = pidfd_open(worker->init, 0);
+        if (worker->init_process < 0)
+                return error_set(err, "this kernel is too old for pidfds: Linux 5.9 is needed");
+        reader.socket = worker->channel;
+        if (frame_receive(&reader, &answer, err) != FRAME_WHOLE)
+                return error_set(err, "process 1 of the sandbox died before it was set up");
+        if (answer.type == INIT_FAILED)
+                return error_set(err, "%s", strbuf_text(&answer.payload));
+        /* A slot is free when the run is dead, whatever becomes of us. */
+        for (unsigned i = 0; i < worker->placing.held; i++)
+                close_descriptor(&worker->held[i]);
+        cgroup_doors_close(&worker->doors);
+        return 0;
+}
+
+/* With the rights that this process was started with; when it returns they are gone. */
+static int place(struct worker *worker, struct error *err) {
+        struct sandbox_placing *placing = &worker->placing;
+        struct frame frame FRAME_CLEANUP = { 0 };
+
+        if (receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
+            sandbox_placing_read(frame.payload.data, frame.payload.length, placing, err) < 0 ||
+            take_descriptors(worker, &frame, err) < 0)
+                return -1;
+        if (geteuid() == 0 && (placing->uid == 0 || placing->gid == 0))
+                return error_set(err, "nothing is run as root");
+        if (placing->dies_with_parent)
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (placing->scope && make_group(worker, err) < 0)
+                return -1;
+        if (sandbox_find_bubblewrap(worker->arena, &worker->bubblewrap, NULL, err) < 0 ||
+            sandbox_choose_stage(worker->bubblewrap, &worker->stage, err) < 0 ||
+            sandbox_place(placing, worker->stage, worker->image, &worker->workspace, err) < 0)
+                return -1;
+        close_descriptor(&worker->image);
+        if (start_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
+                return -1;
+        /* Again: the change of user forgot it. A parent that died meanwhile is seen by the socket's end. */
+        if (placing->dies_with_parent)
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+        return 0;
+}
+
+/* --- RUN: from here on this process has no rights --- */
+
+static int read_program(struct worker *worker, struct error *err) {
+        struct frame frame FRAME_CLEANUP = { 0 };
+        struct sandbox_running *running = &worker->running;
+        struct sandbox_seen seen = { .image = worker->placing.image, .stage = worker->stage };
+        int contents[SANDBOX_FILES_MAX], status[2];
+
+        if (receive(worker, MESSAGE_ARGUMENTS, &worker->arguments, err) < 0 ||
+            sandbox_words_read(worker->arguments.payload.data, worker->arguments.payload.length,
+                               worker->arena, &worker->argv, &worker->argument_count, err) < 0 ||
+            receive(worker, MESSAGE_VARIABLES, &worker->variables, err) < 0 ||
+            sandbox_words_read(worker->variables.payload.data, worker->variables.payload.length,
+                               worker->arena, &seen.variables, &seen.variable_count, err) < 0 ||
+            receive(worker, MESSAGE_RUN, &frame, err) < 0 ||
+            sandbox_running_read(frame.payload.data, frame.payload.length, worker->arena, running, err) < 0)
+                return -1;
+        if (frame.count != running->file_count)
+                return error_set(err, "a message has %zu descriptors for %zu files", frame.count,
+                                 running->file_count);
+        if (worker->argument_count == 0)
+                return error_set(err, "a message says no program");
+        if (running->deadline_ms > worker->placing.limits.deadline_ms)
+                running->deadline_ms = worker->placing.limits.deadline_ms;
+        for (size_t i = 0; i < running->file_count; i++)
+                contents[i] = frame_take(&frame, i);
+        seen.files = running->files;
+        seen.contents = contents;
+        seen.file_count = running->file_count;
+        if (pipe2(status, O_CLOEXEC) < 0)
+                return error_set(err, "cannot make a pipe: %s", strerror(errno));
+        worker->status = status[0];
+        return sandbox_root_prepare(&seen, status[1], &worker->root, err);
+}
+
+/* The client's ends of the pipes go to it with the workspace: it reads and writes them itself, when it likes. */
+static int tell_ready(struct worker *worker, struct error *err) {
+        int descriptors[1 + PIPES];
+
+        for (size_t i = 0; i < PIPES; i++) {
+                if (pipe2(worker->pipes[i], O_CLOEXEC) < 0)
+                        return error_set(err, "cannot make a pipe: %s", strerror(errno));
+        }
+        descriptors[0] = worker->workspace;
+        descriptors[1] = worker->pipes[0][1];
+        descriptors[2] = worker->pipes[1][0];
+        descriptors[3] = worker->pipes[2][0];
+        if (frame_send_now(worker->reader.socket, MESSAGE_READY, NULL, 0, descriptors, 1 + PIPES, err) < 0)
+                return -1;
+        close_descriptor(&worker->workspace);
+        close_descriptor(&worker->pipes[0][1]);
+        close_descriptor(&worker->pipes[1][0]);
+        close_descriptor(&worker->pipes[2][0]);
+        return 0;
+}
+
+/* Where RUN asked for it. A client may change its mind before the program begins. */
+static int wait_for_go(struct worker *worker, struct error *err) {
+        struct frame frame FRAME_CLEANUP = { 0 };
+
+        if (!worker->running.waits)
+                return 0;
+        if (receive_next(worker, &frame, err) < 0)
+                return -1;
+        worker->ending.cancelled = frame.type == MESSAGE_CANCEL;
+        return frame.type == MESSAGE_GO || frame.type == MESSAGE_CANCEL
+                       ? 0
+                       : error_set(err, "a message of type %u where GO should be", frame.type);
+}
+
+static void add_word(struct strbuf *words, const char *word) {
+        strbuf_append_bytes(words, word, strlen(word) + 1);
+}
+
+static int start_program(struct worker *worker, int64_t until_ms, struct error *err) {
+        struct strbuf message STRBUF_CLEANUP = STRBUF_INIT;
+        int64_t init_until_ms = until_ms + SANDBOX_INIT_GRACE_MS;
+        int descriptors[PIPES + SANDBOX_DESCRIPTORS_MAX] = { worker->pipes[0][0], worker->pipes[1][1],
+                                                             worker->pipes[2][1] };
+        char number[16];
+
+        snprintf(number, sizeof(number), "%d", worker->root.words);
+        strbuf_append_bytes(&message, &init_until_ms, sizeof(init_until_ms));
+        add_word(&message, worker->bubblewrap);
+        add_word(&message, "--args");
+        add_word(&message, number);
+        add_word(&message, "--");
+        for (size_t i = 0; i < worker->argument_count; i++)
+                add_word(&message, worker->argv[i]);
+        memcpy(descriptors + PIPES, worker->root.passed.descriptors, worker->root.passed.count * sizeof(int));
+        if (message.length > FRAME_PAYLOAD_MAX)
+                return error_set(err, "the program's arguments are too long");
+        if (frame_send(worker->channel, INIT_GO, message.data, message.length, descriptors,
+                       PIPES + worker->root.passed.count, err) < 0)
+                return -1;
+        sandbox_passed_close(&worker->root.passed);
+        for (size_t i = 0; i < PIPES; i++) {
+                close_descriptor(&worker->pipes[i][0]);
+                close_descriptor(&worker->pipes[i][1]);
+        }
+        return 0;
+}
+
+/* --- while it runs --- */
+
+/* Process 1 takes all others with it: that is the kernel's work, which no process in there can hold up. */
+static void kill_all(struct worker *worker) {
+        worker->killed = true;
+        (void)pidfd_send_signal(worker->init_process, SIGKILL, NULL, 0);
+        if (worker->group)
+                cgroup_kill(worker->group);
+}
+
+/* Bubblewrap tells one JSON object a line: {"child-pid": 7, ...} and {"exit-code": 0}. */
+static void read_status(struct worker *worker) {
+        ssize_t count = read(worker->status, worker->told + worker->told_length,
+                             STATUS_MAX - 1 - worker->told_length);
+        const char *at;
+
+        if (count < 0 && errno == EINTR)
+                return;
+        if (count <= 0) {
+                close_descriptor(&worker->status);
+                return;
+        }
+        worker->told_length += (size_t)count;
+        worker->told[worker->told_length] = '\0';
+        at = strstr(worker->told, "\"exit-code\"");
+        if (at && (at = strchr(at, ':')) && sscanf(at + 1, "%d", &worker->ending.exit_code) == 1)
+                worker->ending.started = true;
+}
+
+/* What comes from the client while it runs: that it should end, or that it went. */
+static void read_client(struct worker *worker) {
+        struct frame frame FRAME_CLEANUP = { 0 };
+        struct error ignored;
+        int answer = frame_receive(&worker->reader, &frame, &ignored);
+
+        if (answer == FRAME_WAIT)
+                return;
+        /* Anything else than a well-formed CANCEL comes from a client that is not ours: the same end. */
+        if (answer != FRAME_WHOLE)
+                close_descriptor(&worker->reader.socket);
+        worker->ending.cancelled = !worker->ending.deadline;
+        kill_all(worker);
+}
+
+static int collect_end(struct worker *worker, int64_t started_ms, struct error *err) {
+        struct sandbox_ending *ending = &worker->ending;
+        struct rusage usage;
+        int status;
+
+        if (wait4(worker->init, &status, 0, &usage) < 0)
+                return error_set(err, "cannot wait for process 1 of the sandbox: %s", strerror(errno));
+        while (worker->status >= 0)
+                read_status(worker);
+        if (worker->group)
+                cgroup_measure(worker->group, &ending->usage);
+        ending->wall_ms = sandbox_now_ms() - started_ms;
+        ending->cpu_ms = (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+                         (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+        ending->peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
+        if (WIFSIGNALED(status) && !worker->killed)
+                ending->killed_by = WTERMSIG(status);
+        /* Its own clock ended it: we were stopped, and go on now. */
+        else if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && !worker->killed)
+                ending->deadline = true;
+        return 0;
+}
+
+static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
+        int64_t until_ms = started_ms + worker->running.deadline_ms;
+
+        for (;;) {
+                struct pollfd polled[] = { { .fd = worker->init_process, .events = POLLIN },
+                                           { .fd = worker->status, .events = POLLIN },
+                                           { .fd = worker->reader.socket, .events = POLLIN } };
+                int64_t left = until_ms - sandbox_now_ms();
+
+                if (left <= 0 && worker->killed)
+                        return error_set(err, "processes of the sandbox did not die within %d s",
+                                         DYING_MS / 1000);
+                if (left <= 0) {
+                        worker->ending.deadline = true;
+                        kill_all(worker);
+                        until_ms = sandbox_now_ms() + DYING_MS;
+                        continue;
+                }
+                if (poll(polled, 3, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)
+                        return error_set(err, "cannot wait for the sandbox: %s", strerror(errno));
+                if (polled[1].revents)
+                        read_status(worker);
+                if (polled[0].revents)
+                        return collect_end(worker, started_ms, err);
+                if (polled[2].revents && !worker->killed) {
+                        read_client(worker);
+                        if (worker->killed)
+                                until_ms = sandbox_now_ms() + DYING_MS;
+                }
+        }
+}
+
+static int run(struct worker *worker, struct error *err) {
+        struct strbuf ended STRBUF_CLEANUP = STRBUF_INIT;
+        int64_t started_ms;
+
+        if (place(worker, err) < 0 || read_program(worker, err) < 0 || tell_ready(worker, err) < 0 ||
+            wait_for_go(worker, err) < 0)
+                return -1;
+        started_ms = sandbox_now_ms();
+        if (!worker->ending.cancelled &&
+            (start_program(worker, started_ms + worker->running.deadline_ms, err) < 0 ||
+             watch(worker, started_ms, err) < 0))
+                return -1;
+        cgroup_close(worker->group);
+        worker->group = NULL;
+        sandbox_ending_write(&worker->ending, &ended);
+        return worker->reader.socket < 0 ? 0
+                                         : frame_send_now(worker->reader.socket, MESSAGE_ENDED, ended.data,
+                                                          ended.length, NULL, 0, err);
+}
+
+int sandbox_worker_main(void) {
+        struct worker worker = {
+                .arena = arena_new(),
+                .reader = FRAME_READER(SANDBOX_WORKER_SOCKET),
+                .image = -1,
+                .workspace = -1,
+                .doors = CGROUP_DOORS_NONE,
+                .init_process = -1,
+                .channel = -1,
+                .pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 } },
+                .status = -1,
+        };
+        struct error err, ignored;
+        int result;
+
+        forget_environment();
+        be_a_session();
+        if (close_range(SANDBOX_WORKER_SOCKET + 1, ~0U, 0) < 0 ||
+            fcntl(SANDBOX_WORKER_SOCKET, F_SETFD, FD_CLOEXEC) < 0)
+                return EXIT_FAILURE;
+        result = run(&worker, &err);
+        if (result < 0 && worker.reader.socket >= 0)
+                (void)!frame_send_now(worker.reader.socket, MESSAGE_FAILED, err.message, strlen(err.message),
+                                      NULL, 0, &ignored);
+        if (worker.init_process >= 0)
+                (void)pidfd_send_signal(worker.init_process, SIGKILL, NULL, 0);
+        cgroup_close(worker.group);
+        frame_release(&worker.arguments);
+        frame_release(&worker.variables);
+        arena_free(worker.arena);
+        return result < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run ends when it shall, whatever the program does to bubblewrap, and whatever becomes of Berth: killed or stopped."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from test_limits import gone
+from test_reach import uid_of, wait_for
+
+RUN = f"kill-{os.getpid()}-{time.time_ns()}"
+
+# Process 1 of the inner namespace is bubblewrap's, of the program's own user and dumpable: what it is about to execute is
+# overwritten. It forgets who should kill it (prctl), sleeps a minute and ends: where the attack works, nothing stays for long.
+REWRITE = r"""
+import os, signal, sys, time
+for number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)
+code = bytes.fromhex(
+    "bf01000000" "31f6" "b89d000000" "0f05"         # prctl(PR_SET_PDEATHSIG, 0)
+    "6a00" "6a3c" "4889e7" "31f6" "b823000000" "0f05"  # nanosleep of 60 s
+    "31ff" "b8e7000000" "0f05"                      # exit_group(0)
+)
+at = int(open("/proc/1/syscall").read().split()[-1], 16)
+memory = os.open("/proc/1/mem", os.O_RDWR)
+os.pwrite(memory, code, at)
+if os.fork() == 0:   # an orphan, whose end wakes process 1
+    if os.fork() == 0: time.sleep(0.2); os._exit(0)
+    os._exit(0)
+os.wait()
+while open("/proc/1/syscall").read().split()[0] != "35": time.sleep(0.05)
+print("rewritten", flush=True)
+time.sleep(60)
+"""
+
+
+def worker_of(process):
+    """The child of Berth that a run has; None until it is there."""
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        return int(children[0]) if children else None
+
+
+@pytest.fixture
+def attack(box, request):
+    """Starts the attack and returns the process and the marker, once process 1 was rewritten."""
+    started = []
+
+    def start(*options):
+        marker = f"berth-{RUN}-{box.user}-{len(started)}-{request.node.name}"
+        words = [word for word in box.words(REWRITE, *options, "--", marker) if word != "--json"]
+        process = box.popen(*words)
+        started.append(process)
+        line = process.stdout.readline()
+        assert line == b"rewritten\n", process.communicate()
+        return process, marker
+
+    yield start
+    for process in started:
+        for victim in (worker_of(process), process.pid):
+            with contextlib.suppress(OSError, TypeError):
+                os.kill(victim, signal.SIGKILL)
+        process.communicate()
+
+
+def test_rewritten_process_1_does_not_outlive_the_deadline(attack):
+    process, marker = attack("--timeout", "5")
+    assert process.wait(timeout=60) == 124
+    assert gone(marker)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_rewritten_process_1_does_not_outlive_berth(attack, number):
+    process, marker = attack()
+    process.send_signal(number)
+    process.wait(timeout=60)
+    assert gone(marker)
+
+
+def test_rewritten_process_1_does_not_outlive_the_worker(attack):
+    process, marker = attack()
+    os.kill(worker_of(process), signal.SIGKILL)
+    assert process.wait(timeout=60) == 125
+    assert b"killed from outside" in process.stderr.read()
+    assert gone(marker)
+
+
+def test_rewritten_process_1_holds_its_slot_until_it_is_dead(attack, box):
+    """A slot is never free while the run that took it lives."""
+    process, marker = attack("--agent", "rejecting")
+    degraded = ["--accept-degraded"] if box.user == "ordinary" else []
+    process.kill()
+    for _ in range(100):
+        second = box.berth("exec", *degraded, "--agent", "rejecting", "-c", "print(2)")
+        if second.returncode == 0:
+            break
+        assert b"has reached its limit" in second.stderr
+    assert second.returncode == 0
+    assert uid_of(marker) is None
+
+
+@pytest.mark.parametrize("who", ["berth", "worker", "both"])
+def test_the_deadline_holds_where_somebody_is_stopped(attack, who):
+    """Who is stopped cannot look at a clock: the worker has its own, and process 1 of the outer namespace has another."""
+    process, marker = attack("--timeout", "5")
+    worker = worker_of(process)
+    stopped = {"berth": [process.pid], "worker": [worker], "both": [process.pid, worker]}[who]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: True if uid_of(marker) is None else None, seconds=60)
+    finally:
+        for pid in stopped:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGCONT)
+    assert process.wait(timeout=60) == 124
+
+
+@pytest.mark.parametrize("who", ["berth", "worker"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_killed_or_stopped_at_any_step(box, who, number):
+    """From the start to the program's first line, wherever that hits: nothing stays."""
+    for step in range(8):
+        marker = f"berth-{RUN}-{box.user}-step-{who}-{int(number)}-{step}"
+        process = box.popen(*box.words("import time; time.sleep(60)", "--timeout", "2", "--", marker))
+        try:
+            if who == "worker":
+                deadline = time.monotonic() + 20
+                while worker_of(process) is None and process.poll() is None and time.monotonic() < deadline:
+                    pass
+            end = time.monotonic() + 0.01 * step
+            while time.monotonic() < end:
+                pass
+            victim = process.pid if who == "berth" else worker_of(process)
+            if victim:
+                os.kill(victim, number)
+            if number == signal.SIGSTOP:
+                # A run that had begun ends by its deadline all the same; one that had not waits to go on.
+                time.sleep(0.3)
+                if victim and uid_of(marker):
+                    wait_for(lambda: True if uid_of(marker) is None else None, seconds=60)
+                if victim:
+                    with contextlib.suppress(OSError):
+                        os.kill(victim, signal.SIGCONT)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.communicate()
+        assert gone(marker)
+
+
+# --- other Berths, and who kills from outside ---
+
+
+def test_a_berth_of_another_pid_namespace_leaves_ours_alone(box):
+    """It shares the tree of cgroups and cannot see who lives: what it does not know it does not sweep."""
+    if box.uid != 0:
+        pytest.skip("an ordinary user's groups are below the user's own")
+    marker = f"berth-{RUN}-{box.user}-namespaces"
+    process = box.popen(*box.words("input(); print('alive')", "--", marker), stdin=subprocess.PIPE)
+    try:
+        wait_for(lambda: uid_of(marker))
+        command = ["unshare", "--pid", "--fork", "--mount-proc", *box.command(*box.words("print(1)"))]
+        done = subprocess.run(command, cwd=box.stack, env=box.env, capture_output=True, timeout=60)
+        if b"Operation not permitted" in done.stderr:
+            pytest.skip("no PID namespaces here")
+        assert done.returncode == 0, done.stderr
+        out, err = process.communicate(b"\n", timeout=60)
+        assert process.returncode == 0, err
+        assert json.loads(out)["stdout"]["content"] == "alive\n"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_killed_from_outside_is_said(box):
+    """Not that it could not be set up, when the program had begun."""
+    marker = f"berth-{RUN}-{box.user}-outside"
+    process = box.popen(*box.words("import time; print('on', flush=True); time.sleep(60)", "--", marker))
+    try:
+        wait_for(lambda: uid_of(marker))
+        worker = worker_of(process)
+        init = int(Path(f"/proc/{worker}/task/{worker}/children").read_text().split()[0])
+        os.kill(init, signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 125
+    assert b"killed from outside" in err and b"set up" not in err
+    assert gone(marker)
+
+
+# --- readers that do not read ---
+
+
+def started_in_terminal(box, code, *options, read=False, **kwargs):
+    """Berth with a terminal of its own for all three descriptors; answers the process and our end."""
+    ours, theirs = pty.openpty()
+
+    def own_terminal():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    words = [word for word in box.words(code, *options) if word != "--json"]
+    process = subprocess.Popen(
+        box.command(*words), cwd=box.stack, env=box.env, stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True, preexec_fn=own_terminal, **kwargs,
+    )  # fmt: skip
+    os.close(theirs)
+    return process, ours
+
+
+FLOOD = "import sys\nwhile True: print('x' * 200); print('y' * 200, file=sys.stderr)"
+
+
+def test_an_unread_terminal_does_not_hold_up_the_deadline(box):
+    marker = f"berth-{RUN}-{box.user}-terminal"
+    process, ours = started_in_terminal(box, FLOOD, "--timeout", "2", "--", marker)
+    try:
+        wait_for(lambda: uid_of(marker))
+        wait_for(lambda: True if uid_of(marker) is None else None, seconds=30)
+    finally:
+        process.kill()
+        os.close(ours)
+        process.wait()
+
+
+@pytest.mark.parametrize("owner", ["ours", "own"])
+def test_one_full_pipe_for_both_streams(box, owner):
+    """2>&1 into a pipe that nobody reads, of the user's own (which can be opened anew) and of somebody else's."""
+    marker = f"berth-{RUN}-{box.user}-pipe-{owner}"
+    words = [word for word in box.words(FLOOD, "--timeout", "2", "--", marker) if word != "--json"]
+    command = box.command(*words)
+    if owner == "own":
+        at = command.index(str(box.binary))
+        command = [*command[:at], "sh", "-c", '"$@" 2>&1 | sleep 60', "sh", *command[at:]]
+    process = subprocess.Popen(
+        command, cwd=box.stack, env=box.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        wait_for(lambda: uid_of(marker))
+        wait_for(lambda: True if uid_of(marker) is None else None, seconds=30)
+        process.stdout.close()  # or it waits for room to say why it ended
+        if owner == "ours":
+            assert process.wait(timeout=60) == 124
+    finally:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_suspended_from_the_terminal(box):
+    """Ctrl-Z stops Berth and not the clock; after `fg` what was printed until then is there."""
+    marker = f"berth-{RUN}-{box.user}-suspended"
+    code = "import time\nfor n in range(1000): print(n, flush=True); time.sleep(0.01)\ntime.sleep(60)"
+    process = box.popen(*box.words(code, "--timeout", "3", "--", marker), start_new_session=True)
+    try:
+        wait_for(lambda: uid_of(marker))
+        os.killpg(process.pid, signal.SIGTSTP)
+        wait_for(lambda: True if uid_of(marker) is None else None, seconds=30)
+        os.killpg(process.pid, signal.SIGCONT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+    result = json.loads(out)
+    assert (process.returncode, result["reason"]) == (124, "deadline")
+    lines = result["stdout"]["content"].split()
+    assert lines == [str(n) for n in range(len(lines))] and lines
+
+
+def test_output_is_kept_for_a_slow_reader(box):
+    """The run is over and its slot free; what it printed waits in the pipe until it is taken."""
+    degraded = ["--accept-degraded"] if box.user == "ordinary" else []
+    process = box.popen("exec", *degraded, "--agent", "rejecting", "-c", "print('on', flush=True); print('x' * 100000, flush=True)")
+    try:
+        assert process.stdout.readline() == b"on\n"
+        for _ in range(200):
+            second = box.berth("exec", *degraded, "--agent", "rejecting", "-c", "print(2)")
+            if second.returncode == 0:
+                break
+            time.sleep(0.05)
+        assert second.returncode == 0
+        assert len(process.stdout.read()) == 100001  # not by communicate(), which passes by what readline() read ahead
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is written is read as it was; what is out of bounds, missing or more than there should be is refused. */
+#include "providers/local/sandbox/sandbox_messages.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct sandbox_placing placing = {
+        .limits = { 1, 2, 3, 4, 5, 6 },
+        .uid = 7,
+        .gid = 8,
+        .image = true,
+        .scope = true,
+        .entries = 4,
+        .held = 2,
+        .dies_with_parent = true,
+};
+
+static void test_there_and_back(void **state) {
+        struct sandbox_ending ending = { .started = true,
+                                         .exit_code = 255,
+                                         .cancelled = true,
+                                         .killed_by = 9,
+                                         .wall_ms = 1,
+                                         .cpu_ms = 2,
+                                         .peak_memory_bytes = 3,
+                                         .usage = { true, 4, 5, 6 } };
+        struct sandbox_running running = {
+                .deadline_ms = 9, .waits = true, .files = { "main.py" }, .file_count = 1
+        };
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct arena *arena = arena_new();
+        struct sandbox_placing placed;
+        struct sandbox_running ran;
+        struct sandbox_ending ended;
+        struct error err = { 0 };
+
+        (void)state;
+        sandbox_placing_write(&placing, &text);
+        assert_int_equal(sandbox_placing_read(text.data, text.length, &placed, &err), 0);
+        assert_int_equal(placed.limits.memory_bytes, 1);
+        assert_int_equal(placed.limits.cpu_millis, 2);
+        assert_int_equal(placed.limits.processes, 3);
+        assert_int_equal(placed.limits.workspace_bytes, 4);
+        assert_int_equal(placed.limits.workspace_files, 5);
+        assert_int_equal(placed.limits.deadline_ms, 6);
+        assert_int_equal(placed.uid, 7);
+        assert_int_equal(placed.gid, 8);
+        assert_int_equal(placed.entries, 4);
+        assert_int_equal(placed.held, 2);
+        assert_true(placed.image && placed.scope && placed.dies_with_parent);
+        assert_false(placed.born || placed.limit_address_space);
+        strbuf_clear(&text);
+        sandbox_running_write(&running, &text);
+        assert_int_equal(sandbox_running_read(text.data, text.length, arena, &ran, &err), 0);
+        assert_int_equal(ran.deadline_ms, 9);
+        assert_true(ran.waits);
+        assert_int_equal(ran.file_count, 1);
+        assert_string_equal(ran.files[0], "main.py");
+        strbuf_clear(&text);
+        sandbox_ending_write(&ending, &text);
+        assert_int_equal(sandbox_ending_read(text.data, text.length, &ended, &err), 0);
+        assert_int_equal(ended.exit_code, 255);
+        assert_int_equal(ended.killed_by, 9);
+        assert_true(ended.started && ended.cancelled && ended.usage.known);
+        assert_false(ended.deadline);
+        assert_int_equal(ended.usage.memory_kills, 6);
+        arena_free(arena);
+}
+
+/* The text with `from` replaced by `to`, read as PLACE. */
+static void refuse_placing(const char *from, const char *to, const char *says) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT, changed STRBUF_CLEANUP = STRBUF_INIT;
+        struct sandbox_placing placed;
+        struct error err = { 0 };
+        const char *at;
+
+        sandbox_placing_write(&placing, &text);
+        at = strstr(text.data, from);
+        assert_non_null(at);
+        strbuf_append_bytes(&changed, text.data, (size_t)(at - text.data));
+        strbuf_append(&changed, to);
+        strbuf_append(&changed, at + strlen(from));
+        assert_int_equal(sandbox_placing_read(changed.data, changed.length, &placed, &err), -1);
+        if (!strstr(err.message, says))
+                fail_msg("%s -> %s: %s", from, to, err.message);
+}
+
+static void test_what_is_out_of_bounds(void **state) {
+        (void)state;
+        refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":0", "memoryBytes out of range");
+        refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":-1", "memoryBytes out of range");
+        refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":\"1\"", "no memoryBytes");
+        refuse_placing("\"memoryBytes\":1", "\"memoryBytes\":1.5", "no memoryBytes");
+        refuse_placing("\"image\":true", "\"image\":1", "no image");
+        refuse_placing("\"image\":true", "\"Image\":true", "no image");
+        refuse_placing("\"image\":true", "\"image\":true,\"path\":\"/\"", "members");
+        refuse_placing("\"held\":2", "\"held\":9", "held out of range");
+        refuse_placing("\"uid\":7", "\"uid\":4294967295", "uid out of range");
+        refuse_placing("\"uid\":7", "\"uid\":7,\"uid\":0", "JSON");
+        refuse_placing("{", "[", "JSON");
+        refuse_placing("}", "", "JSON");
+}
+
+static void test_files_have_plain_names(void **state) {
+        static const char *const names[] = { "", ".", "..", ".hidden", "a/b", "/etc/passwd", "a b", "\\n" };
+        struct arena *arena = arena_new();
+        struct sandbox_running ran;
+        char text[256];
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                struct error err = { 0 };
+
+                snprintf(text, sizeof(text), "{\"deadlineMs\":1,\"waits\":false,\"files\":[\"%s\"]}",
+                         names[i]);
+                assert_int_equal(sandbox_running_read(text, strlen(text), arena, &ran, &err), -1);
+                assert_non_null(strstr(err.message, "plain name"));
+        }
+        arena_free(arena);
+}
+
+static void test_words(void **state) {
+        static const char bytes[] = "one\0\0three";
+        struct arena *arena = arena_new();
+        struct error err = { 0 };
+        const char *const *words;
+        size_t count;
+
+        (void)state;
+        assert_int_equal(sandbox_words_read(bytes, sizeof(bytes), arena, &words, &count, &err), 0);
+        assert_int_equal(count, 3);
+        assert_string_equal(words[0], "one");
+        assert_string_equal(words[1], "");
+        assert_string_equal(words[2], "three");
+        assert_null(words[3]);
+        assert_int_equal(sandbox_words_read(NULL, 0, arena, &words, &count, &err), 0);
+        assert_int_equal(count, 0);
+        assert_null(words[0]);
+        assert_int_equal(sandbox_words_read(bytes, sizeof(bytes) - 1, arena, &words, &count, &err), -1);
+        arena_free(arena);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_there_and_back),
+                cmocka_unit_test(test_what_is_out_of_bounds),
+                cmocka_unit_test(test_files_have_plain_names),
+                cmocka_unit_test(test_words),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
