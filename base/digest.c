@@ -3,8 +3,10 @@
 
 #include "base/library.h"
 
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,8 +19,7 @@
         X(EVP_MD_CTX_free)    \
         X(EVP_MD_CTX_new)     \
         X(EVP_MD_fetch)       \
-        X(EVP_md5)            \
-        X(EVP_sha1)           \
+        X(ERR_clear_error)    \
         X(HMAC)
 
 CRYPTO_SYMBOLS(LIBRARY_POINTER)
@@ -26,17 +27,29 @@ static const struct library_symbol crypto_symbols[] = { CRYPTO_SYMBOLS(LIBRARY_S
 static struct library crypto = LIBRARY(CRYPTO_SONAME, "libssl3", "hashes", crypto_symbols);
 
 /* Asked for once: OpenSSL 3 looks a digest up anew at each use of EVP_sha256(), which takes as long as a small one. */
-static EVP_MD *sha256_fetched;
-static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
+static EVP_MD *sha256_fetched, *sha1_fetched, *md5_fetched;
+static pthread_once_t fetched_once = PTHREAD_ONCE_INIT;
 
-static void fetch_sha256(void) {
+/*
+ * "-fips" takes back what a default property, fips=yes, demands: a provider that is loaded beside the FIPS one may then
+ * serve what is not for security. Where none is loaded there is no such hash, and the error is not for whoever uses
+ * libcrypto next, as libcurl does in the same thread.
+ */
+static void fetch(void) {
         sha256_fetched = sym_EVP_MD_fetch(NULL, "SHA256", NULL);
-        if (!sha256_fetched)
-                abort();
+        sha1_fetched = sym_EVP_MD_fetch(NULL, "SHA1", "-fips");
+        md5_fetched = sym_EVP_MD_fetch(NULL, "MD5", "-fips");
+        sym_ERR_clear_error();
+        if (sha256_fetched)
+                return;
+        fputs("error: OpenSSL has no SHA-256, without which Berth cannot work: look at OPENSSL_CONF, or "
+              "/etc/ssl/openssl.cnf, for the providers that it loads\n",
+              stderr);
+        _exit(EXIT_FAILURE);
 }
 
 static const EVP_MD *sha256(void) {
-        pthread_once(&sha256_once, fetch_sha256);
+        pthread_once(&fetched_once, fetch);
         return sha256_fetched;
 }
 
@@ -57,14 +70,20 @@ void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE
         digest_hex(result, sizeof(result), hex);
 }
 
-void digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]) {
+bool digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]) {
         library_need(&crypto);
-        compute(sym_EVP_sha1(), data, length, digest);
+        pthread_once(&fetched_once, fetch);
+        if (sha1_fetched)
+                compute(sha1_fetched, data, length, digest);
+        return sha1_fetched != NULL;
 }
 
-void digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]) {
+bool digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]) {
         library_need(&crypto);
-        compute(sym_EVP_md5(), data, length, digest);
+        pthread_once(&fetched_once, fetch);
+        if (md5_fetched)
+                compute(md5_fetched, data, length, digest);
+        return md5_fetched != NULL;
 }
 
 void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes by OpenSSL's libcrypto, which is loaded by the first of them, and random bytes by the kernel. None of these
- * can fail but by a library that is missing or broken: they say so and abort then.
+ * Hashes by OpenSSL's libcrypto, which is loaded by the first of them, and random bytes by the kernel. SHA-256 can only
+ * fail by a library that is missing, or configured to have none: that is said, and the program ends. SHA-1 and MD5 are
+ * withheld where OpenSSL is configured for FIPS, and whoever wants them must do without.
  */
 #ifndef BERTH_BASE_DIGEST_H
 #define BERTH_BASE_DIGEST_H
 
+#include "base/error.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,8 +20,9 @@
 
 void digest_sha256(const void *data, size_t length, uint8_t digest[SHA256_SIZE]);
 void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE]);
-void digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]);
-void digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]);
+/* For names that others have given, never to vouch for anything; false where OpenSSL has none, `digest` untouched. */
+bool digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]) MUST_USE;
+bool digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]) MUST_USE;
 void digest_hmac_sha256(const void *key, size_t key_length, const void *data, size_t length,
                         uint8_t mac[SHA256_SIZE]);
 

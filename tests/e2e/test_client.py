@@ -111,7 +111,7 @@ def test_configuration_document_and_conditional_write(cloud, caller):
     cloud.aws("s3").create_bucket(Bucket="bucket-1")
     rules = ("<LifecycleConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Rule><ID>a</ID><Filter><Prefix>x/</Prefix></Filter>"
              "<Status>Enabled</Status><Expiration><Days>9</Days></Expiration></Rule></LifecycleConfiguration>")  # fmt: skip
-    answer = caller("s3", "PutBucketLifecycleConfiguration", "PUT", "/", bucket="bucket-1", query=[["lifecycle", None]], body=rules, content_md5=True)
+    answer = caller("s3", "PutBucketLifecycleConfiguration", "PUT", "/", bucket="bucket-1", query=[["lifecycle", None]], body=rules, checksum=True)
     assert answer.get("error") is None
     assert cloud.aws("s3").get_bucket_lifecycle_configuration(Bucket="bucket-1")["Rules"][0]["Expiration"] == {"Days": 9}
     first, second = caller.many([

@@ -57,9 +57,11 @@ static void put_token(const char *text) {
 
         put_file("token", text);
         for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-                char *path TEXT_CLEANUP = sso_token_path(keys[i]);
+                struct error err;
+                char *path TEXT_CLEANUP = sso_token_path(keys[i], &err);
 
-                put_file(path, text);
+                if (path)
+                        put_file(path, text);
         }
 }
 

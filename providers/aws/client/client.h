@@ -94,7 +94,7 @@ struct aws_request {
                 body; /* JSON, XML or the form of the query protocol (without Action and Version); NULL for none */
         size_t body_length;
         const char *content_type; /* NULL: what the service's protocol asks */
-        bool content_md5;         /* S3 configuration documents need it */
+        bool checksum;            /* of the body, as a header: S3 wants one with configuration documents */
         size_t answer_limit;      /* bytes, 0 for 16 MiB */
 };
 

@@ -11,7 +11,7 @@ void signed_request_release(struct signed_request *request) {
         strbuf_release(&request->url);
         strbuf_release(&request->host);
         strbuf_release(&request->form);
-        strbuf_release(&request->md5);
+        strbuf_release(&request->checksum);
         sigv4_result_release(&request->signature);
 }
 
@@ -123,16 +123,17 @@ static int add_callers_headers(const struct aws_request *request, struct signed_
         return 0;
 }
 
-static void add_md5(const struct aws_request *request, struct signed_request *ret) {
-        uint8_t digest[MD5_SIZE];
-        char text[4 * ((MD5_SIZE + 2) / 3) + 1];
+/* S3 takes this in place of Content-MD5 ("Checking object integrity"), and MD5 is not to be had everywhere. */
+static void add_checksum(const struct aws_request *request, struct signed_request *ret) {
+        uint8_t digest[SHA256_SIZE];
+        char text[4 * ((SHA256_SIZE + 2) / 3) + 1];
 
-        if (!request->content_md5)
+        if (!request->checksum)
                 return;
-        digest_md5(ret->body_length ? ret->body : "", ret->body_length, digest);
+        digest_sha256(ret->body_length ? ret->body : "", ret->body_length, digest);
         digest_base64(digest, sizeof(digest), text);
-        strbuf_append(&ret->md5, text);
-        add_header(ret, "content-md5", strbuf_text(&ret->md5));
+        strbuf_append(&ret->checksum, text);
+        add_header(ret, "x-amz-checksum-sha256", strbuf_text(&ret->checksum));
 }
 
 static void add_signature(struct signed_request *ret, const struct sigv4_keys *keys, bool s3) {
@@ -167,7 +168,7 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
         if (ret->body)
                 add_header(ret, "content-type", content_type(request));
         add_target(request, ret);
-        add_md5(request, ret);
+        add_checksum(request, ret);
         if (add_callers_headers(request, ret, err) < 0)
                 return -1;
         if (!keys)

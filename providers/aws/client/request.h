@@ -15,7 +15,7 @@ struct signed_request {
         struct strbuf url;
         struct strbuf host;
         struct strbuf form; /* the body of the query protocol */
-        struct strbuf md5;
+        struct strbuf checksum;
         struct sigv4_result signature;
         const char *body; /* borrowed from the call, or from `form`; NULL for none */
         size_t body_length;

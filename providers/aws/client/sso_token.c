@@ -16,12 +16,19 @@
 #define RENEW_MS (15 * 60 * 1000)
 #define TIMEOUT_MS 30000
 
-char *sso_token_path(const char *key) {
+char *sso_token_path(const char *key, struct error *err) {
         uint8_t digest[SHA1_SIZE];
         char hex[2 * SHA1_SIZE + 1];
         struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
 
-        digest_sha1(key, strlen(key), digest);
+        if (!digest_sha1(key, strlen(key), digest)) {
+                error_set(
+                        err,
+                        "the file of the sign-in to %s is named by a SHA-1, which OpenSSL does not give here "
+                        "(FIPS): use another source of credentials",
+                        key);
+                return NULL;
+        }
         digest_hex(digest, sizeof(digest), hex);
         strbuf_printf(&path, "~/.aws/sso/cache/%s.json", hex);
         return profiles_expand(strbuf_text(&path));
@@ -128,13 +135,13 @@ static int renew(const struct sso_token_source *source, const char *path, json_t
 }
 
 int sso_token_get(const struct sso_token_source *source, struct strbuf *ret, struct error *err) {
-        char *path TEXT_CLEANUP = sso_token_path(source->key);
+        char *path TEXT_CLEANUP = sso_token_path(source->key, err);
         int64_t now_ms = source->clock->wall_ms(source->clock), expires_ms;
         json_t *token CREDENTIALS_ANSWER_CLEANUP = NULL;
         struct error problem = { 0 };
         const char *text;
 
-        if (load(path, source->key, &token, err) < 0)
+        if (!path || load(path, source->key, &token, err) < 0)
                 return -1;
         expires_ms = credentials_answer_time_ms(json_text(token, "expiresAt"));
         if (!json_text(token, "accessToken") || expires_ms < 0)

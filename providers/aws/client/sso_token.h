@@ -27,8 +27,8 @@ struct sso_token_source {
         struct http_pool *http;
 };
 
-/* The file's path, to be released with free(). */
-char *sso_token_path(const char *key);
+/* The file's path, to be released with free(); NULL where it cannot be told, as OpenSSL withholds SHA-1. */
+char *sso_token_path(const char *key, struct error *err) MUST_USE;
 
 /* Appends a token that is good now; the caller wipes `ret`. What to do about it (sign in) is for the caller to say. */
 int sso_token_get(const struct sso_token_source *source, struct strbuf *ret, struct error *err) MUST_USE;

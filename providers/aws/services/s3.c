@@ -43,7 +43,7 @@ static void set_text_body(struct aws_request *request, const char *text, size_t 
         request->body = text;
         request->body_length = length;
         request->content_type = type;
-        request->content_md5 = true;
+        request->checksum = true;
 }
 
 static void set_xml_body(struct aws_request *request, struct xml_document *document, struct arena *arena) {
@@ -64,7 +64,7 @@ struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *
 
                 xml_add(xml_root(document), "LocationConstraint", region);
                 set_xml_body(&request, document, arena);
-                request.content_md5 = false;
+                request.checksum = false;
         }
         return request;
 }

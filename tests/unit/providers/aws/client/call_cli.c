@@ -3,7 +3,7 @@
  * Makes AWS calls given as lines of JSON, for tests against servers that speak AWS:
  *
  *     {"service": "lambda", "operation", "method", "path", "bucket", "query": [[name, value | null]],
- *      "headers": {name: value}, "body", "content_type", "content_md5": true}
+ *      "headers": {name: value}, "body", "content_type", "checksum": true}
  *     -> {"status", "code", "message", "request_id", "etag", "body", "error"}
  *
  * {"account": true} -> {"account", "arn", "error"}. Argument: the Stack's `aws` map as JSON, "{}" where absent.
@@ -35,7 +35,7 @@ static void fill(const json_t *input, struct aws_request *request) {
                 .body = json_text(input, "body"),
                 .body_length = json_string_length(json_object_get(input, "body")),
                 .content_type = json_text(input, "content_type"),
-                .content_md5 = json_is_true(json_object_get(input, "content_md5")),
+                .checksum = json_is_true(json_object_get(input, "checksum")),
         };
         json_array_foreach (json_object_get(input, "query"), i, pair) {
                 if (i < AWS_QUERY_MAX)

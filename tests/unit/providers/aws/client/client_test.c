@@ -507,7 +507,7 @@ static void each_protocol_has_its_form(void **state) {
                   .query = { { "lifecycle", NULL } },
                   .body = "<x/>",
                   .body_length = 4,
-                  .content_md5 = true },
+                  .checksum = true },
                 { .service = AWS_S3,
                   .operation = "PutObject",
                   .method = "PUT",
@@ -549,7 +549,8 @@ static void each_protocol_has_its_form(void **state) {
         assert_non_null(strstr(got[1], "us-east-1/iam/aws4_request"));
         assert_non_null(strstr(got[1], "Action=GetRole&Version=2010-05-08&RoleName=r"));
         assert_ptr_equal(strstr(got[2], "PUT /b-1?lifecycle HTTP/1.1\r\n"), got[2]);
-        assert_non_null(strstr(got[2], "\r\ncontent-md5: qLWUv43Mplb7HrG2Y0SUCg==\r\n"));
+        assert_non_null(strstr(
+                got[2], "\r\nx-amz-checksum-sha256: KjH0TaS9fey70939GjeuBNAuxmXiwmiIFszGVjFYbtE=\r\n"));
         assert_non_null(strstr(got[2], "\r\nx-amz-content-sha256: "));
         assert_ptr_equal(strstr(got[3], "PUT /b-1/a%20b/%C3%BC HTTP/1.1\r\n"), got[3]);
         assert_non_null(strstr(got[3], "\r\nContent-Length: 0\r\n"));

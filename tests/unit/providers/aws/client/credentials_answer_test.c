@@ -178,11 +178,12 @@ static void containers_are_asked_where_aws_puts_them(void **state) {
 
 /* As `aws sso login` names its files: `printf corp | sha1sum`. */
 static void sso_tokens_are_found(void **state) {
+        struct error err;
         char *path;
 
         (void)state;
         setenv("HOME", "/home/me", 1);
-        path = sso_token_path("corp");
+        path = sso_token_path("corp", &err);
         assert_string_equal(path, "/home/me/.aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json");
         free(path);
 }

@@ -62,7 +62,7 @@ static void tags_go_out_and_come_back(void **state) {
         value_set_text(arena, tags, "a<b", "x & y");
         value_set_text(arena, tags, "empty", "");
         request = s3_put_bucket_tagging(&bucket, tags, arena);
-        assert_true(request.content_md5);
+        assert_true(request.checksum);
         strbuf_append_bytes(&response.body, request.body, request.body_length);
         assert_int_equal(s3_read_tagging(&response, arena, &again, &err), 0);
         assert_string_equal(value_get_text(again, "a<b"), "x & y");
