@@ -14,6 +14,8 @@ import pytest
 
 ORDINARY = 61234  # a user whom nobody is
 _SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LLVM_PROFILE_FILE")
+_SESSION = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+_LAUNCHER = os.environ.get("BERTH_TEST_LAUNCHER", "").split()  # what every berth is started by (tools/vm/ways.sh)
 STACK = """apiVersion: berth/v1
 kind: Stack
 metadata: {name: escape}
@@ -73,6 +75,8 @@ class Box:
             "BERTH_LEAK": "leaked-berth",
             **{name: os.environ[name] for name in _SANITIZERS if name in os.environ},
         }
+        if self.uid == os.geteuid():  # a session's user manager, where there is one, gives scopes
+            self.env.update({name: os.environ[name] for name in _SESSION if name in os.environ})
         self.berth("apply", "--yes", "-q", check=True)
         probe = self.exec("print(1)")
         self.degraded = probe["sandbox"]["degraded"]
@@ -85,7 +89,7 @@ class Box:
         drop = []
         if self.uid != os.geteuid():
             drop = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups"]
-        return [*drop, str(self.binary), *map(str, args)]
+        return [*drop, *_LAUNCHER, str(self.binary), *map(str, args)]
 
     def popen(self, *args, **kwargs):
         return subprocess.Popen(

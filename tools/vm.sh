@@ -1,0 +1,193 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# ./dev vm: a small Debian machine in QEMU, with systemd as its first process and cgroups of version 2 alone. Sourced by dev.
+#
+# Many machines that build and test Berth are containers, or have cgroups of version 1. What Berth asks of systemd (scopes,
+# delegation, the controller's unit) and of version 2 is really run only here. The machine has no network and sees the
+# tree, the built program and the tests on disks that it can only read; what it writes is thrown away when it ends.
+#
+#   vda  the system: made once from Debian's packages, and again when its recipe (tools/vm/image.sh) changes
+#   vdb  the tree as it is now, the built program and the job
+#   vdc  the Python packages of build/venv, made again when requirements.txt changes
+
+VM_PACKAGES=(qemu-system-x86 mmdebstrap genext2fs e2fsprogs)
+
+vm_usage() {
+    cat >&2 <<'END'
+usage: ./dev vm [--release bookworm|trixie] COMMAND
+
+  test [PYTEST ARGUMENTS]     the sandbox's tests and those of tests/e2e/vm, in every way of tools/vm/ways.sh
+       --way NAME             in this way alone (may be said again): root, container, session, scope, service, bare
+  run [--way NAME] COMMAND    a shell command there, as root unless a way is said; its exit code is passed on
+  shell                       root's shell in it (leave it by "poweroff")
+  image                       makes the disks, and nothing else
+
+BERTH_VM_ACCEL=kvm or tcg chooses how it is run, where what ./dev vm finds out by itself is wrong.
+END
+}
+
+# vm_release_of_this_machine: the program is built here, against this release's libraries.
+vm_release_of_this_machine() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
+
+# The system's disk, kernel and initial file system, in build/vm/RELEASE.
+vm_make_system() {
+    local release=$1 folder=build/vm/$1 recipe
+    recipe=$(cat tools/vm/image.sh tools/vm/start.sh | sha256sum)
+    [ "$(cat "$folder/recipe" 2>/dev/null)" != "$recipe" ] || return 0
+    say "making a machine of Debian $release in $folder: a few minutes, once"
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new"
+    bash tools/vm/image.sh "$release" "$folder.new" </dev/null >"$folder.new/log" 2>&1 || {
+        tail -n 30 "$folder.new/log" >&2
+        die "the machine could not be made: $folder.new/log"
+    }
+    echo "$recipe" >"$folder.new/recipe"
+    rm -rf "$folder"
+    mv "$folder.new" "$folder"
+}
+
+# vm_make_disk FOLDER DISK: a file system with what is in the folder, and a little room.
+vm_make_disk() {
+    local megabytes
+    megabytes=$(($(du -sm --apparent-size "$1" | cut -f1) * 5 / 4 + 32))
+    rm -f "$2.new"
+    mke2fs -q -t ext4 -O ^has_journal -m 0 -N $(($(find "$1" | wc -l) + 1000)) -d "$1" "$2.new" "${megabytes}M" </dev/null >&2
+    mv "$2.new" "$2"
+}
+
+vm_make_python() {
+    local disk=build/vm/python.img staged=build/vm/python
+    [ "$(cat "$disk.sha256" 2>/dev/null)" != "$(cat "$VENV/.requirements.sha256")" ] || return 0
+    rm -rf "$staged"
+    mkdir -p "$staged"
+    # Not what only the stand-ins for AWS need: they do not run there.
+    tar -C "$VENV"/lib/python3*/site-packages -c --exclude=__pycache__ --exclude='./moto*' --exclude='./ministack*' \
+        --exclude='./cfnlint*' --exclude='./samtranslator*' --exclude='./sympy*' . | tar -C "$staged" -x
+    vm_make_disk "$staged" "$disk"
+    rm -rf "$staged"
+    cp "$VENV/.requirements.sha256" "$disk.sha256"
+}
+
+# vm_make_tree PRESET JOB ARGUMENT ...: the tree, the program and what is to be done, below the folder "berth".
+vm_make_tree() {
+    local preset=$1 staged=build/vm/tree
+    shift
+    rm -rf "$staged"
+    mkdir -p "$staged/build/dev/tests/unit"
+    # Files of the tree as they are, whether committed or not; those that were deleted are still listed.
+    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+        [ ! -e "$file" ] || printf '%s\0' "$file"
+    done | tar -c --null -T - | tar -C "$staged" -x
+    cp "build/$preset/berth" "$staged/build/dev/berth"
+    find "build/$preset/tests/unit" -maxdepth 1 -type f -perm -u+x ! -name '*_test' -exec cp {} "$staged/build/dev/tests/unit" \;
+    chmod -R go=u-w "$staged"
+    printf '%q ' "$@" >"$staged/job"
+    vm_make_disk "$staged" build/vm/tree.img
+    rm -rf "$staged"
+}
+
+vm_qemu() {
+    local folder=$1 accel=$2
+    shift 2
+    exec qemu-system-x86_64 -machine q35 -accel "$accel" -cpu max,-arch-capabilities -smp 2 -m 4096 -nodefaults -no-user-config \
+        -nic none -display none -no-reboot -kernel "$folder/vmlinuz" "$@"
+}
+
+# /dev/kvm may be there and be of no use: where machines lie in machines, some start under it and never come far. Whether
+# it works is tried with the kernel itself, which without a disk ends by a panic in a second or two; once for each boot.
+vm_accel() {
+    local folder=$1 known=build/vm/accel boot
+    if [ -n "${BERTH_VM_ACCEL:-}" ]; then
+        echo "$BERTH_VM_ACCEL"
+        return
+    fi
+    boot=$(cat /proc/sys/kernel/random/boot_id)
+    if [ "$(head -n 1 "$known" 2>/dev/null)" != "$boot" ]; then
+        local found=tcg,thread=multi
+        if [ -w /dev/kvm ] && (vm_qemu "$folder" kvm -serial file:build/vm/kvm.log \
+            -append "console=ttyS0 panic=-1" & pid=$!
+            for _ in $(seq 200); do
+                kill -0 $pid 2>/dev/null || break
+                sleep 0.1
+            done
+            kill -9 $pid 2>/dev/null || true
+            wait $pid) >/dev/null 2>&1 && grep -q 'Kernel panic' build/vm/kvm.log; then
+            found=kvm
+        fi
+        printf '%s\n%s\n' "$boot" "$found" >"$known"
+    fi
+    tail -n 1 "$known"
+}
+
+# vm_boot RELEASE: runs the job of the tree's disk. Its output is this command's, its exit code as well.
+vm_boot() {
+    local folder=build/vm/$1 accel status
+    accel=$(vm_accel "$folder")
+    rm -f build/vm/status
+    say "starting the machine (Debian $1, ${accel%%,*}); its console is build/vm/console.log"
+    local console=(-serial file:build/vm/console.log -append "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=no")
+    # Output comes by a port of its own, not by the console, on which the kernel speaks as well. Not by "-chardev stdio":
+    # at the end of standard input that hangs up, and who writes in the machine waits for ever.
+    local ports=(-device virtio-serial
+        -chardev file,id=output,path=/dev/stdout,append=on -device virtserialport,chardev=output,name=berth.output
+        -chardev file,id=status,path=build/vm/status -device virtserialport,chardev=status,name=berth.status)
+    if [ "${2:-}" = shell ]; then
+        console=(-serial mon:stdio -append "root=/dev/vda rw console=ttyS0 quiet berth.shell")
+        ports=()
+    fi
+    (vm_qemu "$folder" "$accel" -initrd "$folder/initrd" \
+        -drive "file=$folder/system.img,format=raw,if=virtio,snapshot=on" \
+        -drive file=build/vm/tree.img,format=raw,if=virtio,readonly=on \
+        -drive file=build/vm/python.img,format=raw,if=virtio,readonly=on \
+        -device virtio-rng-pci "${ports[@]}" "${console[@]}") | cat
+    [ "${2:-}" != shell ] || return 0
+    status=$(cat build/vm/status 2>/dev/null)
+    [ -n "$status" ] || {
+        tail -n 30 build/vm/console.log >&2
+        die "the machine ended before its job did: build/vm/console.log"
+    }
+    return "$status"
+}
+
+run_vm() {
+    local release preset=dev command ways=() arguments=()
+    release=$(vm_release_of_this_machine)
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --release) release=${2:-} && shift ;;
+        --preset) preset=${2:-} && shift ;;
+        *) break ;;
+        esac
+        shift
+    done
+    command=${1:-}
+    [ $# -eq 0 ] || shift
+    while [ $# -gt 0 ]; do
+        if [ "$1" = --way ]; then
+            ways+=("${2:-}")
+            shift
+        else
+            arguments+=("$1")
+        fi
+        shift
+    done
+    case $command in
+    test) set -- test "${ways[*]}" "${arguments[@]}" ;;
+    run) set -- run "${ways[*]:-root}" "${arguments[@]}" ;;
+    shell | image) set -- run root true ;;
+    *)
+        vm_usage
+        die "unknown command '$command'"
+        ;;
+    esac
+
+    need_tests
+    need_packages "${VM_PACKAGES[@]}"
+    mkdir -p build/vm
+    build "$preset"
+    vm_make_system "$release"
+    vm_make_python
+    vm_make_tree "$preset" "$@"
+    [ "$command" != image ] || return 0
+    vm_boot "$release" "$command"
+}
