@@ -51,3 +51,14 @@ char *json_compact(const json_t *json) {
                 abort();
         return text;
 }
+
+char *json_for_eyes(const json_t *json, size_t flags) {
+        char *text = json_dumps(json, JSON_INDENT(2) | JSON_ENCODE_ANY | flags);
+        struct strbuf shown = STRBUF_INIT;
+
+        if (!text)
+                abort();
+        text_append_json_safe(&shown, text);
+        free(text);
+        return strbuf_take(&shown);
+}

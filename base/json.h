@@ -23,6 +23,13 @@ json_t *json_from_text(const char *text);
 /* Sets a member from text as above; NULL text leaves it out. */
 void json_set_text(json_t *object, const char *name, const char *text);
 
+/*
+ * Indented, for standard output; to be released with free(). It parses to the same values, but what a terminal would act on
+ * or not show (DEL, C1 controls, bidi marks, zero-width characters, line separators) is written as \uXXXX: whoever looks at it
+ * sees what it holds. `flags` are jansson's, beside the indentation. Aborts when out of memory.
+ */
+char *json_for_eyes(const json_t *json, size_t flags);
+
 /* Compact, keys in order; to be released with free(). Aborts when out of memory. */
 char *json_compact(const json_t *json);
 

@@ -208,6 +208,37 @@ static void append_safe(struct strbuf *to, const char *text, size_t length) {
         }
 }
 
+/* Of characters that JSON does not escape by itself. */
+static bool must_be_escaped(utf8proc_int32_t codepoint) {
+        return (codepoint >= 0x7F && codepoint < 0xA0) || is_invisible(codepoint, true);
+}
+
+void text_append_json_safe(struct strbuf *to, const char *json) {
+        const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)json;
+        size_t length = strlen(json), shown = 0;
+
+        for (size_t at = 0; at < length;) {
+                utf8proc_int32_t codepoint = bytes[at];
+                utf8proc_ssize_t size = 1;
+
+                if (codepoint >= 0x80)
+                        size = utf8proc_iterate(bytes + at, (utf8proc_ssize_t)(length - at), &codepoint);
+                if (size > 0 && must_be_escaped(codepoint)) {
+                        strbuf_append_bytes(to, json + shown, at - shown);
+                        /* Beyond the first plane JSON takes two halves, as UTF-16 does. */
+                        if (codepoint > 0xFFFF)
+                                strbuf_printf(to, "\\u%04X\\u%04X",
+                                              0xD800U + ((unsigned)(codepoint - 0x10000) >> 10),
+                                              0xDC00U + ((unsigned)(codepoint - 0x10000) & 0x3FF));
+                        else
+                                strbuf_printf(to, "\\u%04X", (unsigned)codepoint);
+                        shown = at + (size_t)size;
+                }
+                at += size > 0 ? (size_t)size : 1;
+        }
+        strbuf_append_bytes(to, json + shown, length - shown);
+}
+
 void text_append_safe(struct strbuf *to, const char *text) {
         append_safe(to, text, strlen(text));
 }

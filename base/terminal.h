@@ -68,6 +68,12 @@ void text_append_safe(struct strbuf *to, const char *text);
 size_t text_append_safe_character(struct strbuf *to, const char *text, size_t length, size_t at);
 
 /*
+ * Appends a text in JSON, which is valid UTF-8: DEL, C1 controls and all characters of those categories as JSON's own
+ * escapes. In such a text they stand within strings alone, so it means the same.
+ */
+void text_append_json_safe(struct strbuf *to, const char *json);
+
+/*
  * Appends the text, made safe as above, its first line broken at spaces so that it ends before column `width`: it begins at
  * column `used`, what follows at `indent`. Further lines of the text's own are commands to copy and stay whole.
  */

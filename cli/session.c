@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "providers/aws/aws.h"
@@ -34,10 +35,12 @@ void session_close(struct session *session) {
 }
 
 void print_json(json_t *json) {
+        char *text TEXT_CLEANUP = NULL;
+
         if (!json)
                 abort();
-        json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
-        fputc('\n', stdout);
+        text = json_for_eyes(json, 0);
+        puts(text);
         json_decref(json);
 }
 

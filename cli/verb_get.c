@@ -70,29 +70,30 @@ static json_t *record_json(const struct record *record) {
 
 /* One line in columns, or, where the terminal is too narrow for some row, the address on a line of its own. */
 static void print_row(const struct record *record, int width, bool narrow) {
-        const char *id = record->id ? record->id : "-";
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf id STRBUF_CLEANUP = STRBUF_INIT, text STRBUF_CLEANUP = STRBUF_INIT;
         char applied[32];
 
         clock_format(record->applied_ms, applied, sizeof(applied));
+        text_append_safe(&id, record->id ? record->id : "-");
         if (narrow) {
-                strbuf_printf(&text, "%s %s%s", applied, id, record->incomplete ? " (incomplete)" : "");
+                strbuf_printf(&text, "%s %s%s", applied, strbuf_text(&id),
+                              record->incomplete ? " (incomplete)" : "");
                 printf("%s\n    ", record->address);
                 terminal_print_line(stdout, strbuf_text(&text), 4, 4);
         } else {
-                printf("%-*s  %s  %s%s\n", width, record->address, applied, id,
+                printf("%-*s  %s  %s%s\n", width, record->address, applied, strbuf_text(&id),
                        record->incomplete ? "  (incomplete)" : "");
         }
 }
 
 static int print_one(const struct record *record) {
         json_t *spec JSON_CLEANUP = value_to_json(record->spec, NULL);
-        char *text TEXT_CLEANUP = json_dumps(spec, JSON_INDENT(2) | JSON_SORT_KEYS);
+        char *text TEXT_CLEANUP = json_for_eyes(spec, JSON_SORT_KEYS);
 
-        if (!text)
-                abort();
-        printf("%s%s%s\n  id        %s\n  spec      ", terminal_style(stdout, STYLE_BOLD), record->address,
-               terminal_style(stdout, STYLE_PLAIN), record->id ? record->id : "-");
+        printf("%s%s%s\n  id        ", terminal_style(stdout, STYLE_BOLD), record->address,
+               terminal_style(stdout, STYLE_PLAIN));
+        terminal_print_safe(stdout, record->id ? record->id : "-");
+        fputs("\n  spec      ", stdout);
         for (const char *at = text; *at; at++) {
                 putchar(*at);
                 if (*at == '\n')

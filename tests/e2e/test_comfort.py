@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import struct
@@ -154,6 +155,43 @@ def test_init_then_validate(offline):
     assert offline("exec", "--env", "python", "--accept-degraded", "-c", "print(6 * 7)").expect(0).out == "42\n"
     offline("init", "elsewhere").expect(0)
     offline("validate", "-f", "elsewhere").expect(0)
+
+
+# What a terminal acts on or does not show: CSI as one character, an override of the direction, a line separator, a tag.
+SLY = "\u009b31m \u202e evil \u2066 \u2028 \u200b \U000e0041 \x7f"
+HIDDEN = re.compile("[\x7f-\x9f\u200b\u202a-\u202e\u2028\u2029\u2066-\u2069\U000e0000-\U000e007f]")
+
+
+def texts(data):
+    for item in data.values() if isinstance(data, dict) else data:
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, (dict, list)):
+            yield from texts(item)
+
+
+def test_what_a_terminal_would_act_on_is_shown(offline):
+    offline("init").expect(0)
+    offline("apply", "--yes").expect(0)
+    result = offline("exec", "--env", "python", "--accept-degraded", "--json", "-c", f"print({SLY!r}, end='')").expect(0)
+    assert not HIDDEN.search(result.out) and "\\u202E" in result.out
+    assert json.loads(result.out)["stdout"]["content"] == SLY
+    # In what people wrote: shown in the plan's data and in its text.
+    offline.write("sly.yaml", stacks.text(stacks.environment("sly", variables={"SLY": "a " + SLY})))
+    plan = offline("plan", "--json").expect(0)
+    assert not HIDDEN.search(plan.out)
+    [change] = [c for c in json.loads(plan.out)["changes"] if c["address"] == "Environment/sly"]
+    assert any(text == "a " + SLY for text in texts(change))
+    shown = offline("plan", "-v").expect(0)
+    assert not HIDDEN.search(shown.out + shown.err) and "\\u202E" in shown.out
+    offline("apply", "--yes").expect(0)
+    for words in (["get", "Environment/sly"], ["get", "Environment/sly", "--json"], ["state", "show", "Environment/sly"]):
+        assert not HIDDEN.search(offline(*words).expect(0).out), words
+    # And where it is refused: the message and its data.
+    offline.write("sly.yaml", stacks.text(stacks.environment("sly", memoryMB=SLY)))
+    for words in (["validate"], ["validate", "--json"]):
+        result = offline(*words).expect(1)
+        assert not HIDDEN.search(result.out + result.err), words
 
 
 def test_doctor(cloud, berth, prebuilt):

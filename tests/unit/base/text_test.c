@@ -61,6 +61,37 @@ static void beginnings(void **state) {
 }
 
 /* What json_string() refuses: a path may be any bytes, and a message be cut inside of a character. */
+/* NOLINTBEGIN(misc-misleading-bidirectional) */
+
+static void json_for_who_looks(void **state) {
+        static const struct {
+                const char *text, *json;
+        } cases[] = {
+                { "plain \"x\" \xC3\xA4 \xE2\x82\xAC \xF0\x9F\x98\x80",
+                  "\"plain \\\"x\\\" \xC3\xA4 \xE2\x82\xAC \xF0\x9F\x98\x80\"" },
+                { "\x1B[31m\x7F", "\"\\u001B[31m\\u007F\"" },
+                { "csi \xC2\x9B 31m", "\"csi \\u009B 31m\"" },
+                { "\xE2\x80\xAE"
+                  "over\xE2\x81\xA6",
+                  "\"\\u202Eover\\u2066\"" },
+                { "\xE2\x80\xA8\xE2\x80\xA9\xE2\x80\x8B\xEF\xBB\xBF", "\"\\u2028\\u2029\\u200B\\uFEFF\"" },
+                { "\xF3\xA0\x81\x81", "\"\\uDB40\\uDC41\"" }, /* a tag character, beyond the first plane */
+                { "", "\"\"" },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                json_t *json JSON_CLEANUP = json_string(cases[i].text), *read JSON_CLEANUP = NULL;
+                char *text TEXT_CLEANUP = json_for_eyes(json, 0);
+
+                assert_string_equal(text, cases[i].json);
+                read = json_loads(text, JSON_DECODE_ANY, NULL);
+                assert_true(json_equal(read, json));
+        }
+}
+
+/* NOLINTEND(misc-misleading-bidirectional) */
+
 static void json_of_any_text(void **state) {
         static const struct {
                 const char *text, *json;
@@ -361,6 +392,7 @@ int main(void) {
                 cmocka_unit_test(nearest_names),
                 cmocka_unit_test(long_lines_break_at_spaces),
                 cmocka_unit_test(json_of_any_text),
+                cmocka_unit_test(json_for_who_looks),
                 cmocka_unit_test(read_from_a_pipe),
                 cmocka_unit_test(utf8),
                 cmocka_unit_test(beginnings),
