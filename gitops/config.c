@@ -207,6 +207,16 @@ static void read_targets(struct reading *reading, const struct value *list, stru
                 };
 }
 
+static void read_hosts(struct reading *reading, const struct value *list, struct controller_config *ret) {
+        size_t count = list ? list->count : 0;
+        const char **hosts = arena_array(reading->arena, count + 1, sizeof(*hosts));
+
+        for (size_t i = 0; i < count; i++)
+                hosts[i] = value_text_of(&list->items[i]);
+        ret->hosts = hosts;
+        ret->host_count = count;
+}
+
 static int compare_sources(const void *a, const void *b) {
         return strcmp(((const struct source_config *)a)->name, ((const struct source_config *)b)->name);
 }
@@ -223,6 +233,7 @@ static void read_config(struct reading *reading, const struct resource *resource
                 .sources = arena_array(reading->arena, sources->count, sizeof(*ret->sources)),
                 .source_count = sources->count,
         };
+        read_hosts(reading, value_get(spec, "hosts"), ret);
         read_targets(reading, value_get(spec, "notify"), ret);
         for (size_t i = 0; i < ret->source_count; i++)
                 read_source(reading, &sources->items[i], &ret->sources[i]);

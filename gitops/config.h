@@ -52,7 +52,9 @@ struct notify_target {
 
 struct controller_config {
         const char *name;
-        const char *listen;              /* "127.0.0.1:9470", "[::1]:9470", ":9470"; "": no HTTP */
+        const char *listen;       /* "127.0.0.1:9470", "[::1]:9470", ":9470"; "": no HTTP */
+        const char *const *hosts; /* names that clients call it by */
+        size_t host_count;
         const char *webhook_secret_file; /* or NULL: no hooks */
         struct notify_target *targets;
         size_t target_count;

@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "gitops/server.h"
+#include "gitops/controller_http.h"
 #include "gitops/source.h"
 #include "server/control.h"
 #include "server/secret.h"
@@ -37,7 +37,7 @@ const struct control_daemon follow_daemon = { "controller", "start it with berth
 struct running {
         struct following following;
         struct control *control;
-        struct server *server;
+        struct controller_http *http;
         struct strbuf secret; /* of webhooks */
 };
 
@@ -134,8 +134,10 @@ static void refresh_gauges(void *context) {
 
 static int start_server(struct running *running, struct error *err) {
         struct following *following = &running->following;
-        struct server_config config = {
+        struct controller_http_config config = {
                 .listen = following->config->listen,
+                .hosts = following->config->hosts,
+                .host_count = following->config->host_count,
                 .webhook_secret = following->config->webhook_secret_file ? strbuf_text(&running->secret) : NULL,
                 .metrics = following->metrics,
                 .ops = {
@@ -149,9 +151,9 @@ static int start_server(struct running *running, struct error *err) {
 
         if (following->args->once || !*config.listen)
                 return 0;
-        if (server_start(&config, &running->server, err) < 0)
+        if (controller_http_start(&config, &running->http, err) < 0)
                 return -1;
-        log_info("listening on port %u (%s)", server_port(running->server), config.listen);
+        log_info("listening on port %u (%s)", controller_http_port(running->http), config.listen);
         return 0;
 }
 
@@ -333,7 +335,7 @@ static void end(struct running *running) {
                 if (following->sources[i].started)
                         pthread_join(following->sources[i].thread, NULL);
         }
-        server_stop(running->server);
+        controller_http_stop(running->http);
         control_close(running->control);
         notifier_stop(following->notifier, following->args->once ? GRACE_ONCE_MS : GRACE_MS);
         for (size_t i = 0; i < following->count; i++)

@@ -410,6 +410,15 @@ static const struct field source_field = {
         .doc = "One repository, and the stack that it describes.",
 };
 
+static const struct field host_field = {
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 255,
+        .pattern = "[A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.]+\\]",
+        .pattern_message = "a host's name or address, without a port",
+        .doc = "One host.",
+};
+
 static const struct field controller_fields[] = {
         {
                 .name = "listen",
@@ -419,6 +428,16 @@ static const struct field controller_fields[] = {
                 .pattern = "off|([A-Za-z0-9.-]*|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}",
                 .pattern_message = "HOST:PORT, [ADDRESS]:PORT, :PORT for every address, or off",
                 .doc = "Where /healthz, /readyz, /metrics and /hooks/NAME are answered, over HTTP; off for nowhere.",
+        },
+        {
+                .name = "hosts",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &host_field,
+                .doc = "Names by which clients call it, such as that of a proxy in front: a request for another Host is refused (421). "
+                       "localhost and loopback addresses need no mention. Absent: none but those, or, where it listens beyond loopback, "
+                       "any.",
         },
         {
                 .name = "webhookSecretFile",

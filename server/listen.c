@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #define BACKLOG 64
 
@@ -128,5 +131,37 @@ int listen_open(const char *address, int *ret_socket, unsigned *ret_port, struct
                 return error_set(err, "cannot listen on %s: %s", address, strerror(status));
         *ret_socket = descriptor;
         *ret_port = port_of(descriptor);
+        return 0;
+}
+
+bool listen_is_loopback(const char *address) {
+        struct in_addr four;
+        struct place place;
+        struct error ignored;
+
+        if (parse(address, &place, &ignored) < 0)
+                return false;
+        return strcmp(place.host, "localhost") == 0 || strcmp(place.host, "::1") == 0 ||
+               (inet_pton(AF_INET, place.host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127);
+}
+
+/* The mode of the descriptor becomes that of the name: nobody else can open it, not for an instant. */
+int listen_open_unix(const char *path, unsigned mode, int *ret_socket, struct error *err) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        int descriptor DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        struct stat status;
+
+        if (strlen(path) >= sizeof(address.sun_path))
+                return error_set(err, "cannot listen on %s: a socket's name has %zu bytes at the most", path,
+                                 sizeof(address.sun_path) - 1);
+        memcpy(address.sun_path, path, strlen(path) + 1);
+        if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode))
+                (void)unlink(path);
+        if (descriptor < 0 || fchmod(descriptor, mode) < 0 ||
+            bind(descriptor, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            listen(descriptor, BACKLOG) < 0)
+                return error_set(err, "cannot listen on %s: %s", path, strerror(errno));
+        *ret_socket = descriptor;
+        descriptor = -1;
         return 0;
 }

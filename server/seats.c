@@ -3,24 +3,32 @@
 
 #include "base/clock.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+/* Who was shown out sits there until whoever reads from his socket has noticed. */
+enum place { PLACE_FREE, PLACE_WAITING, PLACE_WORKING, PLACE_LEAVING };
+
 struct seat {
-        int socket; /* -1: free */
+        enum place place;
+        int socket;
+        bool paused;
+        uint8_t address[16]; /* IPv6, IPv4 within it, or a user */
         int64_t since_ms;
+        uint64_t turn; /* in the waiting room: who has the least is there longest */
 };
 
 struct seats {
+        struct seats_limits limits;
         pthread_t usher;
-        int64_t request_ms;
         size_t count;
         pthread_mutex_t lock; /* of all below */
         pthread_cond_t changed;
         bool stopping;
+        uint64_t turns;
         struct seat list[];
 };
 
@@ -28,27 +36,129 @@ static int64_t now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
 }
 
-struct seat *seats_take(struct seats *seats, int socket) {
+/* IPv4 in IPv6 is the same address as without, so that nobody counts twice. */
+static void read_address(int socket, const struct sockaddr *from, uint8_t ret[16]) {
+        static const uint8_t four_in_six[12] = { [10] = 0xff, [11] = 0xff };
+        struct ucred peer = { .uid = (uid_t)-1 };
+        socklen_t length = sizeof(peer);
+
+        memset(ret, 0, 16);
+        if (from && from->sa_family == AF_INET6) {
+                memcpy(ret, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, 16);
+        } else if (from && from->sa_family == AF_INET) {
+                memcpy(ret, four_in_six, sizeof(four_in_six));
+                memcpy(ret + 12, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
+        } else if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) {
+                memcpy(ret + 12, &peer.uid, 4);
+        }
+}
+
+/* With the lock held. */
+static size_t count_in(const struct seats *seats, enum place place, const uint8_t *address) {
+        size_t count = 0;
+
+        for (const struct seat *seat = seats->list; seat < seats->list + seats->count; seat++)
+                count += seat->place == place && (!address || memcmp(seat->address, address, 16) == 0);
+        return count;
+}
+
+/* With the lock held. Whoever reads from the socket notices, and closes it. */
+static void show_out(struct seat *seat) {
+        shutdown(seat->socket, SHUT_RDWR);
+        seat->place = PLACE_LEAVING;
+}
+
+/* With the lock held: of the address that has most in the waiting room, the one that is there longest. */
+static void make_room(struct seats *seats) {
+        struct seat *chosen = NULL;
+        size_t most = 0;
+
+        for (struct seat *seat = seats->list; seat < seats->list + seats->count; seat++) {
+                size_t count =
+                        seat->place == PLACE_WAITING ? count_in(seats, PLACE_WAITING, seat->address) : 0;
+
+                if (count > most || (count == most && chosen && count && seat->turn < chosen->turn)) {
+                        most = count;
+                        chosen = seat;
+                }
+        }
+        if (chosen)
+                show_out(chosen);
+}
+
+struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *address) {
         struct seat *seat = NULL;
 
         pthread_mutex_lock(&seats->lock);
+        if (count_in(seats, PLACE_WAITING, NULL) >= seats->limits.waiting)
+                make_room(seats);
         for (size_t i = 0; i < seats->count && !seat; i++) {
-                if (seats->list[i].socket < 0)
+                if (seats->list[i].place == PLACE_FREE)
                         seat = &seats->list[i];
         }
         if (seat) {
-                *seat = (struct seat){ socket, now_ms() };
+                *seat = (struct seat){
+                        .place = PLACE_WAITING, .socket = socket, .since_ms = now_ms(), .turn = seats->turns++
+                };
+                read_address(socket, address, seat->address);
                 pthread_cond_signal(&seats->changed);
+        } else {
+                shutdown(socket, SHUT_RDWR); /* all are full of those who are just leaving */
         }
         pthread_mutex_unlock(&seats->lock);
         return seat;
+}
+
+bool seats_work(struct seats *seats, struct seat *seat) {
+        bool free_one = true;
+
+        if (!seat)
+                return false;
+        pthread_mutex_lock(&seats->lock);
+        if (seat->place == PLACE_WAITING) {
+                free_one = count_in(seats, PLACE_WORKING, NULL) < seats->limits.working &&
+                           count_in(seats, PLACE_WORKING, seat->address) < seats->limits.working_per_address;
+                if (free_one) {
+                        seat->place = PLACE_WORKING;
+                        seat->since_ms = now_ms();
+                }
+        }
+        pthread_mutex_unlock(&seats->lock);
+        return free_one;
+}
+
+static void time_from(struct seats *seats, struct seat *seat, bool paused, int64_t more_ms) {
+        if (!seat)
+                return;
+        pthread_mutex_lock(&seats->lock);
+        seat->paused = paused;
+        seat->since_ms = more_ms ? seat->since_ms + more_ms : now_ms();
+        pthread_cond_signal(&seats->changed);
+        pthread_mutex_unlock(&seats->lock);
+}
+
+void seats_allow(struct seats *seats, struct seat *seat, int64_t more_ms) {
+        if (more_ms > 0)
+                time_from(seats, seat, false, more_ms);
+}
+
+void seats_pause(struct seats *seats, struct seat *seat) {
+        time_from(seats, seat, true, 0);
+}
+
+void seats_resume(struct seats *seats, struct seat *seat) {
+        time_from(seats, seat, false, 0);
 }
 
 void seats_renew(struct seats *seats, struct seat *seat) {
         if (!seat)
                 return;
         pthread_mutex_lock(&seats->lock);
+        if (seat->place == PLACE_WORKING)
+                seat->place = PLACE_WAITING;
+        seat->paused = false;
         seat->since_ms = now_ms();
+        seat->turn = seats->turns++;
         pthread_mutex_unlock(&seats->lock);
 }
 
@@ -57,26 +167,22 @@ void seats_leave(struct seats *seats, struct seat *seat) {
         if (!seat)
                 return;
         pthread_mutex_lock(&seats->lock);
-        seat->socket = -1;
+        seat->place = PLACE_FREE;
         pthread_mutex_unlock(&seats->lock);
 }
 
-/* With the lock held. Shows out who is over his time; when to look again, or 0: nobody is there. */
-static int64_t show_out(struct seats *seats) {
+/* With the lock held. Shows out who is over his time; when to look again, or 0: nobody is timed. */
+static int64_t end_overdue(struct seats *seats) {
         int64_t now = now_ms(), next = 0;
 
         for (struct seat *seat = seats->list; seat < seats->list + seats->count; seat++) {
-                int64_t until = seat->since_ms + seats->request_ms;
+                int64_t until = seat->since_ms + seats->limits.patience_ms;
 
-                if (seat->socket < 0)
+                if (seat->place == PLACE_FREE || seat->place == PLACE_LEAVING || seat->paused)
                         continue;
-                if (until <= now) {
-                        /* Whoever reads from it notices, and closes it. */
-                        shutdown(seat->socket, SHUT_RDWR);
-                        until = now + seats->request_ms;
-                        seat->since_ms = now;
-                }
-                if (next == 0 || until < next)
+                if (until <= now)
+                        show_out(seat);
+                else if (next == 0 || until < next)
                         next = until;
         }
         return next;
@@ -87,7 +193,7 @@ static void *watch(void *context) {
 
         pthread_mutex_lock(&seats->lock);
         while (!seats->stopping) {
-                int64_t next = show_out(seats);
+                int64_t next = end_overdue(seats);
                 struct timespec until = { .tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000 };
 
                 if (next == 0)
@@ -105,7 +211,9 @@ static void release(struct seats *seats) {
         free(seats);
 }
 
-int seats_open(size_t count, int64_t request_ms, struct seats **ret, struct error *err) {
+int seats_open(const struct seats_limits *limits, struct seats **ret, struct error *err) {
+        /* Twice the waiting room: those who were shown out have not always left when the next come. */
+        size_t count = 2 * limits->waiting + limits->working;
         struct seats *seats = calloc(1, sizeof(*seats) + count * sizeof(seats->list[0]));
         pthread_condattr_t attributes;
         int code;
@@ -117,9 +225,7 @@ int seats_open(size_t count, int64_t request_ms, struct seats **ret, struct erro
                 abort();
         pthread_condattr_destroy(&attributes);
         seats->count = count;
-        seats->request_ms = request_ms;
-        for (size_t i = 0; i < count; i++)
-                seats->list[i].socket = -1;
+        seats->limits = *limits;
         code = pthread_create(&seats->usher, NULL, watch, seats);
         if (code != 0) {
                 release(seats);

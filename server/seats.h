@@ -1,28 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections, each with a seat and a time: within so long it owes a whole request, else it is shown out by shutdown(2). Who
- * sends a byte now and then is never silent, so that no timeout of silence ends him; a thread of the seats' own does.
+ * Connections of HTTP, where they sit, and for how long.
  *
- *     seats_take() when it comes, seats_renew() after each answer, seats_leave() before its socket is closed
+ * Who comes, and who has had his answer, sits in the waiting room until his request's head is there. It is never full: for who
+ * comes then, one of the address that has most there is shown out, by shutdown(2), the one that waits longest. Who has asked
+ * for something sits at one of the working seats, of which one address gets so many; where there is none he is told so. A probe
+ * takes no seat: it is answered whoever holds the others.
+ *
+ * A thread of the seats' own shows out whom it waits for too long: a byte now and then does not help.
+ *
+ *     seats_take() when it comes; seats_work() at its head; seats_renew() after each answer; seats_leave() before its socket is closed
  */
 #ifndef BERTH_SERVER_SEATS_H
 #define BERTH_SERVER_SEATS_H
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct sockaddr;
+
+struct seats_limits {
+        size_t waiting, working, working_per_address;
+        int64_t patience_ms; /* for a head; for a body, beside what seats_allow() adds; for one block of an answer to be taken */
+};
 
 struct seats;
 struct seat;
 
-/* `count` seats at the most. */
-int seats_open(size_t count, int64_t request_ms, struct seats **ret, struct error *err) MUST_USE;
+int seats_open(const struct seats_limits *limits, struct seats **ret, struct error *err) MUST_USE;
 /* Nobody takes or leaves a seat any more. NULL is fine. */
 void seats_close(struct seats *seats);
 
-/* Any thread. NULL where all are taken: that connection is not timed. `seat` may be NULL below. */
-struct seat *seats_take(struct seats *seats, int socket);
+/* All of these: any thread; `seat` may be NULL. `address` is the peer's; of a Unix socket the peer is its user. */
+struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *address);
+/* False: all seats that this address may have are taken. */
+bool seats_work(struct seats *seats, struct seat *seat) MUST_USE;
+/* So much longer: bytes of a body came. */
+void seats_allow(struct seats *seats, struct seat *seat, int64_t more_ms);
+/* It is we who let him wait now: he is not timed; and then he is again. */
+void seats_pause(struct seats *seats, struct seat *seat);
+void seats_resume(struct seats *seats, struct seat *seat);
 void seats_renew(struct seats *seats, struct seat *seat);
 void seats_leave(struct seats *seats, struct seat *seat);
 

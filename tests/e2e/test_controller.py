@@ -1053,8 +1053,9 @@ def test_hooks_wake_and_metrics_count(offline, repository):
     secret = offline.folder / "secret"
     secret.write_text("s3cret\n")
     controller = Controller(
-        offline, source("lab", f"file://{repository.bare}", intervalSeconds=3600), listen="127.0.0.1:0", webhookSecretFile=str(secret)
-    )
+        offline, source("lab", f"file://{repository.bare}", intervalSeconds=3600),
+        listen="127.0.0.1:0", hosts=["hooks.example.com"], webhookSecretFile=str(secret),
+    )  # fmt: skip
 
     def ask(method, path, headers=None):
         port = int(re.findall(r"listening on port (\d+)", controller.lines())[-1])
@@ -1067,6 +1068,10 @@ def test_hooks_wake_and_metrics_count(offline, repository):
         controller.start().wait_for("Applied", first)
         assert ask("GET", "/healthz")[0] == 200
         assert ask("GET", "/readyz")[0] == 200
+        assert ask("GET", "/readyz", {"Host": "hooks.example.com"})[0] == 200
+        assert ask("GET", "/readyz", {"Host": "evil.example"})[0] == 421
+        assert ask("GET", "/metrics", {"Origin": "http://evil.example"})[0] == 403
+        assert ask("GET", "/hooks/lab%00")[0] == 400
         second = repository.commit(manifests(*TWO, stacks.environment("new")))
         assert ask("POST", "/hooks/lab", {"X-Gitlab-Token": "wrong"})[0] == 401
         began = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller shows over HTTP, to friends and to others: `server_cli` (tests/unit/gitops) is its server alone."""
+"""What the controller shows over HTTP, to friends and to others: `server_cli` (tests/unit/gitops) is its HTTP alone."""
 
 import hashlib
 import hmac
@@ -27,9 +27,9 @@ def promtool():
 
 
 class Server:
-    def __init__(self, listen="127.0.0.1:0", secret=SECRET, request_ms=0):
+    def __init__(self, listen="127.0.0.1:0", secret=SECRET, request_ms=0, hosts=()):
         self.process = subprocess.Popen(
-            [tool("server_cli"), listen, secret, str(request_ms)],
+            [tool("server_cli"), listen, secret, str(request_ms), *hosts],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.lines, self.wakes = queue.Queue(), []
@@ -249,7 +249,7 @@ def test_whoever_does_not_know_the_secret_learns_nothing_and_wakes_nothing(serve
     ]
     for headers in wrong:
         answers = {}
-        for source in "research", "nobody", "", "a/b", "..", "%00":
+        for source in "research", "nobody", "..", "a%20b":
             status, body, said = server.ask("POST", f"/hooks/{source}", b"{}", headers)
             assert status == 401 and "www-authenticate" in said, headers
             answers[body] = True
@@ -257,12 +257,12 @@ def test_whoever_does_not_know_the_secret_learns_nothing_and_wakes_nothing(serve
     assert server.ask("POST", "/hooks/research", b"{} ", {"X-Hub-Signature-256": good})[0] == 401
     assert server.woken() == []
     body = server.ask("GET", "/metrics")[1].decode()
-    assert f'berth_webhooks_total{{source="",code="401"}} {len(wrong) * 6 + 1}\n' in body
+    assert f'berth_webhooks_total{{source="",code="401"}} {len(wrong) * 4 + 1}\n' in body
     assert "nobody" not in body
 
 
 def test_whoever_knows_it_is_told_of_sources_that_are_none(server):
-    for source in "nobody", "", "research/", "%2e%2e", "resear%00ch":
+    for source in "nobody", "", "research/", "a/b", "%2e%2e":
         assert server.hook(source=source) == 404
     assert server.woken() == []
     assert server.hook(source="research?x=y") == 202
@@ -297,7 +297,7 @@ def test_large_bodies_are_hashed_and_not_kept(server):
         # Whoever says how long it is gets an answer, unless he is deep in writing it by then.
         assert server.hook(body + b"x") == 202
     connection = server.socket()
-    connection.sendall(b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: 26214401\r\n\r\n")
+    connection.sendall(b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 26214401\r\n\r\n")
     assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
     connection.close()
     assert server.ask("GET", "/healthz")[0] == 200
@@ -307,7 +307,7 @@ def chunked(server, path, pieces, headers=b""):
     """The status line, or b'' where the connection ended without one."""
     connection = server.socket()
     try:
-        connection.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + headers + b"\r\n")
+        connection.sendall(b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n" + headers + b"\r\n")
         for piece in pieces:
             connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
         connection.sendall(b"0\r\n\r\n")
@@ -334,17 +334,18 @@ def test_bodies_in_pieces(server):
         b"\r\n\r\n\r\n",
         b"GET\r\n\r\n",
         b"GET /metrics\r\n\r\n",
-        b"GET /metrics HTTP/9.9\r\nHost: x\r\n\r\n",
+        b"GET /metrics  HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /metrics HTTP/9.9\r\nHost: localhost\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100),
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(4000)) + b"\r\n",
-        b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 100000 + b"\r\n\r\n",
-        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\n\r\n",
-        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n",
-        b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + b"".join(b"X-%d: y\r\n" % i for i in range(4000)) + b"\r\n",
+        b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100000 + b"\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: abc\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
 def test_what_is_no_request_does_no_harm(text):
@@ -390,7 +391,7 @@ def test_slow_clients_are_shown_out():
         connection.close()
     # A slow body is no better than a slow head.
     body = server.socket()
-    body.sendall(b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
+    body.sendall(b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
     began = time.monotonic()
     with pytest.raises(ConnectionError):
         while time.monotonic() - began < 20:
@@ -401,25 +402,169 @@ def test_slow_clients_are_shown_out():
     server.stop()
 
 
-def test_one_address_does_not_get_all_connections(server):
+HALF = b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc"
+
+
+def first_line(connection, text):
+    connection.sendall(text)
+    return connection.recv(100).split(b"\r\n")[0]
+
+
+def from_address(server, address):
+    made = socket.socket()
+    made.settimeout(20)
+    made.bind((address, 0))
+    made.connect(("127.0.0.1", server.port))
+    return made
+
+
+def until(done):
+    began = time.monotonic()
+    while not done() and time.monotonic() - began < 20:
+        time.sleep(0.05)
+    assert done()
+
+
+def test_one_address_does_not_get_all_seats(server):
     held = [server.socket() for _ in range(64)]
-    time.sleep(0.3)
-    turned_away = server.socket()
-    with pytest.raises(ConnectionError):
-        turned_away.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        if turned_away.recv(100) == b"":
-            raise ConnectionResetError
-    # Another address is served.
-    other = socket.socket()
-    other.bind(("127.0.0.2", 0))
-    other.settimeout(20)
-    other.connect(("127.0.0.1", server.port))
-    other.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-    assert other.recv(100).startswith(b"HTTP/1.1 200")
-    for connection in [*held, other, turned_away]:
-        connection.close()
-    time.sleep(0.3)
+    for connection in held:
+        connection.sendall(HALF)
+
+    def is_full():
+        status, _, headers = server.ask("GET", "/metrics")
+        assert status == 200 or (status == 503 and headers["retry-after"] == "1" and headers["connection"] == "close")
+        return status == 503
+
+    until(is_full)
+    # A probe takes none of them, and other addresses have their own.
     assert server.ask("GET", "/healthz")[0] == 200
+    other = from_address(server, "127.0.0.2")
+    assert first_line(other, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200")
+    for connection in [*held, other]:
+        connection.close()
+    until(lambda: not is_full())
+
+
+def test_probes_are_answered_whoever_holds_the_rest(server):
+    """All working seats are taken, and far more than all places in the waiting room are asked for."""
+    held = []
+    for address in "127.0.0.2", "127.0.0.3":
+        for _ in range(64):
+            held.append(from_address(server, address))
+            held[-1].sendall(HALF)
+    until(lambda: server.ask("GET", "/metrics")[0] == 503)
+    for number in range(300):
+        held.append(from_address(server, f"127.0.1.{number % 5}" if number % 2 else "127.0.0.1"))
+        held[-1].sendall(b"GET /healthz HTTP/1.1\r\nX: a")
+        if number % 20 == 0:
+            assert server.ask("GET", "/healthz")[:2] == (200, b"ok\n")
+            assert server.ask("GET", "/readyz")[:2] == (200, b"ok\n")
+    assert server.ask("GET", "/metrics")[0] == 503
+    for connection in held:
+        connection.close()
+    until(lambda: server.ask("GET", "/metrics")[0] == 200)
+
+
+# --- what two programs in a row may read in two ways, and pages of others ---
+
+
+@pytest.mark.parametrize(
+    "head,status",
+    [
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3, 3\r\n\r\nabc", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: +3\r\n\r\nabc", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length:\r\n\r\nabc", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x3\r\n\r\nabc", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: identity\r\n\r\nabc", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length : 3\r\n\r\nabc", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n Transfer-Encoding: chunked\r\n\r\nabc", 400),
+        (b"GET /healthz\tHTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz\r\nHost: localhost\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nX: a\x0bb\r\nContent-Length: 3\r\n\r\nabc", 400),
+        (b"GET /hooks/%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz\x00/more HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz?a\x00b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz?a=%00 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /hooks%2fresearch HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /hooks/a%2Fb HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz% HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz%4 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /health\xffz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost:x\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost@evil.example\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n", 421),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: 10.1.2.3:9470\r\nContent-Length: 3\r\n\r\nabc", 421),
+        (b"GET /metrics HTTP/1.0\r\nHost: evil.example\r\n\r\n", 421),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n", 403),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost:1\r\nOrigin: http://localhost:2\r\n\r\n", 403),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\nContent-Length: 3\r\n\r\nabc", 403),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n", 403),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc", 413),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 130 + b"\r\n", 431),
+    ],
+)  # fmt: skip
+def test_what_is_refused_before_it_is_routed(server, head, status):
+    """Refused by that status, the connection with it: nothing that follows is taken for a request of its own."""
+    connection = server.socket()
+    connection.sendall(head + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = b""
+    try:
+        while piece := connection.recv(65536):
+            answer += piece
+    except ConnectionError:
+        pass
+    connection.close()
+    assert answer.startswith(b"HTTP/1.1 %d " % status) or answer.startswith(b"HTTP/1.0 %d " % status), answer[:300]
+    assert b" 200 OK" not in answer and b"pong" not in answer, answer
+    assert server.woken() == []
+    assert server.ask("GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "listen,hosts,host,status",
+    [
+        ("127.0.0.1:0", (), "localhost", 200),
+        ("127.0.0.1:0", (), "LOCALHOST:9470", 200),
+        ("127.0.0.1:0", (), "berth.localhost", 200),
+        ("127.0.0.1:0", (), "127.0.0.1", 200),
+        ("127.0.0.1:0", (), "[::1]:80", 200),
+        ("127.0.0.1:0", (), "hooks.example.com", 421),
+        ("127.0.0.1:0", ("hooks.example.com",), "hooks.example.com", 200),
+        ("127.0.0.1:0", ("hooks.example.com",), "Hooks.Example.Com:443", 200),
+        ("127.0.0.1:0", ("hooks.example.com", "10.1.2.3"), "10.1.2.3:9470", 200),
+        ("127.0.0.1:0", ("hooks.example.com",), "example.com", 421),
+        (":0", (), "hooks.example.com", 200),
+        ("0.0.0.0:0", (), "10.1.2.3", 200),
+        (":0", ("hooks.example.com",), "hooks.example.com", 200),
+        (":0", ("hooks.example.com",), "evil.example", 421),
+        (":0", ("hooks.example.com",), "localhost", 200),
+    ],
+)
+def test_names_by_which_it_is_called(listen, hosts, host, status):
+    server = Server(listen, hosts=hosts)
+    assert server.ask("GET", "/healthz", headers={"Host": host})[0] == status
+    assert server.ask("GET", "/metrics", headers={"Host": host, "Origin": f"http://{host}"})[0] == status
+    connection = server.socket()
+    assert first_line(connection, b"GET /healthz HTTP/1.0\r\n\r\n").endswith(b" 200 OK")
+    connection.close()
+    server.stop()
 
 
 def test_many_at_once(server):
@@ -443,7 +588,7 @@ def test_many_at_once(server):
 
 
 def test_it_stops_while_somebody_is_in_the_middle(server):
-    for text in b"", b"GET /met", b"POST /hooks/research HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc":
+    for text in b"", b"GET /met", b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc":
         connection = server.socket()
         connection.sendall(text)
     # server.stop() of the fixture says whether it ends, and whether the leak checker had something to say.

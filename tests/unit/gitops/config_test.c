@@ -82,7 +82,7 @@ static void everything(void **state) {
         char path[128];
 
         load(loaded, HEAD
-             "  listen: 'off'\n  webhookSecretFile: key\n"
+             "  listen: 'off'\n  webhookSecretFile: key\n  hosts: [hooks.example.com, '[2001:db8::1]', 10.1.2.3]\n"
              "  notify: [{url: 'https://x/y', events: [applied, drift], secretFile: key}, {url: 'http://z'}]\n"
              "  sources: [{name: a, url: 'git@h:a', branch: main, path: x/y, intervalSeconds: 5, driftSeconds: 7,\n"
              "    mode: approve, correctDrift: false, fastForwardOnly: false, suspended: true,\n"
@@ -92,6 +92,8 @@ static void everything(void **state) {
                 diagnostics_print(&loaded->diagnostics, stderr);
         assert_int_equal(loaded->result, 0);
         assert_string_equal(loaded->config.listen, "");
+        assert_int_equal(loaded->config.host_count, 3);
+        assert_string_equal(loaded->config.hosts[1], "[2001:db8::1]");
         snprintf(path, sizeof(path), "%s/key", loaded->folder);
         assert_string_equal(loaded->config.webhook_secret_file, path);
         assert_int_equal(loaded->config.targets[0].events, NOTIFY_APPLIED | NOTIFY_DRIFT);

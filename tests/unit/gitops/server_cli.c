@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The controller's HTTP without a controller: server_cli LISTEN SECRET REQUEST_MS ("-" for no secret). Says its port, then
+ * The controller's HTTP without a controller: server_cli LISTEN SECRET PATIENCE_MS [HOST ...] ("-" for no secret). Says its port, then
  * "wake NAME" for each hook that came through. Input lines: "healthy REASON" and "ready REASON" with "-" for none, and
  * the end of the input ends it. The one source is "research".
  */
-#include "gitops/server.h"
+#include "gitops/controller_http.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -82,24 +82,28 @@ static void set(char *state, size_t size, const char *reason) {
 
 int main(int argc, char **argv) {
         struct metrics *metrics = controller_metrics_new();
-        struct server_config config = { .metrics = metrics,
-                                        .ops = { metrics, healthy, ready, wake, refresh } };
-        struct server *server = NULL;
+        struct controller_http_config config = { .metrics = metrics,
+                                                 .ops = { metrics, healthy, ready, wake, refresh } };
+        struct controller_http *server = NULL;
         struct error err = { 0 };
+        const char *hosts[16];
         char line[512];
 
-        if (argc != 4)
+        if (argc < 4 || argc > 19)
                 return 2;
         config.listen = argv[1];
         config.webhook_secret = strcmp(argv[2], "-") == 0 ? NULL : argv[2];
-        config.request_ms = strtol(argv[3], NULL, 10);
+        config.patience_ms = strtol(argv[3], NULL, 10);
+        for (int i = 4; i < argc; i++)
+                hosts[config.host_count++] = argv[i];
+        config.hosts = hosts;
         fill(metrics);
-        if (server_start(&config, &server, &err) < 0) {
+        if (controller_http_start(&config, &server, &err) < 0) {
                 fprintf(stderr, "%s\n", err.message);
                 metrics_free(metrics);
                 return 1;
         }
-        printf("port %u\n", server_port(server));
+        printf("port %u\n", controller_http_port(server));
         fflush(stdout);
         while (fgets(line, sizeof(line), stdin)) {
                 line[strcspn(line, "\n")] = '\0';
@@ -108,7 +112,7 @@ int main(int argc, char **argv) {
                 else if (strncmp(line, "ready ", 6) == 0)
                         set(unready, sizeof(unready), line + 6);
         }
-        server_stop(server);
+        controller_http_stop(server);
         metrics_free(metrics);
         printf("stopped\n");
         return 0;

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/head.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define BAD_REQUEST 400U
+#define FORBIDDEN 403U
+#define MISDIRECTED 421U
+#define URI_TOO_LONG 414U
+#define TARGET_MAX 8192
+#define QUERY_MAX 64
+#define LENGTH_DIGITS_MAX 18
+
+/* --- texts --- */
+
+static bool is_token(const char *text, size_t length) {
+        for (size_t i = 0; i < length; i++) {
+                unsigned char c = (unsigned char)text[i];
+
+                if (c <= ' ' || c >= 0x7f || strchr("\"(),/:;<=>?@[\\]{}", c))
+                        return false;
+        }
+        return length > 0;
+}
+
+static int nibble(char digit) {
+        static const char digits[] = "0123456789abcdef";
+        const char *at = digit ? strchr(digits, digit | 0x20) : NULL;
+
+        return at ? (int)(at - digits) : -1;
+}
+
+/*
+ * Resolves escapes. NULL where one is broken, or means what no text holds: a NUL, and in a path a slash, which would be a
+ * part of a name for one program and the end of it for the next.
+ */
+static char *unescape(const char *text, size_t length, bool in_path, struct arena *arena) {
+        char *plain = arena_alloc(arena, length + 1), *to = plain;
+
+        for (size_t i = 0; i < length; i++) {
+                int high, low;
+
+                if (text[i] != '%') {
+                        *to++ = (char)(text[i] == '+' && !in_path ? ' ' : text[i]);
+                        continue;
+                }
+                if (i + 2 >= length || (high = nibble(text[i + 1])) < 0 || (low = nibble(text[i + 2])) < 0)
+                        return NULL;
+                *to = (char)(high << 4 | low);
+                if (*to == '\0' || (in_path && *to == '/'))
+                        return NULL;
+                to++;
+                i += 2;
+        }
+        *to = '\0';
+        return plain;
+}
+
+/* --- fields --- */
+
+static size_t count_of(const struct head *head, const char *name, const struct head_field **ret) {
+        size_t count = 0;
+
+        *ret = NULL;
+        for (size_t i = 0; i < head->field_count; i++) {
+                if (strcasecmp(head->fields[i].name, name) == 0) {
+                        *ret = &head->fields[i];
+                        count++;
+                }
+        }
+        return count;
+}
+
+const char *head_field(const struct head *head, const char *name) {
+        const struct head_field *field;
+
+        return count_of(head, name, &field) == 1 ? field->value : NULL;
+}
+
+static bool are_fields_well_formed(const struct head *head) {
+        for (size_t i = 0; i < head->field_count; i++) {
+                const struct head_field *field = &head->fields[i];
+
+                if (!is_token(field->name, field->name_length))
+                        return false;
+                for (size_t k = 0; k < field->value_length; k++) {
+                        unsigned char c = (unsigned char)field->value[k];
+
+                        if ((c < ' ' && c != '\t') || c == 0x7f)
+                                return false;
+                }
+        }
+        return true;
+}
+
+/* Where the body ends must be said once, in one way (RFC 9112, 6.3): a proxy in front may have read it otherwise. */
+static const char *read_framing(const struct head *head, struct head_parts *parts) {
+        const struct head_field *length, *coding;
+        size_t lengths = count_of(head, "Content-Length", &length),
+               codings = count_of(head, "Transfer-Encoding", &coding);
+
+        if (lengths > 1)
+                return "there is more than one Content-Length";
+        if (lengths && codings)
+                return "Content-Length and Transfer-Encoding contradict each other";
+        if (codings > 1 || (codings && strcasecmp(coding->value, "chunked") != 0))
+                return "the only Transfer-Encoding here is chunked";
+        if (codings && strcmp(head->version, "HTTP/1.1") != 0)
+                return "Transfer-Encoding came with HTTP/1.1";
+        if (lengths && (length->value_length == 0 || length->value_length > LENGTH_DIGITS_MAX ||
+                        strspn(length->value, "0123456789") != length->value_length))
+                return "Content-Length is no number";
+        parts->length = lengths ? strtoull(length->value, NULL, 10) : 0;
+        parts->has_body = codings || parts->length > 0;
+        return NULL;
+}
+
+/* --- whom the request is for --- */
+
+/* The length of the host in "host:port" or "[address]:port"; 0 where it is neither. */
+static size_t host_length(const char *authority) {
+        size_t length = *authority == '[' ? strcspn(authority, "]") + 1 : strcspn(authority, ":");
+
+        if (length > strlen(authority) ||
+            strspn(authority, "0123456789abcdefghijklmnopqrstuvwxyz"
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._:[]") != strlen(authority))
+                return 0;
+        if (authority[length] == '\0')
+                return length;
+        return authority[length] == ':' &&
+                               strspn(authority + length + 1, "0123456789") == strlen(authority + length + 1)
+                       ? length
+                       : 0;
+}
+
+/* Names that are this machine's own whoever resolves them: a page of somebody else's cannot be loaded from them. */
+static bool is_loopback(const char *host) {
+        size_t length = strlen(host);
+        struct in_addr four;
+
+        if (strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0)
+                return true;
+        if (length > 10 && strcasecmp(host + length - 10, ".localhost") == 0)
+                return true;
+        return inet_pton(AF_INET, host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
+}
+
+static bool is_ours(const char *host, const struct head_hosts *hosts) {
+        for (size_t i = 0; i < hosts->count; i++) {
+                if (strcasecmp(hosts->names[i], host) == 0)
+                        return true;
+        }
+        return hosts->any || is_loopback(host);
+}
+
+/*
+ * A name that resolves to this address only since its owner says so (DNS rebinding) makes a stranger's page one of ours to a
+ * browser. Origin, which a browser adds where a page asks another place, must be the place that is asked.
+ */
+static unsigned check_places(const struct head *head, const struct head_hosts *hosts, struct arena *arena,
+                             const char **ret_why) {
+        const struct head_field *host, *origin;
+        size_t count = count_of(head, "Host", &host), length;
+        const char *at;
+
+        *ret_why = "there must be one Host";
+        if (count > 1 || (count == 0 && strcmp(head->version, "HTTP/1.0") != 0))
+                return BAD_REQUEST;
+        if (host) {
+                *ret_why = "Host is no host";
+                if ((length = host_length(host->value)) == 0)
+                        return BAD_REQUEST;
+                *ret_why =
+                        "this Host is none of the names that are served here: its owner must list it (hosts)";
+                if (!is_ours(arena_strndup(arena, host->value, length), hosts))
+                        return MISDIRECTED;
+        }
+        if (count_of(head, "Origin", &origin) == 0)
+                return 0;
+        *ret_why = "a page of another Origin may not ask here";
+        at = strstr(origin->value, "://");
+        return count_of(head, "Origin", &origin) == 1 && host && at && strcasecmp(at + 3, host->value) == 0
+                       ? 0
+                       : FORBIDDEN;
+}
+
+/* --- the target --- */
+
+static const char *read_query(const char *text, struct arena *arena, struct head_parts *parts) {
+        parts->query = arena_array(arena, QUERY_MAX, sizeof(parts->query[0]));
+        while (*text) {
+                size_t length = strcspn(text, "&"), name = strcspn(text, "=&");
+                struct head_pair pair = { unescape(text, name, false, arena), "" };
+
+                if (name < length)
+                        pair.value = unescape(text + name + 1, length - name - 1, false, arena);
+                if (!pair.name || !pair.value)
+                        return "an escape in the query is broken, or a NUL";
+                if (parts->query_count == QUERY_MAX)
+                        return "the query has too many parts";
+                if (length > 0)
+                        parts->query[parts->query_count++] = pair;
+                text += length + (text[length] == '&');
+        }
+        return NULL;
+}
+
+static unsigned read_target(const char *target, struct arena *arena, struct head_parts *parts,
+                            const char **ret_why) {
+        size_t length = strlen(target), path = strcspn(target, "?");
+
+        *ret_why = "the target is too long";
+        if (length > TARGET_MAX)
+                return URI_TOO_LONG;
+        *ret_why = "the target must be a path, of visible ASCII characters: escape others with %";
+        if (*target != '/')
+                return BAD_REQUEST;
+        for (size_t i = 0; i < length; i++) {
+                if (target[i] <= ' ' || target[i] >= 0x7f || target[i] == '#')
+                        return BAD_REQUEST;
+        }
+        *ret_why = "an escape in the path is broken, or stands for a NUL or a slash";
+        if (!(parts->path = unescape(target, path, true, arena)))
+                return BAD_REQUEST;
+        *ret_why = target[path] ? read_query(target + path + 1, arena, parts) : NULL;
+        return *ret_why ? BAD_REQUEST : 0;
+}
+
+unsigned head_read(const struct head *head, const struct head_hosts *hosts, struct arena *arena,
+                   struct head_parts *ret, const char **ret_why) {
+        unsigned status;
+
+        *ret = (struct head_parts){ .path = "/" };
+        *ret_why = "a header field is malformed";
+        if (!are_fields_well_formed(head))
+                return BAD_REQUEST;
+        if ((*ret_why = read_framing(head, ret)))
+                return BAD_REQUEST;
+        if ((status = read_target(head->target, arena, ret, ret_why)) != 0)
+                return status;
+        return check_places(head, hosts, arena, ret_why);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP/1.1 by tables of routes. By libmicrohttpd: small, in every distribution, kept up since 2007, and made to be embedded. Each
+ * connection has a thread of its own there, so that a route may wait, for its caller as for anybody else, and holds up nobody;
+ * how many there are is bounded (server/seats.h). No TLS: it listens on loopback unless told otherwise, and belongs behind a
+ * proxy that has the certificate.
+ *
+ * A request's head is judged before it is routed (server/head.h). Its body is given to the route piece by piece, as it comes, and
+ * is kept nowhere; an answer may be given whole, or read piece by piece as its client takes it.
+ */
+#ifndef BERTH_SERVER_SERVER_H
+#define BERTH_SERVER_SERVER_H
+
+#include "base/arena.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SERVER_PARAMETERS 4
+
+struct head_pair;
+struct server_route;
+
+/* One request, from its head to the end of its answer; of one thread. */
+struct server_request {
+        const struct server_route *route;
+        void *context;       /* the server's */
+        void *data;          /* the route's own */
+        struct arena *arena; /* lives as long as the request */
+        const char *method, *path;
+        const char *parameters[SERVER_PARAMETERS];
+        const struct head_pair *query; /* in its order */
+        size_t query_count;
+};
+
+enum server_seat {
+        SERVER_WORKS, /* 503 where all seats are taken */
+        SERVER_PROBE  /* answered whoever holds the seats: at once, in a few bytes, and without a body */
+};
+
+/* All are called on the connection's thread, and may wait (server_wait()); those that are NULL are left out, but `answer`. */
+struct server_route {
+        const char *method; /* GET is HEAD too */
+        const char *
+                path; /* "/hooks/{name}": a part that is not empty; "{path...}" at the end: all that is left */
+        enum server_seat seat;
+        uint64_t body_max; /* bytes; 0: no body is taken */
+        /* The head is there, the body not yet; may answer already: then the body is not read, and the connection ends. */
+        void (*begin)(struct server_request *request);
+        void (*take)(struct server_request *request, const void *bytes, size_t length);
+        void (*answer)(struct server_request *request);
+        /* Always called, at last, where `begin` was (or would have been): also where the client left in between. */
+        void (*end)(struct server_request *request);
+        void (*refused)(void *context,
+                        unsigned status); /* the request was for this route, and answered before `begin` */
+};
+
+struct server_config {
+        int sockets[2]; /* that listen; taken over, whatever comes of it */
+        size_t socket_count;
+        const struct server_route *routes; /* borrowed, as all below but `hosts` */
+        size_t route_count;
+        void *context;
+        const char *const *
+                hosts; /* names that clients may call it by, besides localhost and loopback addresses; copied */
+        size_t host_count;
+        bool any_host;
+        int64_t patience_ms; /* see seats.h; 0 for 60 s */
+};
+
+struct server;
+/* Answers from then on, by threads of its own. */
+int server_start(const struct server_config *config, struct server **ret, struct error *err) MUST_USE;
+/* Ends what is under way: server_wait() says so to whoever waits. NULL is fine. */
+void server_stop(struct server *server);
+
+/* --- for routes --- */
+
+/* The value of the one field of that name; NULL where there is none, or more than one. */
+const char *server_header(const struct server_request *request, const char *name);
+/* The first of that name in the query; NULL where there is none. */
+const char *server_query(const struct server_request *request, const char *name);
+
+/* One answer a request; what is added to it comes before it. Bytes are copied. */
+void server_add_header(struct server_request *request, const char *name, const char *value);
+void server_answer(struct server_request *request, unsigned status, const char *type, const void *bytes,
+                   size_t length);
+void server_answer_text(struct server_request *request, unsigned status, const char *text);
+
+/* An answer that is read as its client takes it, by the connection's thread. */
+struct server_stream {
+        void *context;
+        /* At most `size` bytes: how many; 0 at the end; -1 where it broke off, which the client then sees. May wait. */
+        ssize_t (*read)(void *context, struct server_request *request, char *buffer, size_t size);
+        void (*end)(void *context); /* called once, however it ended */
+        int64_t length;             /* in all; -1: not known */
+};
+void server_answer_stream(struct server_request *request, unsigned status, const char *type,
+                          const struct server_stream *stream);
+/*
+ * What comes out of a descriptor (a pipe, a file, a socket), which is taken over, up to its end. Of text/event-stream a comment is
+ * sent every 15 s in which nothing came, between two events: proxies and clients know then that it lives. Where the client leaves
+ * the descriptor is closed, and whoever writes into it gets EPIPE.
+ */
+void server_answer_descriptor(struct server_request *request, unsigned status, const char *type,
+                              int descriptor);
+
+enum server_wait { SERVER_READY, SERVER_TIME, SERVER_LEFT, SERVER_STOPS };
+/*
+ * Waits for `events` of the descriptor (-1: for nothing), at most so long (-1: for ever); SERVER_LEFT where the client closed his
+ * end, SERVER_STOPS where the server is to stop: whoever waits should give up then.
+ */
+enum server_wait server_wait(struct server_request *request, int descriptor, short events, int timeout_ms);
+
+#endif
