@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the state that an apply of the manifests would have left, without a cloud: what a benchmark of a plan with nothing
- * to change starts from. usage: settle MANIFESTS STATE
+ * Writes the state after an apply of the manifests, without a cloud: the start for benchmarks of a plan without changes.
+ * usage: settle MANIFESTS STATE
  */
 #include "controller/plan.h"
 #include "controller/record.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yaml_floor FILE...: parses each file with libyaml, throws every event away, and prints how many there were. No
- * reader of YAML that stands on libyaml can be faster: what bench/run compares `berth plan` with.
+ * yaml_floor FILE...: parses each file with libyaml, throws the events away, and prints their number. Nothing that uses
+ * libyaml can read YAML faster: bench/run compares `berth plan` with this.
  */
 #include <yaml.h>
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * getopt_long() takes options before and after the verb and its operands. Which verb it is, is known only after that, so every
+ * option is accepted first and checked against the verb afterwards (check_use). Mistakes name the nearest word that exists.
+ */
 #include "cli/options.h"
 
 #include "base/array.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Results go to standard output, progress and questions to standard error. Both callbacks run on our own thread; other threads
+ * may log meanwhile, so a line is written whole under stderr's lock, after the progress line was wiped.
+ */
 #include "cli/perform.h"
 
 #include "base/clock.h"

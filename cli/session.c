@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order matters: manifests first, so that their mistakes show before anything else can fail; then the provider, by the
+ * Stack's name; the state last, since opening may create it. The lease is released before the state is closed.
+ */
 #include "cli/session.h"
 
 #include "base/clock.h"

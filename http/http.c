@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request is one blocking curl_easy_perform() on a handle from the pool. The pool is a list under a lock, the handle used
+ * last in front: a request takes the one that last spoke to its host, because libcurl keeps the connection with the handle,
+ * and puts it back reset, so that no header or token of the request stays in it.
+ *
+ * Which requests are allowed is decided before libcurl sees them, from the URL as libcurl itself takes it apart: two parsers
+ * that read a URL differently are how a check is got around. libcurl is loaded with the first call that needs it.
+ */
 #include "http/http.h"
 
 #include "base/clock.h"
@@ -19,7 +27,7 @@
 #define HEADERS_LIMIT (64U * 1024U)
 #define HOST_SIZE 320
 
-/* An easy handle at rest, with the connections it keeps. */
+/* A handle that no request uses, with the connections it keeps. */
 struct idle_handle {
         struct idle_handle *next;
         CURL *easy;
@@ -28,7 +36,7 @@ struct idle_handle {
 
 struct http_pool {
         pthread_mutex_t lock;
-        struct idle_handle *idle; /* the one used last comes first */
+        struct idle_handle *idle; /* the one used last is first */
         char *ca_bundle;
 };
 
@@ -62,8 +70,8 @@ static void start_curl(void) {
                 abort();
 }
 
-/* Before anything of libcurl's is called; what was handed out by it may be used without. */
-static int need_curl(struct error *err) {
+/* Must be called before any function of libcurl's. */
+static int load_curl(struct error *err) {
         if (library_load(&curl, err) < 0)
                 return -1;
         pthread_once(&once, start_curl);
@@ -99,7 +107,7 @@ void http_pool_free(struct http_pool *pool) {
         free(pool);
 }
 
-/* The idle handle that knows `host`, else any, else a new one. */
+/* The idle handle that last spoke to `host`, else any, else a new one. */
 static struct idle_handle *take_handle(struct http_pool *pool, const char *host) {
         struct idle_handle **chosen = NULL, *handle = NULL;
 
@@ -126,8 +134,8 @@ static struct idle_handle *take_handle(struct http_pool *pool, const char *host)
         return handle;
 }
 
-static void give_handle_back(struct http_pool *pool, struct idle_handle *handle) {
-        /* Forgets what the request was (headers with the session token), keeps connections. */
+static void put_handle_back(struct http_pool *pool, struct idle_handle *handle) {
+        /* Forgets the request (its headers have the session token), keeps the connections. */
         sym_curl_easy_reset(handle->easy);
         pthread_mutex_lock(&pool->lock);
         handle->next = pool->idle;
@@ -140,21 +148,20 @@ void http_response_release(struct http_response *response) {
         strbuf_release(&response->headers);
 }
 
-static size_t take_body(char *data, size_t size, size_t count, void *opaque) {
+static size_t append_body(char *data, size_t size, size_t count, void *opaque) {
         struct http_response *response = opaque;
 
         strbuf_append_bytes(&response->body, data, size * count);
         return response->body.overflow ? 0 : size * count;
 }
 
-static size_t take_header(char *data, size_t size, size_t count, void *opaque) {
+static size_t append_header(char *data, size_t size, size_t count, void *opaque) {
         struct http_response *response = opaque;
         size_t length = size * count, name_length = 0;
         const char *colon = memchr(data, ':', length);
 
         if (length >= 5 && memcmp(data, "HTTP/", 5) == 0)
-                strbuf_clear(
-                        &response->headers); /* a new answer: the one before was "100 Continue" or a proxy's */
+                strbuf_clear(&response->headers); /* another answer follows "100 Continue", or a proxy's */
         if (!colon)
                 return length;
         name_length = (size_t)(colon - data);
@@ -168,12 +175,12 @@ static size_t take_header(char *data, size_t size, size_t count, void *opaque) {
         return response->headers.overflow ? 0 : length;
 }
 
-static int watch(void *opaque, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+static int stop_when_interrupted(void *opaque, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
         (void)opaque, (void)a, (void)b, (void)c, (void)d;
         return interrupt_count() >= 2;
 }
 
-/* Every option is a plain one of this libcurl: failing to set it means a broken build. */
+/* This libcurl knows all of these options: a failure means a broken build. */
 #define SET(easy, option, value)                                                 \
         do {                                                                     \
                 if (sym_curl_easy_setopt((easy), (option), (value)) != CURLE_OK) \
@@ -220,7 +227,7 @@ static struct curl_slist *header_list(const struct http_request *request) {
         }
         strbuf_wipe(&line);
         if (!typed)
-                list = append_line(list, "Content-Type:"); /* not the form type, which libcurl would add */
+                list = append_line(list, "Content-Type:"); /* else libcurl adds that of a form */
         return append_line(list, "Expect:");
 }
 
@@ -235,7 +242,7 @@ static void set_options(const struct http_pool *pool, CURL *easy, const struct h
         long whole = request->timeout_ms > 0 ? (long)request->timeout_ms : WHOLE_TIMEOUT_MS;
 
         SET(easy, CURLOPT_URL, request->url);
-        SET(easy, CURLOPT_PATH_AS_IS, 1L); /* an S3 key may hold "..", and the path was signed as it is */
+        SET(easy, CURLOPT_PATH_AS_IS, 1L); /* an S3 key may have "..", and the path was signed as it is */
         SET(easy, CURLOPT_PROTOCOLS_STR, loopback || request->allow_plain ? "http,https" : "https");
         SET(easy, CURLOPT_FOLLOWLOCATION, 0L);
         SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -254,10 +261,10 @@ static void set_options(const struct http_pool *pool, CURL *easy, const struct h
                 SET(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
         SET(easy, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
         SET(easy, CURLOPT_NOPROGRESS, 0L);
-        SET(easy, CURLOPT_XFERINFOFUNCTION, watch);
-        SET(easy, CURLOPT_WRITEFUNCTION, take_body);
+        SET(easy, CURLOPT_XFERINFOFUNCTION, stop_when_interrupted);
+        SET(easy, CURLOPT_WRITEFUNCTION, append_body);
         SET(easy, CURLOPT_WRITEDATA, response);
-        SET(easy, CURLOPT_HEADERFUNCTION, take_header);
+        SET(easy, CURLOPT_HEADERFUNCTION, append_header);
         SET(easy, CURLOPT_HEADERDATA, response);
         SET(easy, CURLOPT_ERRORBUFFER, detail);
         set_method(easy, request);
@@ -293,8 +300,8 @@ static enum http_failure classify(CURLcode code, const struct http_response *res
         }
 }
 
-static int fail(enum http_failure failure, const char *host, const char *detail, size_t limit,
-                struct error *err) {
+static int fail_request(enum http_failure failure, const char *host, const char *detail, size_t limit,
+                        struct error *err) {
         switch (failure) {
         case HTTP_UNREACHABLE:
                 return error_set(err, "cannot reach %s: %s", host, detail);
@@ -328,8 +335,9 @@ static char *url_part(CURLU *url, CURLUPart part, unsigned flags) {
         return copy;
 }
 
-/* Splits off what decides whether the request may be sent, and to whom. */
-static int look_at_url(const char *text, char host_port[HOST_SIZE], bool *ret_loopback, bool *ret_plain) {
+/* The parts of the URL that decide whether the request may be sent, and to whom. -1 where it is no URL of http or https. */
+static int split_request_url(const char *text, char host_port[HOST_SIZE], bool *ret_loopback,
+                             bool *ret_plain) {
         CURLU *url = sym_curl_url();
         char *scheme, *host, *port;
         int result = -1;
@@ -362,9 +370,9 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
         long status = 0;
 
         *ret_failure = HTTP_REFUSED;
-        if (need_curl(err) < 0)
+        if (load_curl(err) < 0)
                 return -1;
-        if (look_at_url(request->url, host, &loopback, &plain) < 0)
+        if (split_request_url(request->url, host, &loopback, &plain) < 0)
                 return error_set(err, "not a URL of http or https: %.*s", (int)strcspn(request->url, "?"),
                                  request->url);
         if (plain && !loopback && !request->allow_plain)
@@ -381,13 +389,13 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
         code = sym_curl_easy_perform(handle->easy);
         if (code == CURLE_OK)
                 sym_curl_easy_getinfo(handle->easy, CURLINFO_RESPONSE_CODE, &status);
-        give_handle_back(pool, handle);
+        put_handle_back(pool, handle);
         wipe_list(headers);
 
         *ret_failure = classify(code, ret);
         if (*ret_failure != HTTP_ANSWERED)
-                return fail(*ret_failure, host, *detail ? detail : sym_curl_easy_strerror(code),
-                            request->answer_limit, err);
+                return fail_request(*ret_failure, host, *detail ? detail : sym_curl_easy_strerror(code),
+                                    request->answer_limit, err);
         ret->status = (int)status;
         return 0;
 }
@@ -420,10 +428,10 @@ int64_t http_date_ms(const char *text) {
         struct error err;
         time_t seconds;
 
-        if (need_curl(&err) < 0)
+        if (load_curl(&err) < 0)
                 return -1;
         seconds = sym_curl_getdate(text, NULL);
-        /* Years have four digits there (RFC 9110); libcurl takes any number. */
+        /* HTTP's years have four digits (RFC 9110); libcurl takes any number. */
         return seconds < 0 || seconds > YEAR_9999_S ? -1 : (int64_t)seconds * 1000;
 }
 
@@ -435,7 +443,7 @@ void http_url_release(struct http_url *url) {
         *url = (struct http_url){ 0 };
 }
 
-static const char *url_problem(CURLU *url, const struct http_url *parsed, bool whole) {
+static const char *find_url_problem(CURLU *url, const struct http_url *parsed, bool whole) {
         static const struct {
                 CURLUPart part;
                 const char *problem;
@@ -459,7 +467,7 @@ static const char *url_problem(CURLU *url, const struct http_url *parsed, bool w
         return NULL;
 }
 
-/* `whole`: with what may follow the path. */
+/* `whole`: a query and a fragment may follow the path. */
 static int parse_url(const char *text, const char *what, bool whole, struct http_url *ret,
                      struct error *err) {
         struct http_url parsed = { 0 };
@@ -467,7 +475,7 @@ static int parse_url(const char *text, const char *what, bool whole, struct http
         CURLUcode code;
         CURLU *url;
 
-        if (need_curl(err) < 0)
+        if (load_curl(err) < 0)
                 return -1;
         url = sym_curl_url();
         if (!url)
@@ -482,7 +490,7 @@ static int parse_url(const char *text, const char *what, bool whole, struct http
                         *at = (char)tolower((unsigned char)*at);
                 for (size_t end = strlen(parsed.path); end > 0 && parsed.path[end - 1] == '/'; end--)
                         parsed.path[end - 1] = '\0';
-                problem = url_problem(url, &parsed, whole);
+                problem = find_url_problem(url, &parsed, whole);
         } else {
                 problem =
                         code == CURLUE_BAD_SCHEME || code == CURLUE_UNSUPPORTED_SCHEME || !strstr(text, "://")

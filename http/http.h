@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP, by libcurl: the only module that includes it. It is loaded by whatever here needs it first.
+ * HTTP by libcurl. This is the only module that includes libcurl, which is loaded on first use.
  *
- * A pool of connections that any thread may use: each request takes the handle that last spoke to its host, with its
- * kept-alive connection, and gives it back. TLS certificates are always verified. Redirects are never followed: a
- * signature that travelled to another host would be leaked, and would not fit there. What comes back short of its
- * announced length is a failure, not an answer.
+ * Any thread may use a pool of connections: a request takes the connection that last went to its host, and gives it back. TLS
+ * certificates are always verified. Redirects are never followed: the signature would leak to another host, and would not be
+ * valid there. An answer shorter than its announced length is a failure.
  */
 #ifndef BERTH_HTTP_HTTP_H
 #define BERTH_HTTP_HTTP_H
@@ -27,8 +26,8 @@ struct http_header {
 enum http_failure {
         HTTP_ANSWERED = 0, /* whatever the status */
         HTTP_UNREACHABLE,  /* name not found, connection refused, no route */
-        HTTP_TIMED_OUT,    /* no connection, or no answer in time: it may have been carried out */
-        HTTP_BROKEN,       /* the connection ended early: it may have been carried out */
+        HTTP_TIMED_OUT,    /* no connection, or no answer in time: the request may have been carried out */
+        HTTP_BROKEN,       /* the connection ended early: the request may have been carried out */
         HTTP_TLS,          /* the certificate, or the handshake */
         HTTP_TOO_LARGE,    /* the answer exceeds its limit */
         HTTP_REFUSED,      /* not sent: the URL is not allowed, or libcurl is missing */
@@ -45,8 +44,8 @@ struct http_request {
         size_t body_length;
         size_t answer_limit; /* bytes, > 0 */
         int64_t timeout_ms;  /* for the whole request; 0 for 60 s */
-        bool allow_plain;    /* http:// to any host: somebody configured it. Without it to loopback only */
-        bool direct;         /* never by a proxy, whatever the environment says */
+        bool allow_plain;    /* http:// to any host, because it is configured; otherwise to loopback only */
+        bool direct;         /* without a proxy, even where the environment names one */
 };
 
 struct http_response {
@@ -67,10 +66,10 @@ void http_pool_free(struct http_pool *pool); /* NULL is fine; no request may be 
 int http_send(struct http_pool *pool, const struct http_request *request, struct http_response *ret,
               enum http_failure *ret_failure, struct error *err) MUST_USE;
 
-/* Copies the first header of that name (lower case); false and "" where there is none. Too long is cut. */
+/* Copies the value of the first header of that name (lower case), cut to `size`; false and "" where there is none. */
 bool http_header(const struct http_response *response, const char *name, char *value, size_t size);
 
-/* Milliseconds since 1970 from an HTTP date ("Sat, 31 Jan 2026 12:00:00 GMT"); -1 where it is none. */
+/* Milliseconds since 1970 from an HTTP date ("Sat, 31 Jan 2026 12:00:00 GMT"); -1 where the text is no date. */
 int64_t http_date_ms(const char *text);
 
 struct http_url {
@@ -85,7 +84,7 @@ void http_url_release(struct http_url *url);
 /* For endpoints: http or https, a host, no user, query or fragment. `what` names the setting in errors. */
 int http_url_parse(const char *text, const char *what, struct http_url *ret, struct error *err) MUST_USE;
 
-/* The same for any URL of http or https without a user: path and query are not looked at, and `path` is without the query. */
+/* The same for any URL of http or https without a user; it may have a query, which `path` leaves out. */
 int http_url_split(const char *text, const char *what, struct http_url *ret, struct error *err) MUST_USE;
 
 /* localhost, *.localhost, 127.0.0.0/8, ::1 (with or without brackets). */

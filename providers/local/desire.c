@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Variables are merged name by name and everything else field by field, always by the same rule: what is there, less what we
+ * applied before, plus what is desired now. So what others added stays, and what the manifest dropped goes.
+ */
 #include "providers/local/desire.h"
 
 #include <stdlib.h>

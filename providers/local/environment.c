@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads what a run needs from up to three records: the environment's, the Stack's (where images and workspaces are), and for
+ * `exec --agent` the agent's. Numbers in records are checked here, since anybody may have edited the files.
+ */
 #include "providers/local/environment.h"
 
 #include "providers/local/images/image_index.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A record may be anything by the time we read it: people edit these files. It is opened without following links and without
+ * blocking on a pipe, must be a regular file, and has a maximum size. Its marks (stack, kind, name) decide whose it is before
+ * anything else in it counts: a file without them is not ours, and says nothing. The same spec always gives the same bytes, so
+ * that their SHA-256 tells whether a record changed.
+ */
 #include "providers/local/record.h"
 
 #include "base/array.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For each session of the stack: its environment, the shortest expiry of a policy that selects it, and the files older than
+ * that. Policies come from the records, as they were applied. When in doubt nothing is deleted: a policy that cannot be read
+ * stops the sweep, and a session whose stack or environment is not known is left alone.
+ */
 #include "providers/local/sweep.h"
 
 #include "base/array.h"

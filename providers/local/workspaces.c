@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A workspace was filled by code that nobody trusts. Below the folder of sessions everything is opened with openat2(2) by
+ * base/beneath.h, which follows no link and enters no other file system, and is removed by descriptor and name. A program may
+ * make folders deeper than any path can be, unreadable, or full: none of that may stop a sweep or reach outside.
+ */
 #include "providers/local/workspaces.h"
 
 #include "base/array.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything happens in one folder below the store's `build`, named at random and locked by flock(2) until the build ends: a
+ * system as a tar, an OCI layout made of it, and the import of that layout. What can fail early is checked before the minutes
+ * of bootstrapping: the recipe's name, the machine, the place for -o, the date.
+ */
 #include "providers/local/images/image_build.h"
 
 #include "base/clock.h"

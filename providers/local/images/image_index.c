@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The index is read and replaced whole: `images` is what Berth itself reads, `manifests` makes the same file an OCI layout's
+ * index, for skopeo. What images there are is told by the folders of roots alone, since an image may have no name.
+ */
 #include "providers/local/images/image_index.h"
 
 #include "base/array.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Part by part: the last part is `name`, those before it are `folder`. Only once another part follows do we know that a part is
+ * a folder's; a whiteout (".wh.NAME") means something in the last part only. ".wh..wh." begins the bookkeeping of aufs, which
+ * is skipped, but for ".wh..wh..opq", the opaque marker.
+ */
 #include "providers/local/images/image_path.h"
 
 #include "base/terminal.h"

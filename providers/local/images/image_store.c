@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two locks, both flock(2), so that a dead process holds none. The file `lock` is held for moments, while something moves into
+ * or out of its place or the index is written. Each work folder is locked for as long as its process lives: whoever can lock
+ * one may remove it. Making a work folder and removing dead ones both happen under `lock`, else a new folder could be taken
+ * for a dead one before it is locked.
+ *
+ * An import is visible only at its end: syncfs(2) first, then blobs, then the root, then the name in the index, so that a name
+ * never leads to something that a power failure has left in pieces. A removal goes the other way: name, root, blobs. A root
+ * disappears by one rename into the work folder, where removing its files may take as long as it needs.
+ *
+ * A blob's content is hashed while it is copied. One that is in the store already is linked instead, after its bytes have been
+ * checked: somebody may have changed the file since.
+ */
 #include "providers/local/images/image_store.h"
 
 #include "base/beneath.h"

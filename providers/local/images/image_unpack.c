@@ -248,14 +248,14 @@ static int put_hard_link(const struct unpack *unpack, int parent, const char *na
         struct stat target, present;
 
         if (image_path_parse(entry->target, &path, err) < 0)
-                return error_context(err, "it is a hard link to a file of which is said");
+                return error_context(err, "the target of its hard link");
         if (path.meaning != PATH_ENTRY || !path.name[0])
-                return error_set(err, "it is a hard link to no file");
+                return error_set(err, "its hard link names no file");
         folder = open_within(unpack->root, path.folder);
         if (folder < 0 || fstatat(folder, path.name, &target, AT_SYMLINK_NOFOLLOW) < 0)
-                return error_set(err, "the file to which it is a hard link is not there: %s", reason(errno));
+                return error_set(err, "the target of its hard link is not there: %s", reason(errno));
         if (!S_ISREG(target.st_mode) && !S_ISLNK(target.st_mode))
-                return error_set(err, "it is a hard link to what is no file");
+                return error_set(err, "the target of its hard link is not a file");
         if (fstatat(parent, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && is_same(&present, &target))
                 return 0;
         if (tree_remove(parent, name) < 0 || linkat(folder, path.name, parent, name, 0) < 0)

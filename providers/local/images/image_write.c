@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same packages must give the same bytes. So the system's tar is copied entry by entry: in the order of mmdebstrap, which
+ * sorts, without owners, set-uid bits and times later than the date of the build, and without the files that differ from
+ * build to build. Configuration, manifest and index are compact JSON with members in a fixed order.
+ *
+ * The layer is written first under a name of its own, since a blob's name is the digest of what was written.
+ */
 #include "providers/local/images/image_write.h"
 
 #include "base/clock.h"
