@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/internal.h"
 
+#include "base/sorted.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,24 +24,15 @@ void bindings_sort(struct binding *bindings, size_t count) {
                 qsort(bindings, count, sizeof(*bindings), by_environment);
 }
 
-/* The first binding whose environment is not before `environment`: they are sorted by it. */
-static size_t first_not_before(const struct planning *planning, const char *environment) {
-        size_t low = 0, high = planning->binding_count;
-
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (strcmp(planning->bindings[middle].environment, environment) < 0)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
+static int compare_to_binding(const void *environment, const void *binding) {
+        return strcmp(environment, ((const struct binding *)binding)->environment);
 }
 
 const struct binding *bindings_of(const struct planning *planning, const char *environment,
                                   size_t *ret_count) {
-        size_t start = first_not_before(planning, environment), end = start;
+        size_t start = sorted_first(planning->bindings, planning->binding_count, sizeof(*planning->bindings),
+                                    environment, compare_to_binding),
+               end = start;
 
         while (end < planning->binding_count && strcmp(planning->bindings[end].environment, environment) == 0)
                 end++;

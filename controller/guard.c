@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guards: what a plan must not do by accident. Each has a stable id; docs/guards.md lists them. */
 #include "base/array.h"
+#include "base/sorted.h"
 #include "controller/diff.h"
 #include "controller/internal.h"
 
@@ -125,10 +126,6 @@ static bool still_bound(const struct subject *dependent, const char *environment
         return bound && strcmp(bound, environment) == 0;
 }
 
-static int compare_text(const void *a, const void *b) {
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Dependents from the manifests and from the recorded bindings, each once, sorted. */
 static const char **remaining_dependents(struct planning *planning, const char *environment,
                                          size_t *ret_count) {
@@ -146,7 +143,7 @@ static const char **remaining_dependents(struct planning *planning, const char *
                 if (strcmp(manifests->missing[i].environment, environment) == 0)
                         found[count++] = manifests->missing[i].dependent;
         }
-        qsort(found, count, sizeof(*found), compare_text);
+        qsort(found, count, sizeof(*found), sorted_compare_texts);
         for (size_t i = 0; i < count; i++) {
                 if (unique == 0 || strcmp(found[unique - 1], found[i]) != 0)
                         found[unique++] = found[i];

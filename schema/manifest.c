@@ -2,6 +2,7 @@
 #include "schema/manifest.h"
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "base/suggest.h"
 #include "schema/loading.h"
 #include "schema/node.h"
@@ -159,26 +160,25 @@ int manifests_load_files(const char *folder, const struct manifest_file *files, 
         return load(folder, count ? files : &none, count, options, arena, ret, diagnostics, err);
 }
 
-/* The first resource that does not come before (kind, name); name "" for the kind's first. */
-static size_t lower_bound(const struct manifests *manifests, enum kind_id kind, const char *name) {
-        size_t low = 0, high = manifests->count;
+static int compare_to_resource(const void *sought, const void *item) {
+        const struct resource *wanted = sought, *resource = item;
 
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-                const struct resource *resource = &manifests->resources[middle];
+        if (wanted->kind->id != resource->kind->id)
+                return wanted->kind->id < resource->kind->id ? -1 : 1;
+        return strcmp(wanted->name, resource->name);
+}
 
-                if (resource->kind->id < kind ||
-                    (resource->kind->id == kind && strcmp(resource->name, name) < 0))
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
+/* Where a resource stands, or belongs; name "" for the kind's first. */
+static size_t place_of_resource(const struct manifests *manifests, enum kind_id kind, const char *name) {
+        const struct resource wanted = { .kind = kinds[kind], .name = name };
+
+        return sorted_first(manifests->resources, manifests->count, sizeof(wanted), &wanted,
+                            compare_to_resource);
 }
 
 const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind,
                                       const char *name) {
-        size_t at = lower_bound(manifests, kind, name);
+        size_t at = place_of_resource(manifests, kind, name);
         const struct resource *resource = manifests->resources + at;
 
         if (at == manifests->count || resource->kind->id != kind || strcmp(resource->name, name) != 0)
@@ -188,9 +188,11 @@ const struct resource *manifests_find(const struct manifests *manifests, enum ki
 
 const struct resource *manifests_of_kind(const struct manifests *manifests, enum kind_id kind,
                                          size_t *ret_count) {
-        size_t first = lower_bound(manifests, kind, "");
+        size_t first = place_of_resource(manifests, kind, ""), end = first;
 
-        *ret_count = lower_bound(manifests, (enum kind_id)(kind + 1), "") - first;
+        while (end < manifests->count && manifests->resources[end].kind->id == kind)
+                end++;
+        *ret_count = end - first;
         return manifests->resources + first;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Diagnostics with the line they are about. */
 #include "base/array.h"
+#include "base/sorted.h"
 #include "base/suggest.h"
 #include "schema/loading.h"
 
@@ -192,21 +193,26 @@ static void sort_secrets(struct loading *loading) {
         loading->secret_count = kept;
 }
 
+struct line_of_file {
+        const struct loading *loading;
+        const char *path;
+        uint32_t line;
+};
+
+static int compare_to_secret(const void *sought, const void *item) {
+        const struct line_of_file *wanted = sought;
+        const struct secret_place *secret = item;
+        int order = strcmp(wanted->path, wanted->loading->sources[secret->file].path);
+
+        return order ? order : (wanted->line > secret->end_line) - (wanted->line < secret->end_line);
+}
+
 /* Of the sorted secrets the first that ends on the line or after it. */
 static size_t first_secret(const struct loading *loading, const char *path, uint32_t line) {
-        size_t low = 0, high = loading->secret_count;
+        const struct line_of_file wanted = { loading, path, line };
 
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-                const struct secret_place *secret = &loading->secrets[middle];
-                int order = strcmp(loading->sources[secret->file].path, path);
-
-                if (order < 0 || (order == 0 && secret->end_line < line))
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
+        return sorted_first(loading->secrets, loading->secret_count, sizeof(*loading->secrets), &wanted,
+                            compare_to_secret);
 }
 
 /* The line with a star for each character of the columns from `column` to before `end`. */

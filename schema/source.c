@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 #include "base/files.h"
+#include "base/sorted.h"
 #include "base/terminal.h"
 
 #include <dirent.h>
@@ -283,24 +284,22 @@ const char *source_line(struct source *source, uint32_t line, size_t *ret_length
         return text + start;
 }
 
+/* A line's start comes before every byte of it, its first one too. */
+static int compare_to_line_start(const void *sought, const void *item) {
+        return *(const size_t *)sought >= *(const uint32_t *)item ? 1 : -1;
+}
+
 void source_locate(struct source *source, size_t offset, uint32_t *ret_line, uint32_t *ret_column) {
         const char *text = strbuf_text(&source->bytes);
-        size_t low = 0, high;
+        size_t line;
 
         if (!source->line_starts)
                 index_lines(source);
-        high = source->line_count;
-        while (high - low > 1) {
-                size_t middle = low + (high - low) / 2;
-
-                if (source->line_starts[middle] <= offset)
-                        low = middle;
-                else
-                        high = middle;
-        }
-        *ret_line = (uint32_t)low + 1;
+        line = sorted_first(source->line_starts, source->line_count, sizeof(*source->line_starts), &offset,
+                            compare_to_line_start);
+        *ret_line = (uint32_t)line;
         *ret_column = 1;
-        for (size_t at = source->line_starts[low]; at < offset; at++)
+        for (size_t at = source->line_starts[line - 1]; at < offset; at++)
                 *ret_column += ((unsigned char)text[at] & 0xC0) != 0x80;
 }
 

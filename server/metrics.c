@@ -2,6 +2,7 @@
 #include "server/metrics.h"
 
 #include "base/array.h"
+#include "base/sorted.h"
 #include "base/terminal.h"
 #include "server/self.h"
 
@@ -66,32 +67,30 @@ static bool owner_has_a_place(struct metrics *metrics, const char *owner) {
         return true;
 }
 
-static int compare_labels(const struct series *series, const char *const *labels, size_t count) {
+struct labels {
+        const char *const *values;
+        size_t count;
+};
+
+static int compare_to_series(const void *sought, const void *item) {
+        const struct labels *labels = sought;
+        const struct series *series = item;
         int order = 0;
 
-        for (size_t i = 0; i < count && order == 0; i++)
-                order = strncmp(series->labels[i], labels[i], VALUE_MAX);
+        for (size_t i = 0; i < labels->count && order == 0; i++)
+                order = strncmp(labels->values[i], series->labels[i], VALUE_MAX);
         return order;
 }
 
 /* The place where the labels stand, or belong. */
 static size_t place_of(const struct family *family, const char *const *labels, size_t count,
                        bool *ret_found) {
-        size_t low = 0, high = family->count;
+        const struct labels sought = { labels, count };
+        size_t at = sorted_first(family->series, family->count, sizeof(*family->series), &sought,
+                                 compare_to_series);
 
-        *ret_found = false;
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-                int order = compare_labels(&family->series[middle], labels, count);
-
-                if (order == 0)
-                        *ret_found = true;
-                if (order < 0)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
+        *ret_found = at < family->count && compare_to_series(&sought, &family->series[at]) == 0;
+        return at;
 }
 
 static struct series *insert(struct metrics *metrics, size_t metric, size_t at, const char *const *labels) {

@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/sorted.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -276,10 +277,6 @@ void record_tidy(const char *root, enum kind_id kind) {
         closedir(folder);
 }
 
-static int by_text(const void *a, const void *b) {
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 int record_list(const char *root, enum kind_id kind, struct arena *arena, const char ***ret,
                 size_t *ret_count, struct error *err) {
         char *path TEXT_CLEANUP = path_join(root, local_record_folder(kind));
@@ -302,7 +299,7 @@ int record_list(const char *root, enum kind_id kind, struct arena *arena, const 
         if (folder)
                 closedir(folder);
         if (count > 1)
-                qsort(names, count, sizeof(*names), by_text);
+                qsort(names, count, sizeof(*names), sorted_compare_texts);
         *ret = names;
         *ret_count = count;
         return 0;

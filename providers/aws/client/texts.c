@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/client/texts.h"
 
+#include "base/sorted.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,15 +24,11 @@ int texts_compare(const void *a, const void *b) {
         return strcmp(left ? left : "", right ? right : "");
 }
 
-static int compare_text(const void *a, const void *b) {
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 size_t texts_sort_unique(const char **texts, size_t count) {
         size_t unique = 0;
 
         if (count > 1)
-                qsort(texts, count, sizeof(*texts), compare_text);
+                qsort(texts, count, sizeof(*texts), sorted_compare_texts);
         for (size_t i = 0; i < count; i++) {
                 if (unique == 0 || strcmp(texts[unique - 1], texts[i]) != 0)
                         texts[unique++] = texts[i];

@@ -12,6 +12,7 @@
 #include "providers/aws/services/tagging.h"
 #include "providers/aws/shared/tags.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* So few log groups are asked for one by one, rather than by pages that hold everybody's. */
@@ -54,26 +55,19 @@ static void prepare(struct sweep *sweep, size_t i) {
                 value_get(desired, "logRetentionDays") || value_get(wanted->recorded, "logRetentionDays");
 }
 
-static struct sight *find(const struct sweep *sweep, const char *function) {
-        size_t low = 0, high = sweep->args->count;
+static int compare_to_sight(const void *function, const void *sight) {
+        return strcmp(function, ((const struct sight *)sight)->function);
+}
 
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-                int order = strcmp(function, sweep->sights[middle].function);
-
-                if (order == 0)
-                        return &sweep->sights[middle];
-                if (order < 0)
-                        high = middle;
-                else
-                        low = middle + 1;
-        }
-        return NULL;
+static struct sight *find_sight(const struct sweep *sweep, const char *function) {
+        return sweep->args->count ? bsearch(function, sweep->sights, sweep->args->count,
+                                            sizeof(*sweep->sights), compare_to_sight)
+                                  : NULL;
 }
 
 static void note_listed(struct sweep *sweep, const json_t *configuration) {
         const char *function = json_text(configuration, "FunctionName");
-        struct sight *sight = function ? find(sweep, function) : NULL;
+        struct sight *sight = function ? find_sight(sweep, function) : NULL;
 
         if (!sight)
                 return;
@@ -180,7 +174,7 @@ static void note_log_group(struct sweep *sweep, const json_t *group) {
         struct sight *sight = NULL;
 
         if (name && strncmp(name, log_prefix, sizeof(log_prefix) - 1) == 0)
-                sight = find(sweep, name + sizeof(log_prefix) - 1);
+                sight = find_sight(sweep, name + sizeof(log_prefix) - 1);
         if (sight)
                 sight->log_retention_days = json_integer_or(group, "retentionInDays", 0);
 }

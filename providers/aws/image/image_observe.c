@@ -4,6 +4,7 @@
  * no list; a few are read each time, many only where nothing is known of them yet, or by a full refresh.
  */
 #include "base/json.h"
+#include "base/sorted.h"
 #include "providers/aws/image/image.h"
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/registry/image_use.h"
@@ -58,25 +59,23 @@ static void prepare(struct sweep *sweep) {
         qsort(sweep->sorted, sweep->args->count, sizeof(struct sight *), by_repository);
 }
 
+static int compare_to_repository(const void *name, const void *item) {
+        return strcmp(name, (*(struct sight *const *)item)->repository);
+}
+
 /* Two Images may stand for one repository. */
 static void note_repository(struct sweep *sweep, const json_t *repository) {
         const char *name = json_text(repository, "repositoryName"),
                    *mutability = json_text(repository, "imageTagMutability");
         const json_t *scanning = json_object_get(repository, "imageScanningConfiguration");
-        size_t low = 0, high = sweep->args->count;
+        size_t at;
 
         if (!name)
                 return;
-        while (low < high) {
-                size_t middle = low + (high - low) / 2;
-
-                if (strcmp(sweep->sorted[middle]->repository, name) < 0)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        for (; low < sweep->args->count && strcmp(sweep->sorted[low]->repository, name) == 0; low++) {
-                struct sight *sight = sweep->sorted[low];
+        at = sorted_first(sweep->sorted, sweep->args->count, sizeof(struct sight *), name,
+                          compare_to_repository);
+        for (; at < sweep->args->count && strcmp(sweep->sorted[at]->repository, name) == 0; at++) {
+                struct sight *sight = sweep->sorted[at];
 
                 sight->found = true;
                 sight->scan_on_push = json_is_true(json_object_get(scanning, "scanOnPush"));

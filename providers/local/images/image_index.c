@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/files.h"
+#include "base/sorted.h"
 #include "providers/image_rules.h"
 #include "providers/local/images/image_source.h"
 
@@ -73,10 +74,6 @@ int image_index_variables(const char *folder, const char *digest, struct arena *
 
 /* --- the list of images --- */
 
-static int by_text(const void *a, const void *b) {
-        return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 int image_index_digests(const char *folder, struct arena *arena, const char ***ret, size_t *ret_count,
                         struct error *err) {
         const char *path = path_join_in(folder, LOCAL_IMAGES_ROOTS, arena), **list = NULL;
@@ -97,7 +94,7 @@ int image_index_digests(const char *folder, struct arena *arena, const char ***r
         if (roots)
                 closedir(roots);
         if (count)
-                qsort(list, count, sizeof(*list), by_text);
+                qsort(list, count, sizeof(*list), sorted_compare_texts);
         *ret = list;
         *ret_count = count;
         return 0;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/sorted.h"
 #include "providers/local/images/tarball.h"
 #include "providers/local/images/tarball_write.h"
 
@@ -285,10 +286,6 @@ static int add_file(struct tarball_writer *to, const char *layout, const char *n
         return count < 0 ? error_set(err, "cannot read %s: %s", path, strerror(errno)) : 0;
 }
 
-static int by_name(const void *left, const void *right) {
-        return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
 static int list_blobs(const char *layout, struct arena *arena, const char **names, size_t *ret_count,
                       struct error *err) {
         const char *path = arena_printf(arena, "%s/blobs/sha256", layout);
@@ -303,7 +300,7 @@ static int list_blobs(const char *layout, struct arena *arena, const char **name
                         names[count++] = arena_printf(arena, "blobs/sha256/%s", entry->d_name);
         }
         closedir(folder);
-        qsort(names, count, sizeof(*names), by_name);
+        qsort(names, count, sizeof(*names), sorted_compare_texts);
         *ret_count = count;
         return 0;
 }

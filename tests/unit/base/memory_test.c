@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/error.h"
+#include "base/sorted.h"
 #include "base/strbuf.h"
 
 #include <setjmp.h>
@@ -110,6 +111,30 @@ static void an_array_made_elsewhere_is_refused(void **state) {
         assert_int_equal(WTERMSIG(status), SIGABRT);
 }
 
+static int compare_numbers(const void *sought, const void *item) {
+        int a = *(const int *)sought, b = *(const int *)item;
+
+        return (a > b) - (a < b);
+}
+
+static void places_in_sorted_arrays(void **state) {
+        static const int items[] = { 1, 3, 3, 3, 7 };
+        static const struct {
+                int sought;
+                size_t count, place;
+        } cases[] = {
+                { 0, 5, 0 }, { 1, 5, 0 }, { 2, 5, 1 }, { 3, 5, 1 }, { 4, 5, 4 },
+                { 7, 5, 4 }, { 8, 5, 5 }, { 3, 2, 1 }, { 9, 1, 1 }, { 1, 0, 0 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                assert_int_equal(sorted_first(items, cases[i].count, sizeof(*items), &cases[i].sought,
+                                              compare_numbers),
+                                 cases[i].place);
+        assert_int_equal(sorted_first(NULL, 0, sizeof(int), &cases[0].sought, compare_numbers), 0);
+}
+
 static void strbuf_keeps_its_limit(void **state) {
         struct strbuf buffer STRBUF_CLEANUP = { .limit = 5 };
 
@@ -171,6 +196,7 @@ int main(void) {
                 cmocka_unit_test(arena_texts),
                 cmocka_unit_test(arrays_grow),
                 cmocka_unit_test(an_array_made_elsewhere_is_refused),
+                cmocka_unit_test(places_in_sorted_arrays),
                 cmocka_unit_test(strbuf_keeps_its_limit),
                 cmocka_unit_test(strbuf_gives_away),
                 cmocka_unit_test(errors_take_context),
