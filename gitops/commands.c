@@ -255,8 +255,6 @@ static int check_refusals(const struct source *source, const char *wanted, const
 
         if (wanted)
                 return error_set(err, "%s applies by itself: no plan of it waits for approval", name);
-        if (json_array_size(status->refusals) == 0 && check_history(status, name, err) < 0)
-                return -1;
         if (json_array_size(status->refusals) == 0)
                 return error_set(err, "nothing is refused in %s", name);
         if (json_array_size(allow) == 0)
@@ -273,6 +271,10 @@ static int check_approval(const struct source *source, const char *wanted, const
         if (status_suspended(&source->status, source->config))
                 return error_set(err, "%s is suspended: berth controller resume %s", source->config->name,
                                  source->config->name);
+        /* While a rewritten history is held, no plan is made, so nothing else is refused. */
+        if (json_array_size(source->status.refusals) == 0 &&
+            check_history(&source->status, source->config->name, err) < 0)
+                return -1;
         if (check_allowances(allow, source->status.refusals, arena, err) < 0)
                 return -1;
         return source->config->mode == SOURCE_APPROVE ? check_plan(source, wanted, allow, arena, err)

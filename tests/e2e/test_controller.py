@@ -682,6 +682,7 @@ def test_a_rewritten_history_is_let_in_by_a_person(make, repository):
         (("history-rewritten:main",), 1, '"main" is no commit'),
         (("history-rewriten",), 1, "did you mean history-rewritten?"),
         (("history-rewritten", "--allow", "protected"), 1, "goes alone"),
+        (("has-dependents",), 1, "the history of lab was rewritten"),
     ):
         assert words in controller("approve", "lab", "--allow", *args).expect(code).err
     assert f"let it in by --allow history-rewritten:{third[:12]}" in controller("approve", "lab").expect(1).err
