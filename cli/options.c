@@ -178,7 +178,7 @@ static bool set_plain(struct options *options, int id, const char *argument) {
         return false;
 }
 
-static void push(struct arena *arena, const char ***list, size_t *count, const char *text) {
+static void append_text(struct arena *arena, const char ***list, size_t *count, const char *text) {
         *list = array_grow(arena, *list, *count, sizeof(**list));
         (*list)[(*count)++] = text;
 }
@@ -243,13 +243,13 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
         case OPTION_ALLOW:
                 return push_allowance(arena, options, argument, err);
         case OPTION_TARGET:
-                push(arena, &options->targets, &options->target_count, argument);
+                append_text(arena, &options->targets, &options->target_count, argument);
                 break;
         case OPTION_EXCLUDE:
-                push(arena, &options->excludes, &options->exclude_count, argument);
+                append_text(arena, &options->excludes, &options->exclude_count, argument);
                 break;
         case OPTION_PUT:
-                push(arena, &options->files, &options->file_count, argument);
+                append_text(arena, &options->files, &options->file_count, argument);
                 break;
         default:
                 break;

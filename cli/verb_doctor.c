@@ -6,6 +6,7 @@
 #include "base/terminal.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "process/process.h"
 #include "providers/examine.h"
 
 #include <errno.h>
@@ -61,20 +62,6 @@ static void examine_libraries(struct examination *examination) {
                             arena_printf(examination->session.arena, "all %zu can be loaded", count));
 }
 
-static bool is_program(const char *name, const char *folders) {
-        bool found = false;
-
-        while (!found && *folders) {
-                size_t length = strcspn(folders, ":");
-                struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
-
-                strbuf_printf(&path, "%.*s/%s", (int)length, folders, name);
-                found = access(strbuf_text(&path), X_OK) == 0;
-                folders += length + (folders[length] == ':');
-        }
-        return found;
-}
-
 /* Optional programs, which some commands use or tell people to use. */
 static void examine_tools(struct examination *examination) {
         static const struct {
@@ -88,8 +75,9 @@ static void examine_tools(struct examination *examination) {
         const char *path = getenv("PATH");
 
         for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
-                bool there = is_program(tools[i].name, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin") ||
-                             (path && is_program(tools[i].name, path));
+                struct arena *arena = examination->session.arena;
+                bool there = process_find_program(tools[i].name, PROCESS_SYSTEM_FOLDERS, arena) ||
+                             (path && process_find_program(tools[i].name, path, arena));
 
                 if (tools[i].users_only && geteuid() == 0)
                         continue;

@@ -22,6 +22,18 @@ static int send_by_pidfd(int pidfd, int number) {
         return (int)syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0);
 }
 
+const char *process_find_program(const char *name, const char *folders, struct arena *arena) {
+        while (*folders) {
+                size_t length = strcspn(folders, ":");
+                const char *path = arena_printf(arena, "%.*s/%s", (int)length, folders, name);
+
+                if (access(path, X_OK) == 0)
+                        return path;
+                folders += length + (folders[length] == ':');
+        }
+        return NULL;
+}
+
 /* The numbers that descriptors are moved from lie above those they are moved to: none is overwritten before its turn. */
 struct lifted {
         int descriptors[PROCESS_NUMBER_MAX + 1];

@@ -14,6 +14,7 @@
 #ifndef BERTH_PROCESS_PROCESS_H
 #define BERTH_PROCESS_PROCESS_H
 
+#include "base/arena.h"
 #include "base/error.h"
 
 #include <stdbool.h>
@@ -61,6 +62,11 @@ struct process_status {
  * had us ignore SIGCHLD would have the kernel reap our children: that is undone here.
  */
 int process_start(const struct process_args *args, struct process *ret, struct error *err) MUST_USE;
+
+/* The first program of that name in the folders, a list with colons between; NULL where there is none. In the arena. */
+const char *process_find_program(const char *name, const char *folders, struct arena *arena);
+/* The folders of a system's programs, with administrators' own, which an ordinary user's PATH may lack. */
+#define PROCESS_SYSTEM_FOLDERS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* To the process alone; nothing where it has ended. */
 void process_signal(const struct process *process, int number);

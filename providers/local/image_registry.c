@@ -11,48 +11,49 @@ static const char *store_of(const struct provider *provider, struct arena *arena
         return local_images_folder(provider->root, value_get(provider->stack, "local"), arena);
 }
 
-static int list(struct provider *provider, const char *repository, struct arena *arena,
-                struct image_row **ret, size_t *ret_count, struct error *err) {
+static int list_images(struct provider *provider, const char *repository, struct arena *arena,
+                       struct image_row **ret, size_t *ret_count, struct error *err) {
         return local_catalog_list(store_of(provider, arena), repository, arena, ret, ret_count, err);
 }
 
-static int check(struct provider *provider, const char *reference, struct arena *arena, struct image_row *ret,
-                 struct error *err) {
+static int check_image(struct provider *provider, const char *reference, struct arena *arena,
+                       struct image_row *ret, struct error *err) {
         return local_catalog_check(store_of(provider, arena), reference, arena, ret, err);
 }
 
-static int instructions(struct provider *provider, const struct manifests *manifests, const char *repository,
-                        struct arena *arena, struct image_instructions *ret, struct error *err) {
+static int make_instructions(struct provider *provider, const struct manifests *manifests,
+                             const char *repository, struct arena *arena, struct image_instructions *ret,
+                             struct error *err) {
         return local_instructions(store_of(provider, arena), manifests, repository, arena, ret, err);
 }
 
-static int import(struct provider *provider, const char *name, const char *path, struct arena *arena,
-                  struct image_row *ret, struct error *err) {
+static int import_image(struct provider *provider, const char *name, const char *path, struct arena *arena,
+                        struct image_row *ret, struct error *err) {
         return local_image_import(store_of(provider, arena), name, path, arena, ret, err);
 }
 
-static int build(struct provider *provider, const struct image_build_request *request, struct arena *arena,
-                 struct image_row *ret, struct error *err) {
+static int build_image(struct provider *provider, const struct image_build_request *request,
+                       struct arena *arena, struct image_row *ret, struct error *err) {
         return local_image_build(store_of(provider, arena), request, arena, ret, err);
 }
 
-static int remove_one(struct provider *provider, const char *reference, struct arena *arena,
-                      struct image_row *ret, struct error *err) {
+static int remove_image(struct provider *provider, const char *reference, struct arena *arena,
+                        struct image_row *ret, struct error *err) {
         return local_image_remove(provider->root, store_of(provider, arena), reference, arena, ret, err);
 }
 
-static int prune(struct provider *provider, bool remove, struct arena *arena, struct image_row **ret,
-                 size_t *ret_count, struct error *err) {
+static int prune_images(struct provider *provider, bool remove, struct arena *arena, struct image_row **ret,
+                        size_t *ret_count, struct error *err) {
         return local_image_prune(provider->root, store_of(provider, arena), remove, arena, ret, ret_count,
                                  err);
 }
 
 const struct image_ops local_image_registry = {
-        .list = list,
-        .check = check,
-        .instructions = instructions,
-        .import = import,
-        .build = build,
-        .remove = remove_one,
-        .prune = prune,
+        .list = list_images,
+        .check = check_image,
+        .instructions = make_instructions,
+        .import = import_image,
+        .build = build_image,
+        .remove = remove_image,
+        .prune = prune_images,
 };

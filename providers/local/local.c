@@ -89,13 +89,13 @@ static const struct kind_ops *ops(const struct provider *provider, enum kind_id 
         return kind_ops_find(tables, sizeof(tables) / sizeof(tables[0]), kind);
 }
 
-static int exec(struct provider *provider, const struct exec_request *request, struct arena *arena,
-                struct exec_result *ret, struct error *err) {
+static int exec_code(struct provider *provider, const struct exec_request *request, struct arena *arena,
+                     struct exec_result *ret, struct error *err) {
         return local_exec(provider->root, request, arena, ret, err);
 }
 
-static void examine(struct provider *provider, bool test, struct arena *arena, struct finding *ret,
-                    size_t max, size_t *ret_count) {
+static void examine_machine(struct provider *provider, bool test, struct arena *arena, struct finding *ret,
+                            size_t max, size_t *ret_count) {
         (void)provider;
         sandbox_examine(test, arena, ret, max, ret_count);
 }
@@ -107,6 +107,6 @@ const struct provider_ops local_provider_ops = {
         .identify = identify,
         .ops = ops,
         .images = &local_image_registry,
-        .exec = exec,
-        .examine = examine,
+        .exec = exec_code,
+        .examine = examine_machine,
 };

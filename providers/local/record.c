@@ -60,7 +60,7 @@ static void read_variables(struct value *spec, struct arena *arena) {
         value_set(arena, spec, "variables", *read);
 }
 
-static bool says(const json_t *json, const char *name, const char *expected) {
+static bool member_is(const json_t *json, const char *name, const char *expected) {
         const char *text = json_text(json, name);
 
         return text && strcmp(text, expected) == 0;
@@ -99,7 +99,7 @@ int record_parse(const struct record_place *place, const char *text, size_t leng
         if (!json_is_object(json))
                 return fail_damaged(err, ret->path, "it is not a JSON object");
         read_marks(place, json, arena, ret);
-        if (ret->ownership != OWNER_NONE && !says(json, "formatVersion", RECORD_FORMAT))
+        if (ret->ownership != OWNER_NONE && !member_is(json, "formatVersion", RECORD_FORMAT))
                 return error_set(err,
                                  "%s has format %s, and this version of berth knows %s: use the version that "
                                  "wrote it",

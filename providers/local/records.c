@@ -39,9 +39,9 @@ static struct value desired_image(const struct resource *resource, const struct 
         return image;
 }
 
-static int desire(const struct provider *provider, const struct resource *resource,
-                  const struct observation *observed, const struct value *recorded, struct arena *arena,
-                  struct value **ret, struct error *err) {
+static int desire_record(const struct provider *provider, const struct resource *resource,
+                         const struct observation *observed, const struct value *recorded,
+                         struct arena *arena, struct value **ret, struct error *err) {
         struct value *spec = desire_spec(resource, arena);
 
         (void)provider;
@@ -53,7 +53,7 @@ static int desire(const struct provider *provider, const struct resource *resour
         return 0;
 }
 
-static void cost(const struct provider *provider, const struct change *change, struct cost *ret) {
+static void count_files(const struct provider *provider, const struct change *change, struct cost *ret) {
         (void)provider;
         (void)change;
         cost_add(ret, "files", 1);
@@ -103,8 +103,8 @@ static int observe_one(const struct provider *provider, enum kind_id kind, const
         return 0;
 }
 
-static int observe(struct provider *provider, enum kind_id kind, const struct observe_args *args,
-                   struct observation *ret, struct error *err) {
+static int observe_kind(struct provider *provider, enum kind_id kind, const struct observe_args *args,
+                        struct observation *ret, struct error *err) {
         for (size_t i = 0; i < args->count; i++) {
                 if (observe_one(provider, kind, &args->wanted[i], args->arena, &ret[i], err) < 0)
                         return -1;
@@ -115,7 +115,7 @@ static int observe(struct provider *provider, enum kind_id kind, const struct ob
 #define OBSERVE(name, kind)                                                                                  \
         static int name(struct provider *provider, const struct observe_args *args, struct observation *ret, \
                         struct error *err) {                                                                 \
-                return observe(provider, kind, args, ret, err);                                              \
+                return observe_kind(provider, kind, args, ret, err);                                         \
         }
 OBSERVE(observe_stack, KIND_STACK)
 OBSERVE(observe_images, KIND_IMAGE)
@@ -195,8 +195,8 @@ static int delete_record(struct provider *provider, const struct change *change,
         return 0;
 }
 
-static int step(struct provider *provider, const struct change *change, struct progress *progress,
-                struct observation *ret_observed, struct error *err) {
+static int step_record(struct provider *provider, const struct change *change, struct progress *progress,
+                       struct observation *ret_observed, struct error *err) {
         struct observation observed = { .name = change->name };
 
         tidy_once(provider, change->kind->id);
@@ -217,51 +217,51 @@ static const char *const environment_immutable[] = { "tenantIsolation", NULL };
 
 const struct kind_ops local_stack_ops = {
         .kind = KIND_STACK,
-        .desire = desire,
-        .cost = cost,
+        .desire = desire_record,
+        .cost = count_files,
         .observe = observe_stack,
         .ask = local_stack_ask,
-        .step = step,
+        .step = step_record,
 };
 
 const struct kind_ops local_image_ops = {
         .kind = KIND_IMAGE,
-        .desire = desire,
-        .cost = cost,
+        .desire = desire_record,
+        .cost = count_files,
         .observe = observe_images,
-        .step = step,
+        .step = step_record,
 };
 
 const struct kind_ops local_environment_ops = {
         .kind = KIND_ENVIRONMENT,
         .immutable = environment_immutable,
-        .desire = desire,
-        .cost = cost,
+        .desire = desire_record,
+        .cost = count_files,
         .observe = observe_environments,
-        .step = step,
+        .step = step_record,
 };
 
 const struct kind_ops local_workspace_policy_ops = {
         .kind = KIND_WORKSPACE_POLICY,
-        .desire = desire,
-        .cost = cost,
+        .desire = desire_record,
+        .cost = count_files,
         .observe = observe_policies,
         .ask = local_policy_ask,
-        .step = step,
+        .step = step_record,
 };
 
 const struct kind_ops local_agent_ops = {
         .kind = KIND_AGENT,
-        .desire = desire,
-        .cost = cost,
+        .desire = desire_record,
+        .cost = count_files,
         .observe = observe_agents,
-        .step = step,
+        .step = step_record,
 };
 
 const struct kind_ops local_swarm_ops = {
         .kind = KIND_SWARM,
-        .desire = desire,
-        .cost = cost,
+        .desire = desire_record,
+        .cost = count_files,
         .observe = observe_swarms,
-        .step = step,
+        .step = step_record,
 };

@@ -14,9 +14,6 @@
 #define LINE_MAX_BYTES 1000
 #define LINES_KEPT 12
 
-/* With the folders of administrators' programs, which an ordinary user's PATH may lack. */
-static const char search_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
 struct words {
         const char *list[WORDS_MAX];
         size_t count;
@@ -39,17 +36,7 @@ static void add_words(struct words *words, const char *const *list) {
 /* --- the programs --- */
 
 static const char *find_program(const char *name, struct arena *arena) {
-        const char *at = search_path;
-
-        while (*at) {
-                size_t length = strcspn(at, ":");
-                const char *path = arena_printf(arena, "%.*s/%s", (int)length, at, name);
-
-                if (access(path, X_OK) == 0)
-                        return path;
-                at += length + (at[length] == ':');
-        }
-        return NULL;
+        return process_find_program(name, PROCESS_SYSTEM_FOLDERS, arena);
 }
 
 static int check_programs(struct arena *arena, struct error *err) {
@@ -117,7 +104,7 @@ static void add_mmdebstrap(struct words *words, const struct bootstrap *bootstra
 static void add_environment(struct words *words, const struct bootstrap *bootstrap, struct arena *arena) {
         static const char *const passed[] = { "http_proxy", "https_proxy", "no_proxy" };
 
-        add_word(words, arena_printf(arena, "PATH=%s", search_path));
+        add_word(words, "PATH=" PROCESS_SYSTEM_FOLDERS);
         ADD(words, "LC_ALL=C.UTF-8", "HOME=/nonexistent", "DEBIAN_FRONTEND=noninteractive");
         add_word(words, arena_printf(arena, "TMPDIR=%s", bootstrap->folder));
         add_word(words, arena_printf(arena, "SOURCE_DATE_EPOCH=%lld", (long long)bootstrap->dated_s));
@@ -196,7 +183,7 @@ static const char *hint_for(const char *text) {
 }
 
 /* Prints the last lines; the errors among them ("E: "), joined to one line, become the error. */
-static int fail(const struct printed *printed, const char *what, struct error *err) {
+static int fail_with_last_lines(const struct printed *printed, const char *what, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         size_t first = printed->count > LINES_KEPT ? printed->count - LINES_KEPT : 0;
         const char *line = NULL;
@@ -240,7 +227,7 @@ static int run_words(const struct words *words, const struct words *environment,
                 handle_line(&printed);
         if (interrupt_level(interrupt) > INTERRUPT_NONE)
                 return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
-        return result.end == RUN_EXITED && result.code == 0 ? 0 : fail(&printed, what, err);
+        return result.end == RUN_EXITED && result.code == 0 ? 0 : fail_with_last_lines(&printed, what, err);
 }
 
 int bootstrap_run(const struct bootstrap *bootstrap, struct arena *arena, struct error *err) {

@@ -211,7 +211,7 @@ static int write_image(const struct build *build, const char *tar, const char *l
         return image_write_archive(layout, build->request->out, build->dated_s, build->arena, err);
 }
 
-static int run(struct build *build, const char *store, struct image_row *ret, struct error *err) {
+static int run_build(struct build *build, const char *store, struct image_row *ret, struct error *err) {
         const char *tar, *layout;
 
         if (open_folder(build, store, err) < 0)
@@ -237,5 +237,5 @@ int local_image_build(const char *store, const struct image_build_request *reque
         if (prebuilt_find(request->name, &build.prebuilt, err) < 0 || check_machine(err) < 0 ||
             check_out(request->out, arena, err) < 0 || choose_date(&build, err) < 0)
                 return -1;
-        return run(&build, store, ret, err);
+        return run_build(&build, store, ret, err);
 }

@@ -233,6 +233,17 @@ static void nothing_is_left_open(void **state) {
         close(before);
 }
 
+static void programs_are_found_in_order(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        (void)state;
+        assert_string_equal(process_find_program("sh", "/nonexistent:/usr/bin:/bin", arena), "/usr/bin/sh");
+        assert_string_equal(process_find_program("sh", "/bin:/usr/bin", arena), "/bin/sh");
+        assert_null(process_find_program("sh", "/nonexistent", arena));
+        assert_null(process_find_program("sh", "", arena));
+        assert_null(process_find_program("no-such-program", PROCESS_SYSTEM_FOLDERS, arena));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_child_has_what_it_is_given),
@@ -243,6 +254,7 @@ int main(void) {
                 cmocka_unit_test(a_group_is_killed_whole),
                 cmocka_unit_test(ignored_children_are_reaped_all_the_same),
                 cmocka_unit_test(nothing_is_left_open),
+                cmocka_unit_test(programs_are_found_in_order),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
