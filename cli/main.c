@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "cli/launcher.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "gitops/git/git.h"
@@ -144,6 +145,8 @@ int main(int argc, char **argv) {
         /* What a sandbox runs in, and nobody else's either. */
         if (argc == 2 && strcmp(argv[1], SANDBOX_WORKER_VERB) == 0)
                 return sandbox_worker_main();
+        if (argc >= 2 && strcmp(argv[1], "launcher") == 0)
+                return launcher_main(argc - 1, argv + 1);
         arena = arena_new();
         code = run_verb(argc, argv, arena);
         arena_free(arena);

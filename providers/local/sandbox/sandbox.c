@@ -10,6 +10,7 @@
 #include "process/frame.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/sandbox_users.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -198,7 +199,11 @@ static void release_held(const struct sandbox_spec *spec) {
 
 static int place(struct sandbox *sandbox, struct error *err) {
         const struct sandbox_spec *spec = &sandbox->spec;
-        int image DESCRIPTOR_CLEANUP = -1;
+        static const struct sandbox_users users = SANDBOX_USERS_DEFAULT;
+        struct sandbox_user user = SANDBOX_USER_NONE;
+        int image DESCRIPTOR_CLEANUP = -1, user_lock DESCRIPTOR_CLEANUP = -1;
+        int held[SANDBOX_HELD_MAX];
+        size_t held_count = spec->held_count;
         struct sandbox_placing placing = {
                 .limits = spec->limits,
                 .limit_address_space = cgroup_missing(sandbox->group) & CGROUP_MEMORY,
@@ -207,11 +212,17 @@ static int place(struct sandbox *sandbox, struct error *err) {
 
         if (spec->image_root && (image = open(spec->image_root, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
                 return error_set(err, "cannot open %s: %s", spec->image_root, strerror(errno));
-        sandbox_choose_user(&sandbox->workspace.uid, &sandbox->workspace.gid);
-        placing.uid = sandbox->workspace.uid;
-        placing.gid = sandbox->workspace.gid;
-        if (sandbox_keeper_place(&sandbox->keeper, sandbox->group, &placing, image, spec->held,
-                                 spec->held_count, err) < 0)
+        if (sandbox_user_take(&users, &user, err) < 0)
+                return -1;
+        user_lock = user.lock;
+        placing.uid = sandbox->workspace.uid = user.uid;
+        placing.gid = sandbox->workspace.gid = user.gid;
+        if (held_count > 0)
+                memcpy(held, spec->held, held_count * sizeof(int));
+        if (user_lock >= 0)
+                held[held_count++] = user_lock;
+        if (sandbox_keeper_place(&sandbox->keeper, sandbox->group, &placing, image, held, held_count, err) <
+            0)
                 return -1;
         release_held(spec);
         return 0;
@@ -223,7 +234,7 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
                                         spec->limits.processes };
         struct sandbox *sandbox = arena_alloc(arena, sizeof(*sandbox));
 
-        if (spec->file_count > SANDBOX_FILES_MAX || spec->held_count > SANDBOX_HELD_MAX)
+        if (spec->file_count > SANDBOX_FILES_MAX || spec->held_count >= SANDBOX_HELD_MAX)
                 abort();
         *sandbox = (struct sandbox){
                 .arena = arena,

@@ -14,13 +14,6 @@
 /* What a program that only prints a line may take. */
 #define VERSION_MS 10000
 
-/*
- * Above what distributions give to people, services (to 65535), containers (to 1879048191) and below what systemd keeps
- * for foreign images (from 2147352576): nobody else's. A process id is at most 2^22.
- */
-#define USER_BASE 1900000000U
-#define USER_OTHERWISE 65534U
-
 static const char *const places[] = { "/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap" };
 
 /* Asks the program itself; false where it says nothing of use. */
@@ -68,30 +61,6 @@ int sandbox_find_bubblewrap(struct arena *arena, const char **ret_path, const ch
                 err, ERROR_NOT_FOUND,
                 "bubblewrap is not installed: apt-get install bubblewrap, dnf install bubblewrap "
                 "or the like");
-}
-
-/* Whether this user namespace has such a user: that of a container may have few. */
-static bool is_mapped(const char *map, unsigned long user) {
-        FILE *file = fopen(map, "re");
-        unsigned long first, outside, count;
-        bool found = false;
-
-        while (file && !found && fscanf(file, "%lu %lu %lu", &first, &outside, &count) == 3)
-                found = user >= first && user - first < count;
-        if (file)
-                fclose(file);
-        return found;
-}
-
-void sandbox_choose_user(uid_t *ret_uid, gid_t *ret_gid) {
-        unsigned own = USER_BASE + (unsigned)getpid();
-
-        *ret_uid = geteuid();
-        *ret_gid = getegid();
-        if (*ret_uid != 0)
-                return;
-        *ret_uid = is_mapped("/proc/self/uid_map", own) ? own : USER_OTHERWISE;
-        *ret_gid = is_mapped("/proc/self/gid_map", own) ? own : USER_OTHERWISE;
 }
 
 int sandbox_choose_stage(const char *bubblewrap, const char **ret_stage, struct error *err) {

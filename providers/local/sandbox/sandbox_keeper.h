@@ -13,8 +13,6 @@
 
 #include <sys/types.h>
 
-#define SANDBOX_HELD_MAX 8
-
 struct sandbox_keeper {
         struct process worker;
         int socket; /* to it */

@@ -41,14 +41,14 @@ struct message_member {
         int64_t number;
 };
 
-static void write_members(const struct message_member *members, size_t count, struct strbuf *ret) {
+static json_t *members_json(const struct message_member *members, size_t count) {
         json_t *json = json_object();
 
         for (size_t i = 0; i < count; i++)
                 json_put(json, members[i].name,
                          members[i].type == MEMBER_BOOL ? json_boolean(members[i].number)
                                                         : json_integer(members[i].number));
-        append_json(json, ret);
+        return json;
 }
 
 /* All of them must be there, and `others` more, which the caller reads. */
@@ -81,25 +81,40 @@ static int read_members(const json_t *json, struct message_member *members, size
 
 /* --- PLACE --- */
 
-#define PLACING_MEMBERS(p)                                                                                   \
-        {                                                                                                    \
-                NUMBER("memoryBytes", 1, NUMBER_MAX, (p)->limits.memory_bytes),                              \
-                        NUMBER("cpuMillis", 1, 1000000000, (p)->limits.cpu_millis),                          \
-                        NUMBER("processes", 1, 1000000, (p)->limits.processes),                              \
-                        NUMBER("workspaceBytes", 1, NUMBER_MAX, (p)->limits.workspace_bytes),                \
-                        NUMBER("workspaceFiles", 1, INT32_MAX, (p)->limits.workspace_files),                 \
-                        NUMBER("deadlineMs", 1, NUMBER_MAX, (p)->limits.deadline_ms),                        \
-                        NUMBER("uid", 0, UINT32_MAX - 1, (p)->uid),                                          \
-                        NUMBER("gid", 0, UINT32_MAX - 1, (p)->gid), NUMBER("entries", 0, 8, (p)->entries),   \
-                        NUMBER("held", 0, 8, (p)->held), BOOL("image", (p)->image), BOOL("born", (p)->born), \
-                        BOOL("scope", (p)->scope), BOOL("limitAddressSpace", (p)->limit_address_space),      \
-                        BOOL("diesWithParent", (p)->dies_with_parent),                                       \
+#define LIMITS 6
+#define LIMIT_MEMBERS(l)                                                       \
+        NUMBER("memoryBytes", 1, NUMBER_MAX, (l)->memory_bytes),               \
+                NUMBER("cpuMillis", 1, 1000000000, (l)->cpu_millis),           \
+                NUMBER("processes", 1, 1000000, (l)->processes),               \
+                NUMBER("workspaceBytes", 1, NUMBER_MAX, (l)->workspace_bytes), \
+                NUMBER("workspaceFiles", 1, INT32_MAX, (l)->workspace_files),  \
+                NUMBER("deadlineMs", 1, NUMBER_MAX, (l)->deadline_ms)
+
+static struct sandbox_limits limits_of(const struct message_member members[LIMITS]) {
+        return (struct sandbox_limits){
+                .memory_bytes = (uint64_t)members[0].number,
+                .cpu_millis = (unsigned)members[1].number,
+                .processes = (unsigned)members[2].number,
+                .workspace_bytes = (uint64_t)members[3].number,
+                .workspace_files = (uint64_t)members[4].number,
+                .deadline_ms = members[5].number,
+        };
+}
+
+#define PLACING_MEMBERS(p)                                                                                 \
+        {                                                                                                  \
+                LIMIT_MEMBERS(&(p)->limits), NUMBER("uid", 0, UINT32_MAX - 1, (p)->uid),                   \
+                        NUMBER("gid", 0, UINT32_MAX - 1, (p)->gid), NUMBER("entries", 0, 4, (p)->entries), \
+                        NUMBER("held", 0, SANDBOX_HELD_MAX, (p)->held), BOOL("image", (p)->image),         \
+                        BOOL("born", (p)->born), BOOL("scope", (p)->scope),                                \
+                        BOOL("limitAddressSpace", (p)->limit_address_space),                               \
+                        BOOL("diesWithParent", (p)->dies_with_parent),                                     \
         }
 
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret) {
         struct message_member members[] = PLACING_MEMBERS(placing);
 
-        write_members(members, COUNT(members), ret);
+        append_json(members_json(members, COUNT(members)), ret);
 }
 
 int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placing *ret, struct error *err) {
@@ -110,12 +125,7 @@ int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placin
         if (read_members(json, members, COUNT(members), 0, err) < 0)
                 return -1;
         *ret = (struct sandbox_placing){
-                .limits = { .memory_bytes = (uint64_t)members[0].number,
-                            .cpu_millis = (unsigned)members[1].number,
-                            .processes = (unsigned)members[2].number,
-                            .workspace_bytes = (uint64_t)members[3].number,
-                            .workspace_files = (uint64_t)members[4].number,
-                            .deadline_ms = members[5].number },
+                .limits = limits_of(members),
                 .uid = (unsigned)members[6].number,
                 .gid = (unsigned)members[7].number,
                 .entries = (unsigned)members[8].number,
@@ -126,6 +136,38 @@ int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placin
                 .limit_address_space = members[13].number,
                 .dies_with_parent = members[14].number,
         };
+        return 0;
+}
+
+/* --- START --- */
+
+void sandbox_starting_write(const struct sandbox_starting *starting, struct strbuf *ret) {
+        struct message_member members[] = { LIMIT_MEMBERS(&starting->limits) };
+        json_t *json = members_json(members, COUNT(members));
+
+        json_put(json, "image", starting->image ? json_string(starting->image) : json_null());
+        append_json(json, ret);
+}
+
+/* "sha256:" and 64 digits as a digest is written: it becomes a part of a path. */
+static bool is_digest(const char *text) {
+        return text && strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 &&
+               strspn(text + 7, "0123456789abcdef") == 64;
+}
+
+int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,
+                          struct error *err) {
+        struct sandbox_limits none = { 0 };
+        struct message_member members[] = { LIMIT_MEMBERS(&none) };
+        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        const json_t *image = json_object_get(json, "image");
+
+        if (read_members(json, members, COUNT(members), 1, err) < 0)
+                return -1;
+        if (!json_is_null(image) && !is_digest(json_string_value(image)))
+                return error_set(err, "a message has an image that is no digest");
+        ret->limits = limits_of(members);
+        ret->image = json_is_null(image) ? NULL : arena_strdup(arena, json_string_value(image));
         return 0;
 }
 
@@ -192,7 +234,7 @@ int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, 
 void sandbox_ending_write(const struct sandbox_ending *ending, struct strbuf *ret) {
         struct message_member members[] = ENDING_MEMBERS(ending);
 
-        write_members(members, COUNT(members), ret);
+        append_json(members_json(members, COUNT(members)), ret);
 }
 
 int sandbox_ending_read(const char *bytes, size_t length, struct sandbox_ending *ret, struct error *err) {

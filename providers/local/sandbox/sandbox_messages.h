@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SANDBOX_HELD_MAX 8
+
 enum sandbox_message {
         MESSAGE_PLACE = 1,
         MESSAGE_ARGUMENTS,
@@ -51,6 +53,15 @@ struct sandbox_placing {
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret);
 int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placing *ret,
                          struct error *err) MUST_USE;
+
+/* START: what `berth launcher` is asked for (providers/local/launcher.h). An image by its digest; NULL: the machine's own /usr. */
+struct sandbox_starting {
+        struct sandbox_limits limits;
+        const char *image; /* in the arena */
+};
+void sandbox_starting_write(const struct sandbox_starting *starting, struct strbuf *ret);
+int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,
+                          struct error *err) MUST_USE;
 
 #define SANDBOX_FILES_MAX 8
 

@@ -14,8 +14,6 @@
 /* The path of a bubblewrap that is new enough. */
 int sandbox_find_bubblewrap(struct arena *arena, const char **ret_path, const char **ret_version,
                             struct error *err) MUST_USE;
-/* The unprivileged host user that a run is given: one of its own for root, else the caller's. */
-void sandbox_choose_user(uid_t *ret_uid, gid_t *ret_gid);
 /* The folder over which the worker mounts, in a namespace of its own. */
 int sandbox_choose_stage(const char *bubblewrap, const char **ret_stage, struct error *err) MUST_USE;
 

@@ -36,7 +36,7 @@ struct worker {
         const char *bubblewrap, *stage;
         int image, workspace;
         struct cgroup_doors doors;
-        int held[8];
+        int held[SANDBOX_HELD_MAX];
         /* Process 1: a child of ours. */
         pid_t init;
         int init_process, channel;

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/launcher.h"
+
+#include "base/log.h"
+#include "providers/local/launcher.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define USAGE \
+        "berth launcher --socket PATH --for USER [--images FOLDER] [--users FIRST+COUNT] [--runs N] [--accept-degraded]"
+
+static int parse_number(const char *text, unsigned long most, unsigned *ret) {
+        char *end;
+        unsigned long number;
+
+        errno = 0;
+        number = strtoul(text, &end, 10);
+        if (errno != 0 || end == text || *end || number > most || *text == '-')
+                return -1;
+        *ret = (unsigned)number;
+        return 0;
+}
+
+static int parse_user(const char *text, uid_t *ret) {
+        const struct passwd *entry = getpwnam(text);
+        unsigned number;
+
+        if (!entry && parse_number(text, UINT_MAX - 1, &number) < 0)
+                return -1;
+        *ret = entry ? entry->pw_uid : number;
+        return 0;
+}
+
+/* "1900000000+65536" */
+static int parse_range(const char *text, struct sandbox_users *ret) {
+        const char *plus = strchr(text, '+');
+        char first[16];
+
+        if (!plus || (size_t)(plus - text) >= sizeof(first))
+                return -1;
+        snprintf(first, sizeof(first), "%.*s", (int)(plus - text), text);
+        if (parse_number(first, UINT_MAX - 1, &ret->first) < 0 ||
+            parse_number(plus + 1, 1U << 24, &ret->count) < 0 || ret->first < 1000 || ret->count == 0 ||
+            ret->first > UINT_MAX - 1 - ret->count)
+                return -1;
+        return 0;
+}
+
+static int parse(int argc, char **argv, struct launcher_config *ret) {
+        static const struct option options[] = {
+                { "socket", required_argument, NULL, 's' },
+                { "for", required_argument, NULL, 'f' },
+                { "images", required_argument, NULL, 'i' },
+                { "users", required_argument, NULL, 'u' },
+                { "runs", required_argument, NULL, 'r' },
+                { "accept-degraded", no_argument, NULL, 'd' },
+                { NULL, 0, NULL, 0 },
+        };
+        bool known = false;
+        int option;
+
+        while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+                switch (option) {
+                case 's':
+                        ret->socket = optarg;
+                        break;
+                case 'f':
+                        known = parse_user(optarg, &ret->client) == 0;
+                        break;
+                case 'i':
+                        ret->images = optarg;
+                        break;
+                case 'u':
+                        if (parse_range(optarg, &ret->users) < 0)
+                                return -1;
+                        break;
+                case 'r':
+                        if (parse_number(optarg, LAUNCHER_RUNS_MAX, &ret->runs_max) < 0)
+                                return -1;
+                        break;
+                case 'd':
+                        ret->accept_degraded = true;
+                        break;
+                default:
+                        return -1;
+                }
+        }
+        return known && ret->socket && optind == argc ? 0 : -1;
+}
+
+int launcher_main(int argc, char **argv) {
+        struct launcher_config config = {
+                .users = SANDBOX_USERS_DEFAULT,
+                .most = launcher_limits_default(),
+                .runs_max = 256,
+        };
+        struct error err;
+
+        if (parse(argc, argv, &config) < 0) {
+                log_error("usage: %s", USAGE);
+                return EXIT_FAILURE;
+        }
+        if (geteuid() != 0 && config.client != geteuid()) {
+                log_error("berth launcher starts sandboxes for another user as root only");
+                return EXIT_FAILURE;
+        }
+        interrupt_install();
+        if (launcher_run(&config, interrupt_of_user(), &err) < 0) {
+                log_error("%s", err.message);
+                return EXIT_FAILURE;
+        }
+        return EXIT_SUCCESS;
+}

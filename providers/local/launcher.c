@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thread and one poll. Nothing here waits for a client: frames are read as they come and sent at once or not at all, and
+ * what a run needs is done by its worker. What a connection can make this process keep is one frame and its runs.
+ */
+#include "providers/local/launcher.h"
+
+#include "base/arena.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "process/frame.h"
+#include "providers/local/images/images.h"
+#include "providers/local/sandbox/cgroup.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
+#include "providers/local/sandbox/sandbox_messages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* The largest START there can be is a tenth of it. */
+#define QUESTION_MAX 4096
+
+struct connection {
+        int socket;      /* -1: the place is free */
+        unsigned number; /* never given again, as the place is */
+        struct frame_reader reader;
+};
+
+struct run {
+        bool taken;
+        uint64_t number;
+        unsigned connection; /* who asked */
+        struct sandbox_keeper keeper;
+        struct cgroup *group;
+        struct arena *arena;
+};
+
+struct launcher {
+        const struct launcher_config *config;
+        int listener;
+        struct connection connections[LAUNCHER_CONNECTIONS_MAX];
+        unsigned connections_ever;
+        struct run runs[LAUNCHER_RUNS_MAX];
+        uint64_t runs_ever;
+};
+
+struct sandbox_limits launcher_limits_default(void) {
+        struct sysinfo machine;
+        uint64_t memory =
+                sysinfo(&machine) == 0 ? (uint64_t)machine.totalram * machine.mem_unit : UINT64_C(1) << 30;
+        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+        return (struct sandbox_limits){
+                .memory_bytes = memory,
+                .cpu_millis = (unsigned)(cpus > 0 ? cpus : 1) * 1000,
+                .processes = 512,
+                .workspace_bytes = memory,
+                .workspace_files = 200000,
+                .deadline_ms = INT64_C(14) * 24 * 3600 * 1000,
+        };
+}
+
+int launcher_check(const struct sandbox_limits *asked, const struct sandbox_limits *most, struct error *err) {
+        if (asked->memory_bytes > most->memory_bytes || asked->cpu_millis > most->cpu_millis ||
+            asked->processes > most->processes || asked->workspace_bytes > most->workspace_bytes ||
+            asked->workspace_files > most->workspace_files || asked->deadline_ms > most->deadline_ms)
+                return error_set(err, "a limit is larger than this launcher gives");
+        return 0;
+}
+
+/* --- connections --- */
+
+static int listen_at(const struct launcher_config *config, struct error *err) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        int listener DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                     made;
+
+        if (strlen(config->socket) >= sizeof(address.sun_path))
+                return error_set(err, "%s: the path of a socket has at most %zu bytes", config->socket,
+                                 sizeof(address.sun_path) - 1);
+        memcpy(address.sun_path, config->socket, strlen(config->socket) + 1);
+        if (unlink(config->socket) < 0 && errno != ENOENT)
+                return error_set(err, "cannot remove %s: %s", config->socket, strerror(errno));
+        umask(0177);
+        if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0)
+                return error_set(err, "cannot make the socket %s: %s", config->socket, strerror(errno));
+        umask(022);
+        if (lchown(config->socket, config->client, (gid_t)-1) < 0 ||
+            listen(listener, LAUNCHER_CONNECTIONS_MAX) < 0)
+                return error_set(err, "cannot listen at %s: %s", config->socket, strerror(errno));
+        made = listener;
+        listener = -1;
+        return made;
+}
+
+static void close_connection(struct connection *connection) {
+        frame_reader_release(&connection->reader);
+        close_descriptor(&connection->socket);
+}
+
+/* The socket's mode is looked at when it is opened, and by who the other side is: it may have been handed on. */
+static bool is_the_client(const struct launcher *launcher, int socket) {
+        struct ucred peer;
+        socklen_t length = sizeof(peer);
+
+        return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+               (peer.uid == launcher->config->client || peer.uid == geteuid());
+}
+
+static void accept_connection(struct launcher *launcher) {
+        int socket = accept4(launcher->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (socket < 0)
+                return;
+        for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX && is_the_client(launcher, socket); i++) {
+                struct connection *connection = &launcher->connections[i];
+
+                if (connection->socket >= 0)
+                        continue;
+                *connection = (struct connection){ .socket = socket,
+                                                   .number = ++launcher->connections_ever,
+                                                   .reader = FRAME_READER(socket) };
+                return;
+        }
+        close(socket);
+}
+
+/* Who does not take an answer loses the connection, and nobody waits. */
+static void answer(struct connection *connection, unsigned type, const char *text, size_t length,
+                   int descriptor) {
+        struct error ignored;
+
+        if (connection->socket >= 0 && frame_send_now(connection->socket, type, text, length, &descriptor,
+                                                      descriptor >= 0, &ignored) < 0)
+                close_connection(connection);
+}
+
+static struct connection *connection_of(struct launcher *launcher, const struct run *run) {
+        for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++) {
+                if (launcher->connections[i].socket >= 0 &&
+                    launcher->connections[i].number == run->connection)
+                        return &launcher->connections[i];
+        }
+        return NULL;
+}
+
+/* --- runs --- */
+
+/* Worker, cgroup and memory; the user is free with the run's last process. */
+static void release_run(struct run *run) {
+        sandbox_keeper_end(&run->keeper, 0);
+        cgroup_close(run->group);
+        arena_free(run->arena);
+        run->taken = false;
+}
+
+/* The image's root, locked: -1 without one, -2 with err. */
+static int hold_image(const struct launcher *launcher, const char *digest, struct arena *arena,
+                      struct error *err) {
+        int image;
+
+        if (!digest)
+                return -1;
+        if (!launcher->config->images)
+                return error_set(err, "this launcher has no image store") - 1;
+        image = local_image_hold(arena_printf(arena, "%s/" LOCAL_IMAGES_ROOTS "/%s", launcher->config->images,
+                                              digest + strlen("sha256:")),
+                                 err);
+        return image < 0 ? -2 : image;
+}
+
+/* Starts and places the worker; in `run` is what must be undone, whether it works or not. */
+static int start_run(const struct launcher *launcher, const struct sandbox_starting *starting,
+                     struct run *run, struct error *err) {
+        const struct sandbox_limits *limits = &starting->limits;
+        struct cgroup_limits of_group = { limits->memory_bytes, limits->cpu_millis, limits->processes };
+        struct sandbox_placing placing = { .limits = *limits, .dies_with_parent = true };
+        struct sandbox_user user = SANDBOX_USER_NONE;
+        int image DESCRIPTOR_CLEANUP = -1, lock DESCRIPTOR_CLEANUP = -1;
+        int held[2];
+        size_t count = 0;
+
+        if (launcher_check(limits, &launcher->config->most, err) < 0 ||
+            (image = hold_image(launcher, starting->image, run->arena, err)) < -1 ||
+            sandbox_user_take(&launcher->config->users, &user, err) < 0)
+                return -1;
+        lock = user.lock;
+        placing.uid = user.uid;
+        placing.gid = user.gid;
+        run->group = cgroup_make(&of_group, run->arena);
+        if (cgroup_missing(run->group) && !launcher->config->accept_degraded)
+                return error_set(err, "limits cannot be enforced: %s", cgroup_problem(run->group));
+        placing.limit_address_space = cgroup_missing(run->group) & CGROUP_MEMORY;
+        if (lock >= 0)
+                held[count++] = lock;
+        if (image >= 0)
+                held[count++] = image;
+        if (sandbox_keeper_start(&run->keeper, cgroup_launcher(run->group), err) < 0)
+                return -1;
+        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, held, count, err);
+}
+
+/* A worker's socket goes to the client, and is the launcher's no more. */
+static void start_for(struct launcher *launcher, struct connection *connection,
+                      const struct sandbox_starting *starting) {
+        struct error err = { 0 };
+        struct run *run = NULL;
+        unsigned living = 0;
+        char text[64];
+
+        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
+                living += launcher->runs[i].taken;
+                if (!launcher->runs[i].taken && !run)
+                        run = &launcher->runs[i];
+        }
+        if (!run || living >= launcher->config->runs_max) {
+                (void)error_set(&err, "as many runs as this launcher starts are running: %u", living);
+                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
+                return;
+        }
+        *run = (struct run){ .taken = true,
+                             .number = ++launcher->runs_ever,
+                             .connection = connection->number,
+                             .keeper = SANDBOX_KEEPER_NONE,
+                             .arena = arena_new() };
+        if (start_run(launcher, starting, run, &err) < 0) {
+                release_run(run);
+                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
+                return;
+        }
+        snprintf(text, sizeof(text), "{\"run\":%llu}", (unsigned long long)run->number);
+        answer(connection, LAUNCHER_STARTED, text, strlen(text), run->keeper.socket);
+        close_descriptor(&run->keeper.socket);
+}
+
+static void end_of_run(struct launcher *launcher, struct run *run) {
+        struct connection *connection = connection_of(launcher, run);
+        struct cgroup_usage usage = { 0 };
+        char text[256];
+
+        (void)process_reap(&run->keeper.worker);
+        /* Of a worker that was killed the run may just be dying. */
+        cgroup_kill(run->group);
+        cgroup_measure(run->group, &usage);
+        release_run(run);
+        snprintf(
+                text, sizeof(text),
+                "{\"run\":%llu,\"usageKnown\":%s,\"peakMemoryBytes\":%llu,\"cpuUs\":%llu,\"memoryKills\":%llu}",
+                (unsigned long long)run->number, usage.known ? "true" : "false",
+                (unsigned long long)usage.peak_memory_bytes, (unsigned long long)usage.cpu_us,
+                (unsigned long long)usage.memory_kills);
+        if (connection)
+                answer(connection, LAUNCHER_ENDED, text, strlen(text), -1);
+}
+
+/* Only the runs of the connection that asks; one that has ended meanwhile is no mistake. */
+static int kill_for(struct launcher *launcher, const struct connection *connection,
+                    const struct frame *frame) {
+        json_error_t ignored;
+        json_t *json JSON_CLEANUP = json_loadb(strbuf_text(&frame->payload), frame->payload.length,
+                                               JSON_REJECT_DUPLICATES, &ignored);
+        const json_t *number = json_object_get(json, "run");
+
+        if (!json_is_integer(number) || json_object_size(json) != 1)
+                return -1;
+        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
+                struct run *run = &launcher->runs[i];
+
+                if (run->taken && run->connection == connection->number &&
+                    run->number == (uint64_t)json_integer_value(number))
+                        process_kill(&run->keeper.worker);
+        }
+        return 0;
+}
+
+/* --- the loop --- */
+
+/* One question; -1 ends the connection. */
+static int read_question(struct launcher *launcher, struct connection *connection) {
+        struct frame frame FRAME_CLEANUP = { 0 };
+        struct arena *arena;
+        struct sandbox_starting starting;
+        struct error err = { 0 };
+        int result = frame_receive(&connection->reader, &frame, &err);
+
+        if (result == FRAME_WAIT)
+                return connection->reader.length > QUESTION_MAX || connection->reader.frame.count > 0 ? -1
+                                                                                                      : 0;
+        if (result != FRAME_WHOLE || frame.payload.length > QUESTION_MAX || frame.count > 0)
+                return -1;
+        if (frame.type == LAUNCHER_KILL)
+                return kill_for(launcher, connection, &frame);
+        if (frame.type != LAUNCHER_START)
+                return -1;
+        arena = arena_new();
+        result = sandbox_starting_read(frame.payload.data, frame.payload.length, arena, &starting, &err);
+        if (result == 0)
+                start_for(launcher, connection, &starting);
+        arena_free(arena);
+        return result;
+}
+
+static int one_turn(struct launcher *launcher, const struct interrupt *interrupt, struct error *err) {
+        struct pollfd polled[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
+        struct pollfd *connections = polled + 2, *runs = connections + LAUNCHER_CONNECTIONS_MAX;
+
+        polled[0] = (struct pollfd){ .fd = launcher->listener, .events = POLLIN };
+        polled[1] =
+                (struct pollfd){ .fd = interrupt_descriptor(interrupt, INTERRUPT_FINISH), .events = POLLIN };
+        for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
+                connections[i] = (struct pollfd){ .fd = launcher->connections[i].socket, .events = POLLIN };
+        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++)
+                runs[i] =
+                        (struct pollfd){ .fd = launcher->runs[i].taken ? launcher->runs[i].keeper.worker.pidfd
+                                                                       : -1,
+                                         .events = POLLIN };
+        if (poll(polled, sizeof(polled) / sizeof(polled[0]), -1) < 0 && errno != EINTR)
+                return error_set(err, "cannot wait: %s", strerror(errno));
+        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
+                if (runs[i].fd >= 0 && runs[i].revents)
+                        end_of_run(launcher, &launcher->runs[i]);
+        }
+        for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++) {
+                struct connection *connection = &launcher->connections[i];
+
+                if (connections[i].fd >= 0 && connections[i].revents &&
+                    connection->socket == connections[i].fd && read_question(launcher, connection) < 0)
+                        close_connection(connection);
+        }
+        if (polled[0].revents)
+                accept_connection(launcher);
+        return 0;
+}
+
+int launcher_run(const struct launcher_config *config, const struct interrupt *interrupt, struct error *err) {
+        struct launcher *launcher = calloc(1, sizeof(*launcher));
+        int result = 0;
+
+        if (!launcher)
+                abort();
+        launcher->config = config;
+        for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
+                launcher->connections[i].socket = -1;
+        launcher->listener = listen_at(config, err);
+        if (launcher->listener >= 0)
+                log_info("listening at %s for user %lu", config->socket, (unsigned long)config->client);
+        else
+                result = -1;
+        while (result == 0 && interrupt_level(interrupt) == INTERRUPT_NONE)
+                result = one_turn(launcher, interrupt, err);
+        for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
+                close_connection(&launcher->connections[i]);
+        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
+                if (launcher->runs[i].taken)
+                        release_run(&launcher->runs[i]);
+        }
+        if (launcher->listener >= 0)
+                unlink(config->socket);
+        close_descriptor(&launcher->listener);
+        free(launcher);
+        return result;
+}

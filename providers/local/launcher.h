@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `berth launcher`: root's rights for a server that has none. It does one thing, over a Unix socket that one user may open:
+ * start a sandbox's worker for an image of its store, within bounds, as a host user that it chooses. Whoever asks can name no
+ * path, no user and no descriptor. Messages are frames (process/frame.h):
+ *
+ *     client -> launcher   START    sandbox_starting_write(): limits, and an image's digest
+ *     launcher -> client   STARTED  {"run": N}, and with it the worker's socket, on which the rest is said
+ *                                   (sandbox_messages.h, from ARGUMENTS on)
+ *                          REFUSED  text; the next START may go better
+ *     client -> launcher   KILL     {"run": N}; for a worker that does not hear
+ *     launcher -> client   ENDED    {"run": N, "usageKnown", "peakMemoryBytes", "cpuUs", "memoryKills"}: nothing of the run
+ *                                   is left, and its host user is free
+ *
+ * Answers to START come in the order of the questions. A message that is none of these, or is not as it should be, ends the
+ * connection that it came on; so does not taking what is sent. A run ends with the socket to its worker, and with the launcher.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_LAUNCHER_H
+#define BERTH_PROVIDERS_LOCAL_LAUNCHER_H
+
+#include "base/error.h"
+#include "base/interrupt.h"
+#include "providers/local/sandbox/sandbox.h"
+#include "providers/local/sandbox/sandbox_users.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum launcher_message {
+        LAUNCHER_START = 32,
+        LAUNCHER_STARTED,
+        LAUNCHER_REFUSED,
+        LAUNCHER_KILL,
+        LAUNCHER_ENDED
+};
+
+#define LAUNCHER_CONNECTIONS_MAX 16
+
+struct launcher_config {
+        const char *socket; /* its path; made anew, mode 0600, the client's */
+        uid_t client;
+        const char *images; /* the image store's folder, or NULL: only the machine's own /usr */
+        struct sandbox_users users;
+        struct sandbox_limits most;
+        unsigned runs_max;    /* at most LAUNCHER_RUNS_MAX */
+        bool accept_degraded; /* where cgroups cannot hold a limit */
+};
+#define LAUNCHER_RUNS_MAX 1024
+/* As much as a sandbox can have at all, on this machine. */
+struct sandbox_limits launcher_limits_default(void);
+
+/* Until `interrupt` is raised; then all runs are ended. Must be root, or is the client's own user. */
+int launcher_run(const struct launcher_config *config, const struct interrupt *interrupt,
+                 struct error *err) MUST_USE;
+
+/* What is asked for is within `most`. */
+int launcher_check(const struct sandbox_limits *asked, const struct sandbox_limits *most,
+                   struct error *err) MUST_USE;
+
+#endif

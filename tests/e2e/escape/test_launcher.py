@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`berth launcher`: an unprivileged client gets sandboxes with root's fences, and nothing else of root's."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import launcher_client
+import pytest
+from conftest import ORDINARY
+from test_limits import gone
+from test_reach import uid_of, wait_for
+
+RUN = f"launcher-{os.getpid()}-{time.time_ns()}"
+CLIENT = Path(__file__).with_name("launcher_client.py")
+
+
+class Launcher:
+    def __init__(self, binary, *options):
+        self.folder = Path(tempfile.mkdtemp(prefix="berth-launcher-"))
+        self.folder.chmod(0o755)
+        self.socket = str(self.folder / "socket")
+        shutil.copy(CLIENT, self.folder / "client.py")
+        self.process = subprocess.Popen(
+            [binary, "launcher", "--socket", self.socket, "--for", str(ORDINARY), *options],
+            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+        assert b"listening" in self.process.stderr.readline()
+
+    def client(self, lines, user=ORDINARY, **kwargs):
+        """What the lines print as JSON, run by a process of that user."""
+        drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"]
+        lines = f"path = {self.socket!r}\n{lines}"
+        done = subprocess.run(
+            [*drop, sys.executable, self.folder / "client.py"], input=lines.encode(), capture_output=True, timeout=120, **kwargs
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            assert self.process.wait(timeout=60) == 0
+        self.process.stderr.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def launcher(binary):
+    if os.geteuid() != 0:
+        pytest.skip("the launcher has root's rights")
+    made = Launcher(binary, "--accept-degraded")
+    yield made
+    assert made.process.poll() is None, made.process.stderr.read()
+    made.end()
+
+
+def test_code_of_an_unprivileged_client(launcher):
+    """As a fenced user, in the fence that root's runs have; what was used is told."""
+    told = launcher.client("""
+code = "import json, os; s = open('/proc/self/status').read(); print(json.dumps([os.getuid(), s, os.listdir('.'), dict(os.environ)]))"
+print(json.dumps(run(connect(path), code, variables=("PATH", "/usr/bin:/bin", "COLOUR", "red", "AWS_KEY", "x"))))
+""")
+    assert told["ending"]["started"] and told["ending"]["exitCode"] == 0, told["errors"]
+    uid, status, listed, variables = json.loads(told["output"])
+    assert uid == 1000 and listed == []
+    assert "CapEff:\t0000000000000000" in status and "NoNewPrivs:\t1" in status and "Seccomp:\t2" in status
+    assert variables["COLOUR"] == "red" and "AWS_KEY" not in variables
+    assert told["usage"]["cpuUs"] > 0 or not told["usage"]["usageKnown"]
+
+
+def test_host_users_are_each_run_s_own(launcher):
+    told = launcher.client(f"""
+launcher = connect(path)
+workers = [start(launcher) for _ in range(3)]
+pipes = [program(worker, "input()", "{RUN}-users-" + str(n)) for n, (worker, _) in enumerate(workers)]
+import glob, time
+def user(marker):
+    for name in glob.glob("/proc/[0-9]*"):
+        try:
+            words = open(name + "/cmdline", "rb").read().split(b"\\0")
+            if words[0] == b"python3" and marker.encode() in words: return os.stat(name).st_uid
+        except OSError: pass
+users = []
+for n in range(3):
+    while user("{RUN}-users-" + str(n)) is None: time.sleep(0.05)
+    users.append(user("{RUN}-users-" + str(n)))
+print(json.dumps(users))
+""")
+    assert len(set(told)) == 3
+    assert all(1900000000 <= uid < 1900065536 for uid in told)
+    assert gone(f"{RUN}-users-0") and gone(f"{RUN}-users-2"), "a run ends with its client"
+
+
+def test_what_cannot_be_asked_for(launcher):
+    """Each on a connection of its own: refused, or the connection ends; the launcher goes on."""
+    told = launcher.client("""
+answers = {}
+huge = {"memoryBytes": 1 << 50, "deadlineMs": 1 << 45, "processes": 100000, "cpuMillis": 10**8}
+launcher = connect(path)
+for name, value in huge.items():
+    answers[name] = start(launcher, **{name: value})
+answers["no such image"] = start(launcher, image="sha256:" + "0" * 64)
+asked = {
+    "a path": {"image": "/"}, "a path in a digest": {"image": "sha256:" + "../" * 21 + "a"}, "a user": {"uid": 0},
+    "a host folder": {"workspace": "/root"}, "a negative limit": {"memoryBytes": -1}, "no limit": {"memoryBytes": None},
+    "text for a number": {"cpuMillis": "1000"}, "an image that is a number": {"image": 1},
+}
+for name, more in asked.items():
+    peer = connect(path)
+    peer.send(START, {**LIMITS, "image": None, **more})
+    answers[name] = peer.receive()
+for kind in (PLACE, RUN, STARTED, RUN_ENDED, 0, 65535):
+    peer = connect(path)
+    peer.send(kind, {"uid": 0})
+    answers[f"type {kind}"] = peer.receive()
+peer = connect(path)
+peer.send(START, {**LIMITS, "image": None}, [0])
+answers["a descriptor"] = peer.receive()
+peer = connect(path)
+peer.socket.sendall(b"\\xff" * 64)
+answers["garbage"] = peer.receive()
+peer = connect(path)
+peer.send(START, b"{" * 5000)
+answers["a long one"] = peer.receive()
+peer = connect(path)
+peer.send(KILL, {"run": 1, "pid": 1})
+answers["a process id"] = peer.receive()
+print(json.dumps(answers))
+""")
+    for name in ("memoryBytes", "deadlineMs", "processes", "cpuMillis"):
+        assert "larger than this launcher gives" in told.pop(name)
+    assert "image" in told.pop("no such image")
+    assert not [name for name, answer in told.items() if answer is not None], told
+    assert launcher.client("print(json.dumps(run(connect(path), 'print(1)')))")["output"] == "1\n"
+
+
+def test_place_cannot_be_said_twice(launcher):
+    """The worker's socket is the client's once it was placed: it cannot say where and as whom it runs."""
+    told = launcher.client("""
+launcher = connect(path)
+worker, _ = start(launcher)
+worker.send(PLACE, {**LIMITS, "uid": 0, "gid": 0, "entries": 0, "held": 0, "image": False, "born": False, "scope": False,
+                    "limitAddressSpace": False, "diesWithParent": False})
+kind, payload, _ = worker.receive()
+print(json.dumps([kind == FAILED, payload.decode()]))
+""")
+    assert told[0] and "type 1 where" in told[1]
+
+
+def test_worker_has_no_rights_when_it_reads_the_program(launcher):
+    told = launcher.client("""
+launcher = connect(path)
+worker, number = start(launcher)
+import time
+pid = None
+for _ in range(400):   # until it was placed
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                status = dict(l.split(":\\t", 1) for l in open(f"/proc/{name}/status").read().splitlines() if ":\\t" in l)
+                if open(f"/proc/{name}/cmdline", "rb").read().split(b"\\0")[1:2] == [b"sandbox-worker"] and int(status["Uid"].split()[0]) >= 1900000000:
+                    pid = [status["Uid"].split(), status["CapEff"], status["CapPrm"], status["NoNewPrivs"], status["Groups"].strip()]
+            except (OSError, IndexError, KeyError): pass
+    if pid: break
+    time.sleep(0.02)
+print(json.dumps(pid))
+""")
+    uids, effective, permitted, privileges, groups = told
+    assert len(set(uids)) == 1 and int(uids[0]) >= 1900000000
+    assert (int(effective, 16), int(permitted, 16), privileges, groups) == (0, 0, "1", "")
+
+
+def test_other_users_are_not_let_in(launcher):
+    """Not by the socket's mode, nor with a descriptor of it."""
+    told = launcher.client("""
+try: connect(path); print(json.dumps("in"))
+except OSError as error: print(json.dumps(error.errno))
+""", user=ORDINARY + 1)  # fmt: skip
+    assert told == 13
+    os.chmod(launcher.socket, 0o666)
+    try:
+        told = launcher.client("""
+peer = connect(path)
+try: peer.send(START, {**LIMITS, "image": None}); print(json.dumps(peer.receive()))
+except OSError: print("null")
+""", user=ORDINARY + 1)  # fmt: skip
+    finally:
+        os.chmod(launcher.socket, 0o600)
+    assert told is None
+
+
+def test_floods_end_their_own_connection_only(launcher):
+    """Frames that nobody takes answers for, half frames, more connections than there are places."""
+    with contextlib.ExitStack() as stack:
+        flood = stack.enter_context(socket.socket(socket.AF_UNIX))
+        flood.connect(launcher.socket)
+        flood.settimeout(60)
+        question = json.dumps({**launcher_client.LIMITS, "image": None, "memoryBytes": 1 << 50}).encode()
+        frame = launcher_client.struct.pack("=IHH", len(question), launcher_client.START, 0) + question
+        with contextlib.suppress(OSError):
+            for _ in range(20000):  # refused each time, and no answer is read
+                flood.sendall(frame)
+        halves = []
+        for _ in range(40):
+            half = stack.enter_context(socket.socket(socket.AF_UNIX))
+            half.connect(launcher.socket)
+            with contextlib.suppress(OSError):
+                half.sendall(frame[:11])
+            halves.append(half)
+        # The places are all taken now: who comes is turned away at once, and the launcher lives.
+        late = stack.enter_context(socket.socket(socket.AF_UNIX))
+        late.connect(launcher.socket)
+        late.settimeout(60)
+        assert late.recv(1) == b""
+    for _ in range(100):
+        with contextlib.suppress(AssertionError):
+            assert launcher.client("print(json.dumps(run(connect(path), 'print(1)')))")["output"] == "1\n"
+            break
+    else:
+        pytest.fail("the launcher did not come back")
+
+
+def test_a_run_can_be_killed_by_who_started_it(launcher):
+    """Also where its worker does not hear; and nobody else's."""
+    told = launcher.client(f"""
+launcher, other = connect(path), connect(path)
+worker, number = start(launcher)
+program(worker, "import time; time.sleep(60)", "{RUN}-kill")
+other.send(KILL, {{"run": number}})
+assert run(other, "print(1)")["output"] == "1\\n"
+worker.send(CANCEL)
+kind, payload, _ = worker.receive()
+assert kind == ENDED and json.loads(payload)["cancelled"], payload
+assert launcher.receive()[0] == RUN_ENDED
+worker, number = start(launcher)
+program(worker, "import time; time.sleep(60)", "{RUN}-kill")
+launcher.send(KILL, {{"run": number}})
+assert worker.receive() is None
+kind, payload, _ = launcher.receive()
+print(json.dumps([kind, json.loads(payload)["run"] == number]))
+""")
+    assert told == [launcher_client.RUN_ENDED, True]
+    assert gone(f"{RUN}-kill")
+
+
+def test_runs_are_bounded_and_end_with_the_launcher(binary):
+    if os.geteuid() != 0:
+        pytest.skip("the launcher has root's rights")
+    launcher = Launcher(binary, "--accept-degraded", "--runs", "2", "--users", "1900070000+2")
+    marker = f"{RUN}-end"
+    process = subprocess.Popen(
+        [sys.executable, CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        process.stdin.write(f"""
+launcher = connect({launcher.socket!r})
+workers = [start(launcher) for _ in range(2)]
+for worker, _ in workers: program(worker, "import time; time.sleep(60)", {marker!r})
+print(start(launcher), flush=True)
+sys.stdout.close()
+for worker, _ in workers: worker.receive()
+""".encode())
+        process.stdin.close()
+        assert b"as many runs" in process.stdout.readline()
+        assert wait_for(lambda: uid_of(marker)) in (1900070000, 1900070001)
+        launcher.process.send_signal(signal.SIGKILL)
+        assert gone(marker)
+        launcher.process.wait()
+    finally:
+        process.kill()
+        process.wait()
+        launcher.end()
