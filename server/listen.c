@@ -145,7 +145,9 @@ bool listen_is_loopback(const char *address) {
                (inet_pton(AF_INET, place.host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127);
 }
 
-/* The mode of the descriptor becomes that of the name: nobody else can open it, not for an instant. */
+/*
+ * The mode of the descriptor becomes that of the name, less the umask: it is never wider than asked for, not for an instant.
+ */
 int listen_open_unix(const char *path, unsigned mode, int *ret_socket, struct error *err) {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         int descriptor DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -159,7 +161,7 @@ int listen_open_unix(const char *path, unsigned mode, int *ret_socket, struct er
                 (void)unlink(path);
         if (descriptor < 0 || fchmod(descriptor, mode) < 0 ||
             bind(descriptor, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            listen(descriptor, BACKLOG) < 0)
+            chmod(path, mode) < 0 || listen(descriptor, BACKLOG) < 0)
                 return error_set(err, "cannot listen on %s: %s", path, strerror(errno));
         *ret_socket = descriptor;
         descriptor = -1;

@@ -169,6 +169,7 @@ enum server_wait server_wait(struct server_request *public, int descriptor, shor
 struct pipe_stream {
         int descriptor;
         bool events;
+        int quiet_ms;
         char tail[2]; /* what was sent last: between two events it is an empty line's end */
 };
 
@@ -178,7 +179,7 @@ static ssize_t read_descriptor(void *context, struct server_request *public, cha
         for (;;) {
                 ssize_t count;
 
-                switch (server_wait(public, pipe->descriptor, POLLIN, pipe->events ? QUIET_MS : -1)) {
+                switch (server_wait(public, pipe->descriptor, POLLIN, pipe->events ? pipe->quiet_ms : -1)) {
                 case SERVER_LEFT:
                         return -1;
                 case SERVER_STOPS:
@@ -214,7 +215,12 @@ void server_answer_descriptor(struct server_request *public, unsigned status, co
         struct pipe_stream *pipe = arena_alloc(public->arena, sizeof(*pipe));
         struct server_stream stream = { pipe, read_descriptor, end_descriptor, -1 };
 
-        *pipe = (struct pipe_stream){ descriptor, strncmp(type, "text/event-stream", 17) == 0, "\n\n" };
+        *pipe = (struct pipe_stream){
+                .descriptor = descriptor,
+                .events = strncmp(type, "text/event-stream", 17) == 0,
+                .quiet_ms = of(public)->server->config.quiet_ms,
+                .tail = { '\n', '\n' },
+        };
         server_answer_stream(public, status, type, &stream);
 }
 
@@ -437,6 +443,8 @@ static struct server *make(const struct server_config *config) {
         if (!server || !(server->hosts = calloc(config->host_count + 1, sizeof(*server->hosts))))
                 abort();
         server->config = *config;
+        if (server->config.quiet_ms == 0)
+                server->config.quiet_ms = QUIET_MS;
         server->stop.reached[0] = server->stop.reached[1] = -1;
         for (size_t i = 0; i < config->host_count; i++) {
                 if (!(server->hosts[i] = strdup(config->hosts[i])))

@@ -68,6 +68,7 @@ struct server_config {
         size_t host_count;
         bool any_host;
         int64_t patience_ms; /* see seats.h; 0 for 60 s */
+        int quiet_ms;        /* after which an event stream says that it lives; 0 for 15 s */
 };
 
 struct server;
