@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S3 before the judge, and what the proxy supplies for it; ECR's layers and previews."""
+"""S3 before the judge, and what the proxy supplies for it; ECR's layers."""
 
 import json
 
@@ -144,17 +144,6 @@ def test_layer_url_takes_no_second_signature(cloud):
     path = url.removeprefix(cloud.url)
     assert digest and send(cloud, "GET", path, "s3")[0] == 400
     expect_violation(cloud, "Authorization sent to a presigned URL")
-
-
-def test_lifecycle_preview(cloud):
-    digests = [cloud.pushes.amd64("team/x", f"v{n}", f"content {n}") for n in range(3)]
-    ecr = cloud.client("ecr")
-    policy = {"rules": [{"rulePriority": 1, "selection": {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": 2}, "action": {"type": "expire"}}]}
-    ecr.put_lifecycle_policy(repositoryName="team/x", lifecyclePolicyText=json.dumps(policy))
-    ecr.start_lifecycle_policy_preview(repositoryName="team/x")
-    ecr.get_waiter("lifecycle_policy_preview_complete").wait(repositoryName="team/x", WaiterConfig={"Delay": 1})
-    found = ecr.get_lifecycle_policy_preview(repositoryName="team/x")
-    assert len(found["previewResults"]) == 1 and found["previewResults"][0]["imageDigest"] in digests
 
 
 def test_objects_look_as_old_as_they_are_set(cloud, bucket):

@@ -215,13 +215,14 @@ int environment_resolve_images(struct provider *provider, const struct observe_a
         return 0;
 }
 
-static const char *remedy(const struct provider *provider, const struct value *image, const char *problem,
-                          struct arena *arena) {
+static const char *remedy_of(const struct provider *provider, const struct value *image, const char *problem,
+                             struct arena *arena) {
         return admission_remedy(provider, value_get_text(image, "repository"), value_get_text(image, "tag"),
                                 problem, arena);
 }
 
-static void refuse(struct change *change, const char *message, const char *what_to_do, struct arena *arena) {
+static void refuse_image(struct change *change, const char *message, const char *what_to_do,
+                         struct arena *arena) {
         aws_refuse(change,
                    (struct refusal){ .id = "image-unusable", .message = message, .remedy = what_to_do },
                    arena);
@@ -244,8 +245,8 @@ static int refuse_doomed(struct provider *provider, struct change *change, struc
                            .message = arena_printf(
                                    arena,
                                    "the repository's retain rule deletes the image that it shall run: "
-                                   "%s (by Berth's own evaluation of the rules)",
-                                   image_fate(provider, doomed, false, arena)),
+                                   "%s",
+                                   image_fate(provider, doomed, arena)),
                            .remedy = arena_printf(
                                    arena,
                                    "run an image that the rule keeps, or let the rule of %s keep more, "
@@ -275,7 +276,7 @@ int environment_ask(struct provider *provider, struct change *change, struct are
         if (refuse_doomed(provider, change, arena, err) < 0)
                 return -1;
         if (problem) {
-                const char *what_to_do = remedy(provider, image, problem, arena);
+                const char *what_to_do = remedy_of(provider, image, problem, arena);
 
                 if (recorded_digest(image, value_get(change->recorded, "image")) && tag &&
                     !follows_tag(image))
@@ -283,12 +284,12 @@ int environment_ask(struct provider *provider, struct change *change, struct are
                                                   "the environment is pinned to that digest: set follow: tag "
                                                   "once to take what the tag %s names now; or %s",
                                                   tag, what_to_do);
-                refuse(change, value_get_text(resolved, "message"), what_to_do, arena);
+                refuse_image(change, value_get_text(resolved, "message"), what_to_do, arena);
         } else if (!value_get_text(image, "digest")) {
-                refuse(change,
-                       arena_printf(arena, "the digest of %s:%s is not known",
-                                    value_get_text(image, "repository"), tag ? tag : ""),
-                       "plan again with --refresh sweep, so that the registry is asked", arena);
+                refuse_image(change,
+                             arena_printf(arena, "the digest of %s:%s is not known",
+                                          value_get_text(image, "repository"), tag ? tag : ""),
+                             "plan again with --refresh sweep, so that the registry is asked", arena);
         }
         return 0;
 }

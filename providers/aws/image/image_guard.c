@@ -1,86 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Berth evaluates the rules itself. ECR's lifecycle preview tells only what would go today, while an image that a rule ends
+ * in two weeks is lost as surely; and of the two kinds of rule that `retain` makes, what goes today is part of what this
+ * evaluation finds: images pushed in the same moment, of which ECR keeps some, count as gone here.
+ */
 #include "providers/aws/image/image_guard.h"
 
 #include "base/array.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/image/image.h"
 #include "providers/aws/registry/ecr_lifecycle.h"
-#include "providers/aws/registry/ecr_preview.h"
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/registry/image_use.h"
 #include "providers/aws/shared/stages.h"
 
 #include <string.h>
 
-/* A rule that is in force and dooms it sooner is no better for being kept. */
-static bool is_mended(const struct ecr_image *image, int64_t before_ms) {
-        return before_ms < image->expires_ms;
-}
-
-struct verdict {
-        struct strbuf doomed;
-        const char **dependents;
-        size_t count, dependent_count;
-        bool previewed; /* ECR itself named one of them */
-};
-
-static void condemn(const struct provider *provider, const char *repository, const struct ecr_image *image,
-                    bool previewed, struct arena *arena, struct verdict *verdict) {
-        size_t count;
-        const char **named = image_users(provider, repository, image->digest, false, arena, &count);
-
-        strbuf_printf(&verdict->doomed, "%s%s", verdict->count++ ? "; " : "",
-                      image_fate(provider, image, previewed, arena));
-        verdict->previewed |= previewed;
-        for (size_t i = 0; i < count; i++) {
-                verdict->dependents = array_grow(arena, verdict->dependents, verdict->dependent_count,
-                                                 sizeof(*verdict->dependents));
-                verdict->dependents[verdict->dependent_count++] = named[i];
-        }
-}
-
-static void refuse_rules(const struct provider *provider, struct change *change, const char *repository,
-                         const struct verdict *verdict, const struct ecr_preview *preview,
-                         struct arena *arena) {
-        const char *registry = ecr_registry(provider, arena);
-        const char *source =
-                preview->missing
-                        ? arena_printf(arena,
-                                       "by Berth's own evaluation of the rules, as ECR gave no preview: %s",
-                                       preview->missing)
-                : verdict->previewed ? "by ECR's own preview, and Berth's evaluation of what ages"
-                                     : "by Berth's own evaluation of what ages; ECR's preview deletes none "
-                                       "of them today";
-
-        aws_refuse(change,
-                   (struct refusal){
-                           .id = "image-in-use",
-                           .message = arena_printf(arena,
-                                                   "the retain rule of %s would delete %zu %s that "
-                                                   "environments run: %s (%s)",
-                                                   repository, verdict->count,
-                                                   verdict->count == 1 ? "image" : "images",
-                                                   strbuf_text(&verdict->doomed), source),
-                           .remedy = arena_printf(
-                                   arena,
-                                   "keep more (untaggedDays, lastTagged); or give an untagged one a tag: "
-                                   "skopeo copy --preserve-digests docker://%s/%s@DIGEST docker://%s/%s:TAG; "
-                                   "or point the environments at another image, and apply that first",
-                                   registry, repository, registry, repository),
-                           .dependents = verdict->dependents,
-                           .dependent_count = verdict->dependent_count,
-                   },
-                   arena);
-}
-
-static int judge_rules(struct provider *provider, struct change *change, const char *repository,
-                       struct arena *arena, struct error *err) {
+/*
+ * A new or changed rule against the images that environments run. Both rules are evaluated over the same list: a rule that
+ * lets an image live longer than the one in force does is no harm, though it still ends it.
+ */
+static int refuse_rules(struct provider *provider, struct change *change, const char *repository,
+                        struct arena *arena, struct error *err) {
         const struct value *retain = value_get(change->desired, "retain"),
-                           *before = value_get(change->observed->spec, "retain");
-        struct verdict verdict = { .doomed = STRBUF_INIT };
-        struct ecr_preview preview;
-        struct ecr_image *images, *earlier;
-        size_t count;
+                           *in_force = value_get(change->observed->spec, "retain");
+        const char *registry = ecr_registry(provider, arena), **dependents = NULL;
+        struct strbuf doomed STRBUF_CLEANUP = STRBUF_INIT;
+        struct ecr_image *images, *before;
+        size_t count, doomed_count = 0, dependent_count = 0;
         struct error failure;
 
         if (ecr_list_images(provider, repository, arena, &images, &count, &failure) < 0) {
@@ -89,31 +36,51 @@ static int judge_rules(struct provider *provider, struct change *change, const c
                 *err = failure;
                 return -1;
         }
-        if (ecr_preview(provider, repository, image_policy_text(retain, arena), arena, &preview, err) < 0)
-                return -1;
-        earlier = arena_array(arena, count + 1, sizeof(*earlier));
+        before = arena_array(arena, count + 1, sizeof(*before));
         if (count)
-                memcpy(earlier, images, count * sizeof(*earlier));
-        ecr_lifecycle_evaluate(before, earlier, count, arena);
+                memcpy(before, images, count * sizeof(*before));
+        ecr_lifecycle_evaluate(in_force, before, count, arena);
         ecr_lifecycle_evaluate(retain, images, count, arena);
         for (size_t i = 0; i < count; i++) {
-                bool previewed = ecr_preview_deletes(&preview, images[i].digest);
+                const char **users;
+                size_t user_count;
 
                 if (!image_is_used(provider, repository, images[i].digest) ||
-                    (!previewed && images[i].expires_ms == ECR_NEVER) ||
-                    is_mended(&images[i], earlier[i].expires_ms))
+                    images[i].expires_ms == ECR_NEVER || before[i].expires_ms < images[i].expires_ms)
                         continue;
-                condemn(provider, repository, &images[i], previewed, arena, &verdict);
+                strbuf_printf(&doomed, "%s%s", doomed_count++ ? "; " : "",
+                              image_fate(provider, &images[i], arena));
+                users = image_users(provider, repository, images[i].digest, false, arena, &user_count);
+                for (size_t k = 0; k < user_count; k++) {
+                        dependents = array_grow(arena, dependents, dependent_count, sizeof(*dependents));
+                        dependents[dependent_count++] = users[k];
+                }
         }
-        if (verdict.count > 0) {
-                verdict.dependent_count = texts_sort_unique(verdict.dependents, verdict.dependent_count);
-                refuse_rules(provider, change, repository, &verdict, &preview, arena);
-        }
-        strbuf_release(&verdict.doomed);
+        if (doomed_count == 0)
+                return 0;
+        aws_refuse(
+                change,
+                (struct refusal){
+                        .id = "image-in-use",
+                        .message = arena_printf(arena,
+                                                "the retain rule of %s would delete %zu %s that "
+                                                "environments run: %s",
+                                                repository, doomed_count,
+                                                doomed_count == 1 ? "image" : "images", strbuf_text(&doomed)),
+                        .remedy = arena_printf(
+                                arena,
+                                "keep more (untaggedDays, lastTagged); or give an untagged one a tag: "
+                                "skopeo copy --preserve-digests docker://%s/%s@DIGEST docker://%s/%s:TAG; "
+                                "or point the environments at another image, and apply that first",
+                                registry, repository, registry, repository),
+                        .dependents = dependents,
+                        .dependent_count = texts_sort_unique(dependents, dependent_count),
+                },
+                arena);
         return 0;
 }
 
-static void guard_release(const struct provider *provider, struct change *change, struct arena *arena) {
+static void refuse_release(const struct provider *provider, struct change *change, struct arena *arena) {
         const char *repository = image_released(change);
         const char **named;
         size_t count;
@@ -147,11 +114,11 @@ int image_guard_rules(struct provider *provider, struct change *change, struct a
                       struct error *err) {
         const char *repository = value_get_text(change->desired, "repository");
 
-        guard_release(provider, change, arena);
+        refuse_release(provider, change, arena);
         if (change->action == ACTION_DELETE || !change->observed->exists || !repository ||
             !value_get(change->desired, "retain") ||
             (!change_touches(change, "retain") && !change_touches(change, "repository")) ||
             !image_is_used(provider, repository, NULL))
                 return 0;
-        return judge_rules(provider, change, repository, arena, err);
+        return refuse_rules(provider, change, repository, arena, err);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two rules that `retain` makes, over one list. They never meet in one image: the one selects the untagged ones, the
+ * other those with a tag. So each image has one date at the most, and no order of priorities is needed.
+ */
 #include "providers/aws/registry/ecr_lifecycle.h"
 
 #include "base/array.h"

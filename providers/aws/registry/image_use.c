@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two lists in the provider's arena, made anew by each plan: who runs which digest, and which repository has which declared
+ * rule. They are short, or walked once a change that asks for them, so that nothing is sorted but what people read. What a
+ * repository holds is read when the first environment asks, and evaluated by the rule that is in force.
+ */
 #include "providers/aws/registry/image_use.h"
 
 #include "base/array.h"
@@ -112,10 +117,9 @@ static const char *day_of(int64_t ms, struct arena *arena) {
         return arena_strndup(arena, text, 10);
 }
 
-const char *image_fate(const struct provider *provider, const struct ecr_image *image, bool previewed,
-                       struct arena *arena) {
+const char *image_fate(const struct provider *provider, const struct ecr_image *image, struct arena *arena) {
         const struct clock *clock = aws_client_clock(provider->client);
-        bool now = previewed || image->expires_ms <= clock->wall_ms(clock);
+        bool now = image->expires_ms <= clock->wall_ms(clock);
 
         return arena_printf(arena, "%s %s%s (%s%s, pushed %s)", image->digest, now ? "now" : "on ",
                             now ? "" : day_of(image->expires_ms, arena),

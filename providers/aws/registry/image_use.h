@@ -39,8 +39,7 @@ const char **image_users(const struct provider *provider, const char *repository
  */
 int image_rule_dooms(struct provider *provider, const char *repository, const char *digest,
                      struct arena *arena, const struct ecr_image **ret, struct error *err) MUST_USE;
-/* "sha256:... now (untagged, pushed 2026-01-31)": when it goes; `previewed` where ECR says that it goes today. */
-const char *image_fate(const struct provider *provider, const struct ecr_image *image, bool previewed,
-                       struct arena *arena);
+/* "sha256:... now (untagged, pushed 2026-01-31)": when it goes. */
+const char *image_fate(const struct provider *provider, const struct ecr_image *image, struct arena *arena);
 
 #endif

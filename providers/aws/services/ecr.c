@@ -122,12 +122,3 @@ static struct aws_request page_of(const char *operation, const char *repository,
 struct aws_request ecr_describe_images(const char *repository, const char *token, struct arena *arena) {
         return page_of("DescribeImages", repository, 1000, token, arena);
 }
-
-struct aws_request ecr_start_preview(const char *repository, const char *policy, struct arena *arena) {
-        return on_repository("StartLifecyclePolicyPreview", repository,
-                             json_pack("{s:s}", "lifecyclePolicyText", policy), arena);
-}
-
-struct aws_request ecr_get_preview(const char *repository, const char *token, struct arena *arena) {
-        return page_of("GetLifecyclePolicyPreview", repository, 100, token, arena);
-}

@@ -46,11 +46,5 @@ struct aws_request ecr_download_url(const char *repository, const char *digest, 
 /* DescribeImages {repositoryName, maxResults 1000[, nextToken]} -> {imageDetails: [{imageDigest, imageTags?,
  * imagePushedAt (seconds), imageSizeInBytes, imageManifestMediaType}], nextToken?} */
 struct aws_request ecr_describe_images(const char *repository, const char *token, struct arena *arena);
-/* StartLifecyclePolicyPreview {repositoryName, lifecyclePolicyText}: changes nothing; one at a time, else
- * LifecyclePolicyPreviewInProgressException. */
-struct aws_request ecr_start_preview(const char *repository, const char *policy, struct arena *arena);
-/* GetLifecyclePolicyPreview {repositoryName, maxResults 100[, nextToken]} -> {status: IN_PROGRESS | COMPLETE | EXPIRED |
- * FAILED, previewResults: [{imageDigest, action: {type: EXPIRE}}], nextToken?} */
-struct aws_request ecr_get_preview(const char *repository, const char *token, struct arena *arena);
 
 #endif

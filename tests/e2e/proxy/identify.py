@@ -23,7 +23,7 @@ SERVICE_OF_SIGNING_NAME = {
     "tagging": "resourcegroupstaggingapi",
 }
 READ_PREFIXES = ("Get", "List", "Describe", "Head", "BatchGet", "BatchCheck", "AssumeRole", "Simulate", "Decode")
-READ_OPERATIONS = {"StartLifecyclePolicyPreview", "FilterLogEvents"}
+READ_OPERATIONS = {"FilterLogEvents"}
 
 _session = botocore.session.get_session()
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ECR where the stand-ins fall short: URLs of layers that lead somewhere, and lifecycle previews."""
+"""ECR where the stand-ins fall short: URLs of layers that lead somewhere, and answers that do not repeat what was asked for."""
 
 import json
-import time
-from fnmatch import fnmatchcase
 
 from .errors import AwsError
 from .upstream import Answer
@@ -19,7 +17,6 @@ class Registry:
 
     def reset(self):
         self.blobs = {}  # digest -> bytes, for moto, whose registry takes no layers
-        self.previews = {}
 
 
 def _rpc(value):
@@ -76,75 +73,7 @@ async def batch_get_image(proxy, call):
     return Answer(200, dict(_RPC), json.dumps(value).encode())
 
 
-# --- previews ---------------------------------------------------------------------------------------
-
-
-def _selected(selection, image):
-    tags = image.get("imageTags") or []
-    status = selection["tagStatus"]
-    if status == "untagged":
-        return not tags
-    if status == "tagged":
-        prefixes, patterns = selection.get("tagPrefixList") or [], selection.get("tagPatternList") or []
-        return any(any(t.startswith(p) for t in tags) for p in prefixes) or any(any(fnmatchcase(t, p) for t in tags) for p in patterns)
-    return True
-
-
-def _expired(policy, images, now):
-    """Images that the rules would expire: by priority, each image judged by the first rule that selects it."""
-    left, out = sorted(images, key=lambda i: i["imagePushedAt"], reverse=True), []
-    for rule in sorted(policy["rules"], key=lambda r: r["rulePriority"]):
-        selection = rule["selection"]
-        mine = [image for image in left if _selected(selection, image)]
-        if selection["countType"] == "imageCountMoreThan":
-            doomed = mine[selection["countNumber"] :]
-        else:
-            doomed = [image for image in mine if now - image["imagePushedAt"] > selection["countNumber"] * 86400]
-        out += [{**image, "appliedRulePriority": rule["rulePriority"]} for image in doomed]
-        left = [image for image in left if image not in mine]
-    return out
-
-
-async def start_preview(proxy, call):
-    name = call.params["repositoryName"]
-    text = call.params.get("lifecyclePolicyText")
-    if text is None:
-        answer = await proxy.upstream.own(call, "ecr", "GetLifecyclePolicy", {"repositoryName": name})
-        if answer.status != 200:
-            return answer
-        text = answer.json()["lifecyclePolicyText"]
-    answer = await proxy.upstream.own(call, "ecr", "DescribeImages", {"repositoryName": name})
-    if answer.status != 200:
-        return answer
-    images = _expired(json.loads(text), answer.json()["imageDetails"], time.time())
-    proxy.registry.previews[name] = {"text": text, "images": images, "at": time.time()}
-    return _rpc({"registryId": call.params.get("registryId", ""), "repositoryName": name, "lifecyclePolicyText": text, "status": "IN_PROGRESS"})
-
-
-async def get_preview(proxy, call):
-    name = call.params["repositoryName"]
-    preview = proxy.registry.previews.get(name)
-    if preview is None:
-        raise AwsError(400, "LifecyclePolicyPreviewNotFoundException", f"There is no lifecycle policy preview for '{name}'")
-    value = {"repositoryName": name, "lifecyclePolicyText": preview["text"], "status": "IN_PROGRESS"}
-    if time.time() - preview["at"] > 0.1:
-        results = [
-            {
-                "imageTags": image.get("imageTags") or [],
-                "imageDigest": image["imageDigest"],
-                "imagePushedAt": image["imagePushedAt"],
-                "action": {"type": "EXPIRE"},
-                "appliedRulePriority": image["appliedRulePriority"],
-            }
-            for image in preview["images"]
-        ]
-        value.update(status="COMPLETE", previewResults=results, summary={"expiringImageTotalCount": len(results)})
-    return _rpc(value)
-
-
 HANDLERS = {
     ("ecr", "GetDownloadUrlForLayer"): download_url,
     ("ecr", "BatchGetImage"): batch_get_image,
-    ("ecr", "StartLifecyclePolicyPreview"): start_preview,
-    ("ecr", "GetLifecyclePolicyPreview"): get_preview,
 }
