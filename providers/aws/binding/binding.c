@@ -34,9 +34,9 @@ void bindings_release(struct binding_listing *listing) {
         free(listing);
 }
 
-static int desire(const struct provider *provider, const struct resource *resource,
-                  const struct observation *observed, const struct value *recorded, struct arena *arena,
-                  struct value **ret, struct error *err) {
+static int binding_desire(const struct provider *provider, const struct resource *resource,
+                          const struct observation *observed, const struct value *recorded,
+                          struct arena *arena, struct value **ret, struct error *err) {
         (void)provider;
         (void)observed;
         (void)recorded;
@@ -45,7 +45,7 @@ static int desire(const struct provider *provider, const struct resource *resour
         return 0;
 }
 
-static void cost(const struct provider *provider, const struct change *change, struct cost *ret) {
+static void binding_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
         (void)provider;
         (void)change;
         cost_add(ret, "s3", 1);
@@ -117,15 +117,15 @@ static int list_once(struct provider *provider, enum kind_id kind, struct error 
         return 0;
 }
 
-static const struct s3_object *find(const struct binding_listing *listing, const char *key) {
+static const struct s3_object *find_listed(const struct binding_listing *listing, const char *key) {
         const struct s3_object wanted = { .key = key };
 
         return listing->count ? bsearch(&wanted, listing->objects, listing->count, sizeof(wanted), by_key)
                               : NULL;
 }
 
-static struct observation seen(const struct provider *provider, const struct binding_place *place,
-                               const char *etag, const struct value *spec, struct arena *arena) {
+static struct observation observation_of(const struct provider *provider, const struct binding_place *place,
+                                         const char *etag, const struct value *spec, struct arena *arena) {
         return (struct observation){
                 .name = place->name,
                 .exists = true,
@@ -162,16 +162,17 @@ static int read_record(struct provider *provider, const struct binding_place *pl
         if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
                 return -1;
         if (!*response.error_code)
-                *ret = seen(provider, place, response.etag,
-                            binding_parse(place, strbuf_text(&response.body), response.body.length, arena),
-                            arena);
+                *ret = observation_of(
+                        provider, place, response.etag,
+                        binding_parse(place, strbuf_text(&response.body), response.body.length, arena),
+                        arena);
         return 0;
 }
 
-static int see(struct provider *provider, const struct wanted *wanted, enum kind_id kind, struct arena *arena,
-               struct observation *ret, struct error *err) {
+static int observe_record(struct provider *provider, const struct wanted *wanted, enum kind_id kind,
+                          struct arena *arena, struct observation *ret, struct error *err) {
         const struct binding_place place = place_of(provider, kind, wanted->name);
-        const struct s3_object *object = find(provider->bindings, binding_key(&place, arena));
+        const struct s3_object *object = find_listed(provider->bindings, binding_key(&place, arena));
         const struct observation *last = wanted->last;
 
         *ret = (struct observation){ .name = wanted->name };
@@ -179,22 +180,22 @@ static int see(struct provider *provider, const struct wanted *wanted, enum kind
                 return 0;
         if (!wanted->must_read && last && last->exists && last->spec && last->fingerprint &&
             strcmp(last->fingerprint, object->etag) == 0) {
-                *ret = seen(provider, &place, object->etag, last->spec, arena);
+                *ret = observation_of(provider, &place, object->etag, last->spec, arena);
                 return 0;
         }
         if (wanted->desired) {
                 const struct value *spec = binding_spec(wanted->desired, arena);
 
                 if (is_etag_of(object->etag, binding_text(&place, spec, arena))) {
-                        *ret = seen(provider, &place, object->etag, spec, arena);
+                        *ret = observation_of(provider, &place, object->etag, spec, arena);
                         return 0;
                 }
         }
         return read_record(provider, &place, arena, ret, err);
 }
 
-static int observe(struct provider *provider, enum kind_id kind, const struct observe_args *args,
-                   struct observation *ret, struct error *err) {
+static int binding_observe(struct provider *provider, enum kind_id kind, const struct observe_args *args,
+                           struct observation *ret, struct error *err) {
         for (size_t i = 0; i < args->count; i++)
                 ret[i] = (struct observation){ .name = args->wanted[i].name };
         if (!provider->bucket || args->count == 0)
@@ -202,20 +203,20 @@ static int observe(struct provider *provider, enum kind_id kind, const struct ob
         if (list_once(provider, kind, err) < 0)
                 return -1;
         for (size_t i = 0; i < args->count; i++) {
-                if (see(provider, &args->wanted[i], kind, args->arena, &ret[i], err) < 0)
+                if (observe_record(provider, &args->wanted[i], kind, args->arena, &ret[i], err) < 0)
                         return error_context(err, "%s/%s", kinds[kind]->name, args->wanted[i].name);
         }
         return 0;
 }
 
-static int observe_agents(struct provider *provider, const struct observe_args *args, struct observation *ret,
-                          struct error *err) {
-        return observe(provider, KIND_AGENT, args, ret, err);
+static int binding_observe_agents(struct provider *provider, const struct observe_args *args,
+                                  struct observation *ret, struct error *err) {
+        return binding_observe(provider, KIND_AGENT, args, ret, err);
 }
 
-static int observe_swarms(struct provider *provider, const struct observe_args *args, struct observation *ret,
-                          struct error *err) {
-        return observe(provider, KIND_SWARM, args, ret, err);
+static int binding_observe_swarms(struct provider *provider, const struct observe_args *args,
+                                  struct observation *ret, struct error *err) {
+        return binding_observe(provider, KIND_SWARM, args, ret, err);
 }
 
 /* How often a record may be there and not exist, a second apart, as while others write and delete it. */
@@ -243,7 +244,7 @@ static struct binding_place place_of_turn(const struct stage_turn *turn) {
         return place_of(turn->provider, turn->change->kind->id, turn->change->name);
 }
 
-static int put(struct stage_turn *turn, const char *if_match) {
+static int put_record(struct stage_turn *turn, const char *if_match) {
         static const char *const moved[] = { "PreconditionFailed", "NoSuchKey", NULL };
         static const char *const passing[] = { "ConditionalRequestConflict", "NoSuchBucket", NULL };
         struct arena *arena = turn->progress->arena;
@@ -261,16 +262,16 @@ static int put(struct stage_turn *turn, const char *if_match) {
                 return stage_enter(turn, STAGE_CREATE);
         if (*response.error_code)
                 return stage_enter(turn, STAGE_COMPARE);
-        *turn->observed = seen(turn->provider, &place, response.etag, turn->change->desired, arena);
+        *turn->observed = observation_of(turn->provider, &place, response.etag, turn->change->desired, arena);
         return STEP_DONE;
 }
 
 static int write_record(struct stage_turn *turn) {
-        return put(turn, turn->change->observed->exists ? turn->change->observed->fingerprint : NULL);
+        return put_record(turn, turn->change->observed->exists ? turn->change->observed->fingerprint : NULL);
 }
 
 static int create_record(struct stage_turn *turn) {
-        return put(turn, NULL);
+        return put_record(turn, NULL);
 }
 
 /* The record as it is now. */
@@ -313,7 +314,7 @@ static int compare_record(struct stage_turn *turn) {
         if (response.body.length != strlen(text) ||
             memcmp(strbuf_text(&response.body), text, response.body.length) != 0)
                 return fail_changed(turn);
-        *turn->observed = seen(turn->provider, &place, response.etag, turn->change->desired, arena);
+        *turn->observed = observation_of(turn->provider, &place, response.etag, turn->change->desired, arena);
         return STEP_DONE;
 }
 
@@ -366,20 +367,20 @@ static int step(struct provider *provider, const struct change *change, struct p
 
 const struct kind_ops aws_agent_ops = {
         .kind = KIND_AGENT,
-        .desire = desire,
+        .desire = binding_desire,
         .desire_ignores_record = true,
         .desire_repeats = true,
-        .cost = cost,
-        .observe = observe_agents,
+        .cost = binding_cost,
+        .observe = binding_observe_agents,
         .step = step,
 };
 
 const struct kind_ops aws_swarm_ops = {
         .kind = KIND_SWARM,
-        .desire = desire,
+        .desire = binding_desire,
         .desire_ignores_record = true,
         .desire_repeats = true,
-        .cost = cost,
-        .observe = observe_swarms,
+        .cost = binding_cost,
+        .observe = binding_observe_swarms,
         .step = step,
 };

@@ -74,9 +74,10 @@ static struct quota_bucket *bucket_of(struct aws_client *client, const struct aw
         return &atomic_load(&client->quotas)->buckets[quota_kind_of(request->service, request->operation)];
 }
 
-static enum retry_reason judge(struct aws_client *client, const struct aws_request *request,
-                               const struct http_response *answer, const struct aws_response *response,
-                               const struct credentials *credentials, int64_t signed_ms) {
+static enum retry_reason reason_to_retry(struct aws_client *client, const struct aws_request *request,
+                                         const struct http_response *answer,
+                                         const struct aws_response *response,
+                                         const struct credentials *credentials, int64_t signed_ms) {
         enum retry_reason reason = retry_reason_of(HTTP_ANSWERED, response->status, response->error_code);
 
         if (reason == RETRY_CLOCK && !mend_clock(client, answer, signed_ms))
@@ -157,8 +158,8 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
                 return error_context(err, "%s", aws_service_name(request->service));
         }
         if (response->status < 200 || response->status >= 300) {
-                ret_outcome->reason =
-                        judge(client, request, &answer, response, credentials, circumstances.wall_ms);
+                ret_outcome->reason = reason_to_retry(client, request, &answer, response, credentials,
+                                                      circumstances.wall_ms);
                 ret_outcome->asked_ms = retry_asked_ms(&answer, client->clock->wall_ms(client->clock));
                 result = explain_answer(&circumstances, response, err);
         }

@@ -53,7 +53,7 @@ static void free_secret(char *text) {
         free(text);
 }
 
-static int fail(const struct parser *parser, struct error *err, const char *problem) {
+static int fail_at_line(const struct parser *parser, struct error *err, const char *problem) {
         /* The line itself is not shown: it may hold a secret. */
         return error_set(err, "%s:%u: %s", parser->path, parser->line, problem);
 }
@@ -72,7 +72,7 @@ static int add_section(struct parser *parser, struct span name, struct error *er
 
         if (config_file_section(file, copy)) {
                 free(copy);
-                return fail(parser, err, "this section stands twice in the file");
+                return fail_at_line(parser, err, "this section stands twice in the file");
         }
         file->sections = grow(file->sections, file->count, sizeof(*file->sections));
         parser->section = &file->sections[file->count++];
@@ -99,13 +99,13 @@ static int add_option(struct parser *parser, struct span line, struct error *err
                 at++;
         name = trim((struct span){ line.text, at });
         if (at == line.length || name.length == 0)
-                return fail(parser, err, "not a line of the form \"key = value\"");
+                return fail_at_line(parser, err, "not a line of the form \"key = value\"");
         copy = copy_span(name);
         for (char *letter = copy; *letter; letter++)
                 *letter = (char)tolower((unsigned char)*letter);
         if (find_option(section, copy)) {
                 free(copy);
-                return fail(parser, err, "this key stands twice in its section");
+                return fail_at_line(parser, err, "this key stands twice in its section");
         }
         section->options = grow(section->options, section->count, sizeof(*section->options));
         section->options[section->count++] = (struct config_option){
@@ -157,7 +157,7 @@ static int take_line(struct parser *parser, struct span raw, struct error *err) 
                                 parser, (struct span){ line.text + 1, (size_t)(end - line.text - 1) }, err);
         }
         if (!parser->section)
-                return fail(parser, err, "a [section] must come first");
+                return fail_at_line(parser, err, "a [section] must come first");
         return add_option(parser, line, err);
 }
 
@@ -188,7 +188,7 @@ int config_file_parse(const char *text, size_t length, const char *path, struct 
 
                 parser.line++;
                 if (memchr(text + at, '\0', taken)
-                            ? fail(&parser, err, "a NUL byte in a text file") < 0
+                            ? fail_at_line(&parser, err, "a NUL byte in a text file") < 0
                             : take_line(&parser, (struct span){ text + at, taken }, err) < 0) {
                         config_file_free(parser.file);
                         return -1;

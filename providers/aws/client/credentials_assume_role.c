@@ -86,7 +86,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         return result;
 }
 
-static void release(struct credentials_source *source) {
+static void release_assume_role(struct credentials_source *source) {
         struct role_source *self = (struct role_source *)source;
 
         credentials_source_free(self->base);
@@ -97,7 +97,7 @@ static void release(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release };
+static const struct credentials_source_ops ops = { fetch, release_assume_role };
 
 struct credentials_source *credentials_assume_role(const struct credentials_settings *settings,
                                                    const struct role *role, struct credentials_source *base) {

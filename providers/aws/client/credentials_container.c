@@ -71,8 +71,8 @@ static int read_token(struct strbuf *ret, struct error *err) {
         return 0;
 }
 
-static int ask(const struct container_source *self, const struct strbuf *token, struct http_response *answer,
-               enum retry_reason *ret_reason, struct error *err) {
+static int ask_container(const struct container_source *self, const struct strbuf *token,
+                         struct http_response *answer, enum retry_reason *ret_reason, struct error *err) {
         const struct http_header headers[] = {
                 { "accept", "application/json" },
                 { "authorization", strbuf_text(token) },
@@ -116,7 +116,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
 
         (void)ret_asked_ms;
         if (result == 0)
-                result = ask(self, &token, &answer, ret_reason, err);
+                result = ask_container(self, &token, &answer, ret_reason, err);
         strbuf_wipe(&token);
         if (result == 0)
                 result = credentials_answer_parse(&answer.body, form.what, &object, err);
@@ -126,14 +126,14 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         return result < 0 ? error_context(err, "credentials of the container") : 0;
 }
 
-static void release(struct credentials_source *source) {
+static void release_container(struct credentials_source *source) {
         struct container_source *self = (struct container_source *)source;
 
         free(self->url);
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release };
+static const struct credentials_source_ops ops = { fetch, release_container };
 
 int credentials_container(const struct credentials_settings *settings, struct credentials_source **ret,
                           struct strbuf *tried, struct error *err) {

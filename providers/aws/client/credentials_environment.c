@@ -38,11 +38,11 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         return 0;
 }
 
-static void release(struct credentials_source *source) {
+static void release_environment(struct credentials_source *source) {
         free(source);
 }
 
-static const struct credentials_source_ops ops = { fetch, release };
+static const struct credentials_source_ops ops = { fetch, release_environment };
 
 int credentials_environment(const struct credentials_settings *settings, struct credentials_source **ret,
                             struct strbuf *tried, struct error *err) {

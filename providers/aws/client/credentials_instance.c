@@ -112,9 +112,9 @@ static int ask_once(const struct instance_source *self, const char *method, cons
                          answer->status == 200 ? " and nothing" : "");
 }
 
-static int ask(const struct instance_source *self, const char *method, const char *path,
-               const struct http_header *header, struct strbuf *ret, enum retry_reason *ret_reason,
-               struct error *err) {
+static int ask_instance(const struct instance_source *self, const char *method, const char *path,
+                        const struct http_header *header, struct strbuf *ret, enum retry_reason *ret_reason,
+                        struct error *err) {
         struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
         int result = -1;
 
@@ -177,18 +177,18 @@ static int ask_all(const struct instance_source *self, struct credentials **ret,
                       path STRBUF_CLEANUP = STRBUF_INIT;
         struct strbuf answer = STRBUF_INIT;
         struct http_header header = { "x-aws-ec2-metadata-token", NULL };
-        int result = ask(self, "PUT", "/latest/api/token", &lifetime, &token, ret_reason, err);
+        int result = ask_instance(self, "PUT", "/latest/api/token", &lifetime, &token, ret_reason, err);
 
         header.value = strbuf_text(&token);
         if (result == 0 && (strpbrk(header.value, "\r\n") || !*header.value))
                 result = error_set(err, "the instance's metadata service gives no token");
         if (result == 0)
-                result = ask(self, "GET", ROLES, &header, &role, ret_reason, err);
+                result = ask_instance(self, "GET", ROLES, &header, &role, ret_reason, err);
         if (result == 0)
                 result = check_role(&role, err);
         if (result == 0) {
                 strbuf_printf(&path, ROLES "%s", strbuf_text(&role));
-                result = ask(self, "GET", strbuf_text(&path), &header, &answer, ret_reason, err);
+                result = ask_instance(self, "GET", strbuf_text(&path), &header, &answer, ret_reason, err);
         }
         if (result == 0)
                 result = read_keys(self, &answer, ret, err);
@@ -212,7 +212,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         return 0;
 }
 
-static void release(struct credentials_source *source) {
+static void release_instance(struct credentials_source *source) {
         struct instance_source *self = (struct instance_source *)source;
 
         credentials_unref(self->first);
@@ -220,7 +220,7 @@ static void release(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release };
+static const struct credentials_source_ops ops = { fetch, release_instance };
 
 int credentials_instance(const struct credentials_settings *settings, struct credentials_source **ret,
                          struct strbuf *tried, struct error *err) {

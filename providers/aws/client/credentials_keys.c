@@ -14,7 +14,7 @@ struct keys_source {
         bool credentials_file;
 };
 
-static const char *get(const struct keys_source *self, const char *key) {
+static const char *setting_of_keys(const struct keys_source *self, const char *key) {
         const char *value = profiles_get_from(self->profiles, self->credentials_file, self->profile, key);
 
         return value && *value ? value : NULL;
@@ -23,23 +23,25 @@ static const char *get(const struct keys_source *self, const char *key) {
 static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
                  int64_t *ret_asked_ms, struct error *err) {
         const struct keys_source *self = (const struct keys_source *)source;
-        const char *token = get(self, "aws_security_token"); /* the old name has precedence, as in botocore */
+        const char *token =
+                setting_of_keys(self, "aws_security_token"); /* the old name has precedence, as in botocore */
         struct strbuf origin STRBUF_CLEANUP = STRBUF_INIT;
 
         (void)ret_reason, (void)ret_asked_ms, (void)err;
         if (!token)
-                token = get(self, "aws_session_token");
+                token = setting_of_keys(self, "aws_session_token");
         strbuf_printf(&origin, "the profile %s", self->profile);
-        *ret = credentials_new(get(self, "aws_access_key_id"), get(self, "aws_secret_access_key"), token, 0,
+        *ret = credentials_new(setting_of_keys(self, "aws_access_key_id"),
+                               setting_of_keys(self, "aws_secret_access_key"), token, 0,
                                strbuf_text(&origin));
         return 0;
 }
 
-static void release(struct credentials_source *source) {
+static void release_keys(struct credentials_source *source) {
         free(source);
 }
 
-static const struct credentials_source_ops ops = { fetch, release };
+static const struct credentials_source_ops ops = { fetch, release_keys };
 
 static int open_keys(const struct credentials_settings *settings, bool credentials_file,
                      struct credentials_source **ret, struct strbuf *tried, struct error *err) {
@@ -57,10 +59,10 @@ static int open_keys(const struct credentials_settings *settings, bool credentia
                 strbuf_printf(tried, "the profile %s in %s (no aws_access_key_id)", settings->profile, path);
                 return 0;
         }
-        if (!get(&probe, "aws_access_key_id"))
+        if (!setting_of_keys(&probe, "aws_access_key_id"))
                 return error_set(err, "the profile %s has an empty aws_access_key_id in %s",
                                  settings->profile, path);
-        if (!get(&probe, "aws_secret_access_key"))
+        if (!setting_of_keys(&probe, "aws_secret_access_key"))
                 return error_set(err,
                                  "the profile %s has aws_access_key_id but no aws_secret_access_key in %s",
                                  settings->profile, path);

@@ -56,11 +56,11 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         return result < 0 ? error_context(err, "credential_process of the profile %s", self->profile) : 0;
 }
 
-static void release(struct credentials_source *source) {
+static void release_process(struct credentials_source *source) {
         free(source);
 }
 
-static const struct credentials_source_ops ops = { fetch, release };
+static const struct credentials_source_ops ops = { fetch, release_process };
 
 int credentials_process(const struct credentials_settings *settings, struct credentials_source **ret,
                         struct strbuf *tried, struct error *err) {

@@ -76,8 +76,8 @@ static int explain(const struct sso_source *self, const struct http_response *an
         return -1;
 }
 
-static int ask(const struct sso_source *self, const struct strbuf *token, struct credentials **ret,
-               enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
+static int ask_for_role(const struct sso_source *self, const struct strbuf *token, struct credentials **ret,
+                        enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
         struct http_header header = { "x-amz-sso_bearer_token", strbuf_text(token) };
         struct strbuf url STRBUF_CLEANUP = STRBUF_INIT;
@@ -129,12 +129,12 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         if (result < 0)
                 sign_in_first(self, err);
         else
-                result = ask(self, &token, ret, ret_reason, ret_asked_ms, err);
+                result = ask_for_role(self, &token, ret, ret_reason, ret_asked_ms, err);
         strbuf_wipe(&token);
         return result < 0 ? error_context(err, "SSO of the profile %s", self->at.profile) : 0;
 }
 
-static void release(struct credentials_source *source) {
+static void release_sso(struct credentials_source *source) {
         struct sso_source *self = (struct sso_source *)source;
 
         endpoint_release(&self->portal);
@@ -142,10 +142,11 @@ static void release(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release };
+static const struct credentials_source_ops ops = { fetch, release_sso };
 
 /* The session's setting, which the profile may only repeat; without a session the profile's own. */
-static int get(const struct sso_source *self, const char *key, const char **ret, struct error *err) {
+static int setting_of_sso(const struct sso_source *self, const char *key, const char **ret,
+                          struct error *err) {
         const char *own = profiles_get(self->at.profiles, self->at.profile, key);
         const char *shared =
                 self->session ? profiles_sso_session(self->at.profiles, self->session, key) : NULL;
@@ -170,10 +171,10 @@ static int read_settings(struct sso_source *self, struct error *err) {
         if (self->session && !profiles_has_sso_session(self->at.profiles, self->session))
                 return error_set(err, "the profile %s names the sso-session %s, which is not in %s",
                                  self->at.profile, self->session, profiles_config_path(self->at.profiles));
-        if (get(self, "sso_start_url", &self->start_url, err) < 0 ||
-            get(self, "sso_region", &self->region, err) < 0 ||
-            get(self, "sso_role_name", &self->role, err) < 0 ||
-            get(self, "sso_account_id", &self->account, err) < 0)
+        if (setting_of_sso(self, "sso_start_url", &self->start_url, err) < 0 ||
+            setting_of_sso(self, "sso_region", &self->region, err) < 0 ||
+            setting_of_sso(self, "sso_role_name", &self->role, err) < 0 ||
+            setting_of_sso(self, "sso_account_id", &self->account, err) < 0)
                 return -1;
         where.region = self->region;
         if (endpoint_resolve(&where, AWS_SSO, &self->portal, err) < 0 ||
@@ -198,7 +199,7 @@ int credentials_sso(const struct credentials_settings *settings, struct credenti
         self->at = *settings;
         self->session = profiles_get(profiles, settings->profile, "sso_session");
         if (read_settings(self, err) < 0) {
-                release(&self->source);
+                release_sso(&self->source);
                 return -1;
         }
         *ret = &self->source;

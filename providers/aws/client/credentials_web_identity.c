@@ -66,7 +66,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         return result;
 }
 
-static void release(struct credentials_source *source) {
+static void release_web_identity(struct credentials_source *source) {
         struct web_identity_source *self = (struct web_identity_source *)source;
 
         free(self->token_file);
@@ -76,10 +76,11 @@ static void release(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release };
+static const struct credentials_source_ops ops = { fetch, release_web_identity };
 
 /* NULL where neither says anything. A variable that is set but empty hides the profile's setting, as in botocore. */
-static const char *get(const struct credentials_settings *settings, const char *variable, const char *key) {
+static const char *setting_or_variable(const struct credentials_settings *settings, const char *variable,
+                                       const char *key) {
         const char *value = settings->no_environment ? NULL : getenv(variable);
 
         if (!value)
@@ -89,9 +90,11 @@ static const char *get(const struct credentials_settings *settings, const char *
 
 int credentials_web_identity(const struct credentials_settings *settings, struct credentials_source **ret,
                              struct strbuf *tried, struct error *err) {
-        const char *token_file = get(settings, "AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
-        const char *arn = get(settings, "AWS_ROLE_ARN", "role_arn");
-        const char *session_name = get(settings, "AWS_ROLE_SESSION_NAME", "role_session_name");
+        const char *token_file =
+                setting_or_variable(settings, "AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file");
+        const char *arn = setting_or_variable(settings, "AWS_ROLE_ARN", "role_arn");
+        const char *session_name =
+                setting_or_variable(settings, "AWS_ROLE_SESSION_NAME", "role_session_name");
         struct web_identity_source *self;
         struct strbuf origin = STRBUF_INIT;
         char usual_name[64];

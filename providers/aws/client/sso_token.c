@@ -34,7 +34,7 @@ char *sso_token_path(const char *key, struct error *err) {
         return profiles_expand(strbuf_text(&path));
 }
 
-static int load(const char *path, const char *key, json_t **ret, struct error *err) {
+static int load_token(const char *path, const char *key, json_t **ret, struct error *err) {
         struct strbuf text = STRBUF_INIT;
         struct error problem = { 0 };
         int result = file_read(path, FILE_LIMIT, &text, &problem);
@@ -65,7 +65,8 @@ static char *make_request(const json_t *token, int64_t now_ms) {
         return json_compact(body);
 }
 
-static int ask(const struct sso_token_source *source, const char *body, json_t **ret, struct error *err) {
+static int ask_for_token(const struct sso_token_source *source, const char *body, json_t **ret,
+                         struct error *err) {
         static const struct http_header type = { "content-type", "application/json" };
         struct http_response answer HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
         struct strbuf url STRBUF_CLEANUP = STRBUF_INIT;
@@ -98,7 +99,7 @@ static int ask(const struct sso_token_source *source, const char *body, json_t *
 }
 
 /* Writes what has been renewed over the file; that this fails is no harm to this run. */
-static void save(const char *path, const json_t *token) {
+static void save_token(const char *path, const json_t *token) {
         char *text = json_compact(token);
         struct error err = { 0 };
 
@@ -118,7 +119,7 @@ static int renew(const struct sso_token_source *source, const char *path, json_t
 
         if (!body)
                 return error_set(err, "it cannot be renewed");
-        result = ask(source, body, &answer, err);
+        result = ask_for_token(source, body, &answer, err);
         explicit_bzero(body, strlen(body));
         free(body);
         if (result < 0)
@@ -130,7 +131,7 @@ static int renew(const struct sso_token_source *source, const char *path, json_t
         json_set_text(token, "accessToken", json_text(answer, "accessToken"));
         json_set_text(token, "expiresAt", when);
         json_set_text(token, "refreshToken", json_text(answer, "refreshToken"));
-        save(path, token);
+        save_token(path, token);
         return 0;
 }
 
@@ -141,7 +142,7 @@ int sso_token_get(const struct sso_token_source *source, struct strbuf *ret, str
         struct error problem = { 0 };
         const char *text;
 
-        if (!path || load(path, source->key, &token, err) < 0)
+        if (!path || load_token(path, source->key, &token, err) < 0)
                 return -1;
         expires_ms = credentials_answer_time_ms(json_text(token, "expiresAt"));
         if (!json_text(token, "accessToken") || expires_ms < 0)

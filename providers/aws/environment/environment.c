@@ -11,9 +11,9 @@ const char *environment_log_group(const struct provider *provider, const char *n
         return arena_printf(arena, "/aws/lambda/%s-env-%s", provider->prefix, name);
 }
 
-static int desire(const struct provider *provider, const struct resource *resource,
-                  const struct observation *observed, const struct value *recorded, struct arena *arena,
-                  struct value **ret, struct error *err) {
+static int environment_desire(const struct provider *provider, const struct resource *resource,
+                              const struct observation *observed, const struct value *recorded,
+                              struct arena *arena, struct value **ret, struct error *err) {
         static const char *const as_written[] = { "description",
                                                   "memoryMB",
                                                   "workspaceStorageMB",
@@ -51,7 +51,7 @@ const struct kind_ops aws_environment_ops = {
         .recorded_only = recorded_only,
         .immutable = immutable,
         .free_maps = free_maps,
-        .desire = desire,
+        .desire = environment_desire,
         .desire_repeats = true,
         .cost = environment_cost,
         .observe = environment_observe,

@@ -38,7 +38,7 @@ struct sweep {
         bool any_listed;
 };
 
-static void prepare(struct sweep *sweep, size_t i) {
+static void prepare_sight(struct sweep *sweep, size_t i) {
         const struct wanted *wanted = &sweep->args->wanted[i];
         const struct value *desired = wanted->desired ? wanted->desired->spec : NULL;
         struct sight *sight = &sweep->sights[i];
@@ -234,7 +234,7 @@ static int read_log_groups(struct sweep *sweep, struct error *err) {
 }
 
 /* What was seen the last time, with the retention that is there now. */
-static void recall(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
+static void observe_as_last(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
         const struct observation *last = sight->wanted->last;
         struct value *spec;
 
@@ -252,13 +252,13 @@ static void recall(const struct sweep *sweep, const struct sight *sight, struct 
         ret->spec = spec;
 }
 
-static void conclude(const struct sweep *sweep, struct observation *ret) {
+static void conclude_all(const struct sweep *sweep, struct observation *ret) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 const struct sight *sight = &sweep->sights[i];
                 const struct observation *last = sight->wanted->last;
 
                 if (!sight->read && sight->listed) {
-                        recall(sweep, sight, &ret[i]);
+                        observe_as_last(sweep, sight, &ret[i]);
                 } else if (!sight->read || !sight->read->function) {
                         ret[i] = (struct observation){ .name = sight->wanted->name };
                 } else {
@@ -270,16 +270,10 @@ static void conclude(const struct sweep *sweep, struct observation *ret) {
         }
 }
 
-static int sweep_all(struct sweep *sweep, struct function_read *reads, size_t *ret_count, struct error *err) {
-        if (list_functions(sweep, err) < 0)
-                return -1;
-        if (sweep->any_listed && list_tags(sweep, err) < 0)
-                return -1;
-        if (read_singly(sweep, reads, ret_count, err) < 0)
-                return -1;
-        return read_log_groups(sweep, err);
-}
-
+/*
+ * The order is that of what is known: functions and revisions by pages; the tag index, only where there are functions;
+ * then singly what these two cannot vouch for; log groups last, for functions that are there.
+ */
 int environment_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                         struct error *err) {
         struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
@@ -291,10 +285,16 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
                 return 0;
         sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
         for (size_t i = 0; i < args->count; i++)
-                prepare(&sweep, i);
-        result = sweep_all(&sweep, reads, &read_count, err);
+                prepare_sight(&sweep, i);
+        result = list_functions(&sweep, err);
+        if (result == 0 && sweep.any_listed)
+                result = list_tags(&sweep, err);
+        if (result == 0)
+                result = read_singly(&sweep, reads, &read_count, err);
+        if (result == 0)
+                result = read_log_groups(&sweep, err);
         if (result == 0) {
-                conclude(&sweep, ret);
+                conclude_all(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);
         }
         for (size_t i = 0; i < read_count; i++)

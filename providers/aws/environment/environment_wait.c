@@ -133,7 +133,7 @@ int64_t environment_poll_gap_ms(int64_t elapsed_ms, int64_t usual_ms) {
 }
 
 /* What the next waits are expected to take: mostly what the last ones took. */
-static void learn(atomic_llong *usual, int64_t taken_ms) {
+static void learn_usual_wait(atomic_llong *usual, int64_t taken_ms) {
         long long before = atomic_load(usual);
 
         atomic_store(usual, before == 0 ? taken_ms : (3 * before + taken_ms) / 4);
@@ -168,7 +168,7 @@ static int wait_ready(struct stage_turn *turn, atomic_llong *usual) {
         if (environment_update_failed(turn->observed))
                 return error_set(turn->err, "Lambda could not update the function %s: %s",
                                  environment_function_of(turn), turn->observed->health_reason);
-        learn(usual, elapsed);
+        learn_usual_wait(usual, elapsed);
         environment_keep_revision(turn);
         return STAGE_OVER;
 }

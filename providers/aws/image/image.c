@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-static int desire(const struct provider *provider, const struct resource *resource,
-                  const struct observation *observed, const struct value *recorded, struct arena *arena,
-                  struct value **ret, struct error *err) {
+static int image_desire(const struct provider *provider, const struct resource *resource,
+                        const struct observation *observed, const struct value *recorded, struct arena *arena,
+                        struct value **ret, struct error *err) {
         static const char *const as_written[] = { "repository", "tag",           "digest", "createRepository",
                                                   "scanOnPush", "immutableTags", "retain", NULL };
         struct value *spec = value_new_map(arena);
@@ -28,7 +28,7 @@ static int desire(const struct provider *provider, const struct resource *resour
         return 0;
 }
 
-static bool differ(const char *a, const char *b) {
+static bool both_differ(const char *a, const char *b) {
         return a && b && strcmp(a, b) != 0;
 }
 
@@ -37,7 +37,7 @@ const char *image_released(const struct change *change) {
 
         if (change->action == ACTION_DELETE)
                 return recorded ? recorded : value_get_text(change->observed->spec, "repository");
-        return differ(recorded, value_get_text(change->desired, "repository")) ? recorded : NULL;
+        return both_differ(recorded, value_get_text(change->desired, "repository")) ? recorded : NULL;
 }
 
 bool image_releases_repository(const struct change *change) {
@@ -114,7 +114,8 @@ static int look_into_released(struct provider *provider, struct change *change, 
         return 0;
 }
 
-static int ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err) {
+static int image_ask(struct provider *provider, struct change *change, struct arena *arena,
+                     struct error *err) {
         if (change->action == ACTION_CREATE && !value_get_boolean(change->desired, "createRepository", false))
                 refuse_missing(provider, change, arena);
         refuse_foreign_policy(change, arena);
@@ -130,9 +131,9 @@ const struct kind_ops aws_image_ops = {
         .kind = KIND_IMAGE,
         .recorded_only = recorded_only,
         .free_maps = free_maps,
-        .desire = desire,
+        .desire = image_desire,
         .cost = image_cost,
         .observe = image_observe,
-        .ask = ask,
+        .ask = image_ask,
         .step = image_step,
 };

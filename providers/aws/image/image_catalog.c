@@ -61,8 +61,8 @@ static void fill_verdict(const struct provider *provider, const struct ecr_refer
                         admission_remedy(provider, reference->repository, tag, reference->problem, arena);
 }
 
-static int check(struct provider *provider, const char *text, struct arena *arena, struct image_row *ret,
-                 struct error *err) {
+static int check_image(struct provider *provider, const char *text, struct arena *arena,
+                       struct image_row *ret, struct error *err) {
         struct admission_memory memory = { .arena = arena };
         struct ecr_reference reference;
         struct image_row row = { 0 };
@@ -111,7 +111,7 @@ static int add_repository(struct catalog *catalog, const char *repository, struc
         return 0;
 }
 
-static int add_page(struct catalog *catalog, const json_t *repositories, struct error *err) {
+static int add_repositories(struct catalog *catalog, const json_t *repositories, struct error *err) {
         const json_t *item;
         size_t i;
 
@@ -130,7 +130,7 @@ static int add_page(struct catalog *catalog, const json_t *repositories, struct 
         return 0;
 }
 
-static int add_all(struct catalog *catalog, struct error *err) {
+static int add_all_repositories(struct catalog *catalog, struct error *err) {
         const char *token = NULL;
 
         do {
@@ -138,7 +138,7 @@ static int add_all(struct catalog *catalog, struct error *err) {
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
 
                 if (aws_call(catalog->provider->client, &request, &response, err) < 0 ||
-                    add_page(catalog, json_object_get(response.json, "repositories"), err) < 0)
+                    add_repositories(catalog, json_object_get(response.json, "repositories"), err) < 0)
                         return -1;
                 if (aws_next_page(&response, "nextToken", &token, catalog->arena, err) < 0)
                         return -1;
@@ -146,7 +146,7 @@ static int add_all(struct catalog *catalog, struct error *err) {
         return 0;
 }
 
-static int judge(struct catalog *catalog, struct error *err) {
+static int judge_rows(struct catalog *catalog, struct error *err) {
         struct ecr_reference *references =
                 arena_array(catalog->arena, catalog->count + 1, sizeof(*references));
         struct admission_memory memory = { .arena = catalog->arena };
@@ -167,8 +167,8 @@ static int judge(struct catalog *catalog, struct error *err) {
         return 0;
 }
 
-static int list(struct provider *provider, const char *repository, struct arena *arena,
-                struct image_row **ret, size_t *ret_count, struct error *err) {
+static int list_images(struct provider *provider, const char *repository, struct arena *arena,
+                       struct image_row **ret, size_t *ret_count, struct error *err) {
         struct catalog catalog = { .provider = provider, .arena = arena };
 
         if (repository) {
@@ -182,10 +182,10 @@ static int list(struct provider *provider, const char *repository, struct arena 
                                 repository);
                 if (add_repository(&catalog, reference.repository, err) < 0)
                         return -1;
-        } else if (add_all(&catalog, err) < 0) {
+        } else if (add_all_repositories(&catalog, err) < 0) {
                 return -1;
         }
-        if (judge(&catalog, err) < 0)
+        if (judge_rows(&catalog, err) < 0)
                 return -1;
         if (catalog.count)
                 qsort(catalog.rows, catalog.count, sizeof(*catalog.rows), image_rows_newest_first);
@@ -195,7 +195,7 @@ static int list(struct provider *provider, const char *repository, struct arena 
 }
 
 const struct image_ops aws_image_registry = {
-        .list = list,
-        .check = check,
+        .list = list_images,
+        .check = check_image,
         .instructions = image_instructions,
 };

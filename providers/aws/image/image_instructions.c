@@ -76,7 +76,7 @@ void image_recipes(const struct provider *provider, struct arena *arena, struct 
         }
 }
 
-static void add(struct image_instructions *instructions, const char *repository, const char *tag) {
+static void list_target(struct image_instructions *instructions, const char *repository, const char *tag) {
         if (image_target_is_listed(instructions, repository, tag))
                 return;
         instructions->targets[instructions->target_count++] =
@@ -84,8 +84,8 @@ static void add(struct image_instructions *instructions, const char *repository,
 }
 
 /* What the manifests' environments run by tag; python where they say nothing. */
-static void gather(const struct provider *provider, const struct manifests *manifests, struct arena *arena,
-                   struct image_instructions *ret) {
+static void list_targets(const struct provider *provider, const struct manifests *manifests,
+                         struct arena *arena, struct image_instructions *ret) {
         ret->targets = arena_array(arena, manifests->count + 1, sizeof(*ret->targets));
         for (size_t i = 0; i < manifests->count; i++) {
                 const struct resource *resource = &manifests->resources[i];
@@ -96,16 +96,17 @@ static void gather(const struct provider *provider, const struct manifests *mani
                 if (resource->kind->id != KIND_ENVIRONMENT)
                         continue;
                 if (prebuilt)
-                        add(ret, arena_printf(arena, "%s/prebuilt/%s", provider->prefix, prebuilt), "latest");
+                        list_target(ret, arena_printf(arena, "%s/prebuilt/%s", provider->prefix, prebuilt),
+                                    "latest");
                 else if (repository && tag)
-                        add(ret, repository, tag);
+                        list_target(ret, repository, tag);
         }
         if (ret->target_count == 0)
-                add(ret, arena_printf(arena, "%s/prebuilt/python", provider->prefix), "latest");
+                list_target(ret, arena_printf(arena, "%s/prebuilt/python", provider->prefix), "latest");
 }
 
-static int look(struct provider *provider, struct image_target *target, struct arena *arena,
-                struct error *err) {
+static int look_up_repository(struct provider *provider, struct image_target *target, struct arena *arena,
+                              struct error *err) {
         struct aws_request request = ecr_describe_repository(target->repository, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct error failure;
@@ -129,12 +130,12 @@ int image_instructions(struct provider *provider, const struct manifests *manife
                 if (image_reference_parse(provider, repository, arena, &reference, err) < 0)
                         return -1;
                 instructions.targets = arena_array(arena, 1, sizeof(*instructions.targets));
-                add(&instructions, reference.repository, reference.tag ? reference.tag : "latest");
+                list_target(&instructions, reference.repository, reference.tag ? reference.tag : "latest");
         } else {
-                gather(provider, manifests, arena, &instructions);
+                list_targets(provider, manifests, arena, &instructions);
         }
         for (size_t i = 0; i < instructions.target_count; i++) {
-                if (look(provider, &instructions.targets[i], arena, err) < 0)
+                if (look_up_repository(provider, &instructions.targets[i], arena, err) < 0)
                         return -1;
         }
         image_recipes(provider, arena, &instructions);

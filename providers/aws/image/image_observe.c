@@ -40,7 +40,7 @@ static int by_repository(const void *a, const void *b) {
         return strcmp((*(struct sight *const *)a)->repository, (*(struct sight *const *)b)->repository);
 }
 
-static void prepare(struct sweep *sweep) {
+static void prepare_sights(struct sweep *sweep) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 const struct wanted *wanted = &sweep->args->wanted[i];
                 const struct value *desired = wanted->desired ? wanted->desired->spec : NULL;
@@ -103,7 +103,8 @@ static int list_repositories(struct sweep *sweep, struct error *err) {
         return 0;
 }
 
-static struct value *ours(const struct sweep *sweep, const struct sight *sight, const struct value *tags) {
+static struct value *tags_of_ours(const struct sweep *sweep, const struct sight *sight,
+                                  const struct value *tags) {
         return aws_tags_of_ours(tags,
                                 aws_tags_for(sweep->provider, "Image", sight->wanted->name, sweep->arena),
                                 value_get(sight->wanted->recorded, "tags"), sweep->arena);
@@ -141,7 +142,7 @@ static int find_tags(struct sweep *sweep, struct error *err) {
                 sight->tags = tagging_find(resources, count, arn);
                 if (sight->tags && last && last->spec && !sight->wanted->must_read &&
                     sweep->args->refresh == REFRESH_SWEEP &&
-                    value_equal(ours(sweep, sight, sight->tags), value_get(last->spec, "tags"), NULL))
+                    value_equal(tags_of_ours(sweep, sight, sight->tags), value_get(last->spec, "tags"), NULL))
                         continue;
                 if (read_tags(sweep, sight, arn, err) < 0)
                         return -1;
@@ -194,7 +195,7 @@ static int find_policies(struct sweep *sweep, struct error *err) {
         return 0;
 }
 
-static void conclude(struct sweep *sweep, const struct sight *sight, struct observation *ret) {
+static void conclude_image(struct sweep *sweep, const struct sight *sight, struct observation *ret) {
         const struct observation *last = sight->wanted->last;
         struct value *spec;
 
@@ -208,7 +209,7 @@ static void conclude(struct sweep *sweep, const struct sight *sight, struct obse
         if (sight->retain)
                 value_set(sweep->arena, spec, "retain", *sight->retain);
         if (sight->owns)
-                value_set(sweep->arena, spec, "tags", *ours(sweep, sight, sight->tags));
+                value_set(sweep->arena, spec, "tags", *tags_of_ours(sweep, sight, sight->tags));
         ret->id = ecr_repository_arn(sweep->provider, sight->repository, sweep->arena);
         ret->ownership = OWNER_SELF;
         if (sight->owns)
@@ -238,12 +239,12 @@ int image_observe(struct provider *provider, const struct observe_args *args, st
                 return 0;
         sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
         sweep.sorted = arena_array(args->arena, args->count, sizeof(*sweep.sorted));
-        prepare(&sweep);
+        prepare_sights(&sweep);
         if (list_repositories(&sweep, err) < 0 || find_tags(&sweep, err) < 0 ||
             find_policies(&sweep, err) < 0)
                 return -1;
         for (size_t i = 0; i < args->count; i++)
-                conclude(&sweep, &sweep.sights[i], &ret[i]);
+                conclude_image(&sweep, &sweep.sights[i], &ret[i]);
         note_rules(provider, args, ret);
         return 0;
 }

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The manifest, which ecr_resolve() has read, names a configuration, and that one says the platform. ECR gives a presigned
+ * URL for it. Its bytes are believed only if their SHA-256 is what the manifest says, so that whoever answers at that
+ * URL can withhold a verdict and never forge one. What is wrong with the digest itself is a verdict, kept for ever; what
+ * kept us from reading it is a problem of this run, and the next one asks again.
+ */
 #include "providers/aws/registry/admission.h"
 
 #include "base/array.h"
@@ -16,7 +22,7 @@
 #define CONFIG_MAX ((size_t)4 * 1024 * 1024)
 
 /* What the rules found, as a problem of the reference. */
-static void take_verdict(struct ecr_reference *reference, const struct image_verdict *verdict,
+static void keep_problem(struct ecr_reference *reference, const struct image_verdict *verdict,
                          struct arena *arena) {
         if (verdict->problem)
                 ecr_reference_refuse(reference, verdict->problem, verdict->seen, arena);
@@ -40,7 +46,7 @@ void admission_judge_manifest(const json_t *image, struct ecr_reference *referen
         reference->media_type = verdict.media_type;
         reference->config = verdict.config;
         reference->size = verdict.size;
-        take_verdict(reference, &verdict, arena);
+        keep_problem(reference, &verdict, arena);
 }
 
 void admission_judge_config(const char *bytes, size_t length, struct ecr_reference *reference,
@@ -49,10 +55,10 @@ void admission_judge_config(const char *bytes, size_t length, struct ecr_referen
 
         image_rules_judge_config(bytes, length, &verdict, arena);
         reference->platform = verdict.platform;
-        take_verdict(reference, &verdict, arena);
+        keep_problem(reference, &verdict, arena);
 }
 
-static const struct value *recall(const struct admission_memory *memory, const char *digest) {
+static const struct value *find_verdict(const struct admission_memory *memory, const char *digest) {
         for (size_t i = 0; i < memory->count; i++) {
                 if (strcmp(value_get_text(memory->verdicts[i], "digest"), digest) == 0)
                         return memory->verdicts[i];
@@ -63,7 +69,7 @@ static const struct value *recall(const struct admission_memory *memory, const c
 void admission_remember(struct admission_memory *memory, const struct value *verdict) {
         const char *digest = value_get_text(verdict, "digest");
 
-        if (!digest || recall(memory, digest))
+        if (!digest || find_verdict(memory, digest))
                 return;
         memory->verdicts =
                 array_grow(memory->arena, memory->verdicts, memory->count, sizeof(*memory->verdicts));
@@ -155,7 +161,7 @@ int admission_check(struct provider *provider, struct ecr_reference *references,
 
                 if (reference->watched || !reference->resolved)
                         continue;
-                known = recall(memory, reference->resolved);
+                known = find_verdict(memory, reference->resolved);
                 if (known && !reference->problem)
                         apply_verdict(reference, known, arena);
                 else if (!reference->problem && read_config(provider, reference, arena, err) < 0)

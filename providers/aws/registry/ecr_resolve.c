@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names are sorted, so that those of one repository stand together and equal ones side by side: of a thousand environments
+ * most run one of a few images. Each name is asked for once, a hundred a call, and what it came to is copied to its equals.
+ * Among equals one that somebody needs stands first: a call that fails is an error only where it asked for such a one.
+ */
 #include "providers/aws/registry/ecr_resolve.h"
 
 #include "base/json.h"
@@ -140,8 +145,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* The end of what one call takes from `start` on: each name once, one repository, at most a hundred. */
-static size_t gather(struct ecr_reference **sorted, size_t start, size_t count, struct ecr_reference **names,
-                     size_t *ret_count) {
+static size_t gather_names(struct ecr_reference **sorted, size_t start, size_t count,
+                           struct ecr_reference **names, size_t *ret_count) {
         size_t end = start;
 
         *ret_count = 0;
@@ -177,7 +182,7 @@ int ecr_resolve(struct provider *provider, struct ecr_reference *references, siz
         for (size_t start = 0, end; start < count; start = end) {
                 size_t name_count;
 
-                end = gather(sorted, start, count, names, &name_count);
+                end = gather_names(sorted, start, count, names, &name_count);
                 if (resolve_some(provider, names, name_count, arena, err) < 0)
                         return -1;
                 share_results(sorted, start, end);

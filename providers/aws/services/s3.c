@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Configuration documents are small and replaced whole: each is sent with a checksum, which S3 demands of them, and signed
+ * with the hash of its body.
+ */
 #include "providers/aws/services/s3.h"
 
 #include "providers/aws/client/encode.h"

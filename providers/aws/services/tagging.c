@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Resources are kept sorted by ARN, since thousands are looked up in them, and the index promises no order. */
 #include "providers/aws/services/tagging.h"
 
 #include "base/array.h"

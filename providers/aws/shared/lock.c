@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The object's text names the process that holds the lock, for two questions that its age does not answer: is it our own
+ * taking, whose answer was lost, and is its holder a process of this machine that died a moment ago? Both spare the next
+ * run a minute. "Of this machine" is boot and process namespace: a container's process 7 is not the host's.
+ */
 #include "providers/aws/shared/lock.h"
 
 #include "base/digest.h"
@@ -85,8 +90,8 @@ static int64_t wall_now(const struct stage_turn *turn) {
         return clock_of(turn)->wall_ms(clock_of(turn));
 }
 
-static int put(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key,
-               const char *if_match) {
+static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key,
+                    const char *if_match) {
         /* 409 ConditionalRequestConflict: two wrote at once; which one won, the next look tells. */
         static const char *const lost[] = { "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey",
                                             "NoSuchBucket", NULL };
@@ -121,13 +126,13 @@ static int put(struct stage_turn *turn, const struct s3_bucket *bucket, const ch
 }
 
 int lock_take(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {
-        return put(turn, bucket, key, NULL);
+        return put_lock(turn, bucket, key, NULL);
 }
 
 int lock_take_over(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {
         const char *seen = value_get_text(turn->progress->data, "lockSeen");
 
-        return put(turn, bucket, key, seen ? seen : value_get_text(turn->progress->data, "lockEtag"));
+        return put_lock(turn, bucket, key, seen ? seen : value_get_text(turn->progress->data, "lockEtag"));
 }
 
 /* Notes which object was seen, for taking it over; returns for how long it has been seen, by our own clock. */

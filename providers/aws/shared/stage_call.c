@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of a failed call, three kinds are told apart: what the caller takes for an answer, what passes by itself and is tried
+ * again for a minute, and the rest, which ends the change. The clock is the stage's own, so that one slow state of AWS's
+ * does not use up the patience of the next.
+ */
 #include "providers/aws/shared/stage_call.h"
 
 #define PASSING_LIMIT_MS 60000

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A change's place is progress->stage, and whatever a later stage needs stands in `data`: a turn keeps nothing else. A run
+ * that died is not carried on from there. The next one reads what is there and plans anew, so that every first stage must
+ * take what an earlier run has left for what it is. Deadlines count by the monotonic clock from when a stage was entered.
+ */
 #include "providers/aws/shared/stages.h"
 
 #include <string.h>
@@ -9,7 +14,7 @@ static int64_t now_ms(const struct stage_turn *turn) {
         return clock->monotonic_ms(clock);
 }
 
-static void enter(struct stage_turn *turn, const struct stage *stages, int stage) {
+static void enter_stage(struct stage_turn *turn, const struct stage *stages, int stage) {
         struct progress *progress = turn->progress;
 
         progress->stage = stage;
@@ -39,7 +44,7 @@ int stages_step(const struct stage *stages, int count, struct stage_turn *turn) 
                         *turn->observed = *turn->change->observed;
                         return STEP_DONE;
                 }
-                enter(turn, stages, first);
+                enter_stage(turn, stages, first);
         } else if (progress->stage_since_ms == 0) {
                 progress->stage_since_ms = now_ms(turn);
         }
@@ -50,7 +55,7 @@ int stages_step(const struct stage *stages, int count, struct stage_turn *turn) 
         next = stages_next(stages, count, turn->change, progress->stage);
         if (next == count)
                 return STEP_DONE;
-        enter(turn, stages, next);
+        enter_stage(turn, stages, next);
         return STEP_AGAIN;
 }
 
@@ -63,7 +68,7 @@ void stages_cost(const struct stage *stages, int count, const struct change *cha
 }
 
 int stage_enter(struct stage_turn *turn, int stage) {
-        enter(turn, NULL, stage);
+        enter_stage(turn, NULL, stage);
         return STEP_AGAIN;
 }
 

@@ -218,8 +218,9 @@ struct holdings {
 };
 
 /* One page of the versions below `prefix`; `after` (its `next`) the page before, or NULL. */
-static int list(struct provider *provider, const char *prefix, const char *delimiter,
-                const struct s3_page *after, struct arena *arena, struct s3_page *ret, struct error *err) {
+static int list_page(struct provider *provider, const char *prefix, const char *delimiter,
+                     const struct s3_page *after, struct arena *arena, struct s3_page *ret,
+                     struct error *err) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
         const struct s3_bucket bucket = aws_bucket(provider);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -241,49 +242,45 @@ static void count_page(struct holdings *holdings, const struct s3_page *page) {
         }
 }
 
-static int look(struct provider *provider, const char *prefix, const char *const *own, struct arena *arena,
-                struct holdings *holdings, struct error *err);
-
-/* A folder found below `prefix`: what leads to Berth's own is gone into, what is beside it counted. */
-static int look_into(struct provider *provider, const char *prefix, const char *found, const char *const *own,
-                     struct arena *arena, struct holdings *holdings, struct error *err) {
-        bool is_own = false, leads_there = false;
-        struct s3_page below;
-
-        for (const char *const *at = own; *at; at++) {
-                is_own |= strcmp(*at, found) == 0;
-                leads_there |= strncmp(*at, found, strlen(found)) == 0;
-        }
-        if (is_own)
-                return 0;
-        /* Only downwards, whatever the answer says. */
-        if (leads_there && strlen(found) > strlen(prefix))
-                return look(provider, found, own, arena, holdings, err);
-        if (list(provider, found, NULL, NULL, arena, &below, err) < 0)
-                return -1;
-        count_page(holdings, &below);
-        holdings->more |= below.next != NULL;
-        return 0;
-}
-
 static bool same_place(const struct s3_page *a, const struct s3_page *b) {
         return strcmp(a->next, b->next) == 0 &&
                strcmp(a->next_version ? a->next_version : "", b->next_version ? b->next_version : "") == 0;
 }
 
-/* Goes down by folders along the paths to what is Berth's own, and counts what lies beside them; on to where some is. */
-static int look(struct provider *provider, const char *prefix, const char *const *own, struct arena *arena,
-                struct holdings *holdings, struct error *err) {
-        struct s3_page page = { 0 }, before;
+/*
+ * Counts what is not Berth's own below `prefix`, without listing what is: goes down by folders along the paths to `own`,
+ * and counts what lies beside them. Of a folder beside them one page is enough, and pages of folders are read only until
+ * one holds something: the bucket is in use then, and "at least" so much is what people are told.
+ */
+static int count_beside(struct provider *provider, const char *prefix, const char *const *own,
+                        struct arena *arena, struct holdings *holdings, struct error *err) {
+        struct s3_page page = { 0 }, before, below;
 
         do {
                 before = page;
-                if (list(provider, prefix, "/", before.next ? &before : NULL, arena, &page, err) < 0)
+                if (list_page(provider, prefix, "/", before.next ? &before : NULL, arena, &page, err) < 0)
                         return -1;
                 count_page(holdings, &page);
                 for (size_t i = 0; i < page.prefix_count; i++) {
-                        if (look_into(provider, prefix, page.prefixes[i], own, arena, holdings, err) < 0)
+                        const char *folder = page.prefixes[i];
+                        bool is_own = false, leads_there = false;
+
+                        for (const char *const *at = own; *at; at++) {
+                                is_own |= strcmp(*at, folder) == 0;
+                                leads_there |= strncmp(*at, folder, strlen(folder)) == 0;
+                        }
+                        if (is_own)
+                                continue;
+                        /* Only downwards, whatever the answer says. */
+                        if (leads_there && strlen(folder) > strlen(prefix)) {
+                                if (count_beside(provider, folder, own, arena, holdings, err) < 0)
+                                        return -1;
+                                continue;
+                        }
+                        if (list_page(provider, folder, NULL, NULL, arena, &below, err) < 0)
                                 return -1;
+                        count_page(holdings, &below);
+                        holdings->more |= below.next != NULL;
                 }
                 if (page.next && before.next && same_place(&page, &before))
                         return error_set(err, "its listing has no end: a page leads to itself");
@@ -292,8 +289,8 @@ static int look(struct provider *provider, const char *prefix, const char *const
         return 0;
 }
 
-static void refuse(struct provider *provider, struct change *change, const struct holdings *holdings,
-                   struct arena *arena) {
+static void refuse_not_empty(struct provider *provider, struct change *change,
+                             const struct holdings *holdings, struct arena *arena) {
         const struct refusal refusal = {
                 .id = "bucket-not-empty",
                 .message = arena_printf(
@@ -319,11 +316,11 @@ int stack_ask(struct provider *provider, struct change *change, struct arena *ar
         provider->bucket_in_use = false;
         if (change->action != ACTION_DELETE || !has_bucket(change))
                 return 0;
-        if (look(provider, "", own, arena, &holdings, err) < 0)
+        if (count_beside(provider, "", own, arena, &holdings, err) < 0)
                 return error_context(err, "bucket %s", provider->bucket);
         if (holdings.objects == 0)
                 return 0;
         provider->bucket_in_use = true;
-        refuse(provider, change, &holdings, arena);
+        refuse_not_empty(provider, change, &holdings, arena);
         return 0;
 }

@@ -42,7 +42,7 @@ static const struct value *desired(const struct change *change, const char *path
         return value_path(change->desired, path);
 }
 
-static const struct value *seen(const struct change *change, const char *path) {
+static const struct value *observed_at(const struct change *change, const char *path) {
         return value_path(change->observed->spec, path);
 }
 
@@ -53,7 +53,7 @@ static bool needs_bucket(const struct change *change) {
 /* A new bucket is given every setting, whatever AWS's defaults are by then. */
 static bool setting_differs(const struct change *change, const char *path) {
         return stack_has_bucket(change->desired) &&
-               (needs_bucket(change) || !value_equal(desired(change, path), seen(change, path), NULL));
+               (needs_bucket(change) || !value_equal(desired(change, path), observed_at(change, path), NULL));
 }
 
 static bool needs_access_block(const struct change *change) {
@@ -74,7 +74,7 @@ static bool needs_role(const struct change *change) {
 
 static bool role_differs(const struct change *change, const char *path) {
         return stack_has_role(change->desired) && stack_has_role(change->observed->spec) &&
-               !value_equal(desired(change, path), seen(change, path), NULL);
+               !value_equal(desired(change, path), observed_at(change, path), NULL);
 }
 
 static bool needs_trust(const struct change *change) {
@@ -83,8 +83,8 @@ static bool needs_trust(const struct change *change) {
 
 /* An empty tag is a tag: maps of tags are never compared as values, for which it would be as good as none. */
 static bool tags_differ(const struct change *change, const char *path) {
-        return aws_any_tag_beyond(desired(change, path), seen(change, path), false) ||
-               aws_any_tag_beyond(seen(change, path), desired(change, path), true);
+        return aws_any_tag_beyond(desired(change, path), observed_at(change, path), false) ||
+               aws_any_tag_beyond(observed_at(change, path), desired(change, path), true);
 }
 
 static bool needs_bucket_tags(const struct change *change) {
@@ -98,12 +98,12 @@ static bool keeps_role(const struct change *change) {
 
 static bool needs_role_tags(const struct change *change) {
         return keeps_role(change) &&
-               aws_any_tag_beyond(desired(change, "role.tags"), seen(change, "role.tags"), false);
+               aws_any_tag_beyond(desired(change, "role.tags"), observed_at(change, "role.tags"), false);
 }
 
 static bool needs_role_untag(const struct change *change) {
         return keeps_role(change) &&
-               aws_any_tag_beyond(seen(change, "role.tags"), desired(change, "role.tags"), true);
+               aws_any_tag_beyond(observed_at(change, "role.tags"), desired(change, "role.tags"), true);
 }
 
 /* The role that we made is wanted neither as ours nor as one that is still in use. */
@@ -135,7 +135,7 @@ static int create_bucket(struct stage_turn *turn) {
 static const struct value *merged_tags(const struct change *change, const struct value *there,
                                        struct arena *arena) {
         const struct value *ours = desired(change, "bucket.tags");
-        const struct value *before = seen(change, "bucket.tags");
+        const struct value *before = observed_at(change, "bucket.tags");
         struct value *merged = value_new_map(arena);
 
         for (uint32_t i = 0; i < there->count; i++) {
@@ -275,8 +275,8 @@ static int write_trust(struct stage_turn *turn) {
 
 static int tag_role(struct stage_turn *turn) {
         const struct value *tags =
-                aws_tags_beyond(desired(turn->change, "role.tags"), seen(turn->change, "role.tags"), false,
-                                turn->progress->arena);
+                aws_tags_beyond(desired(turn->change, "role.tags"), observed_at(turn->change, "role.tags"),
+                                false, turn->progress->arena);
 
         return stage_call_over(turn, iam_tag_role(role_of(turn), tags, turn->progress->arena), NULL,
                                role_passing);
@@ -284,8 +284,8 @@ static int tag_role(struct stage_turn *turn) {
 
 static int untag_role(struct stage_turn *turn) {
         const struct value *tags =
-                aws_tags_beyond(seen(turn->change, "role.tags"), desired(turn->change, "role.tags"), true,
-                                turn->progress->arena);
+                aws_tags_beyond(observed_at(turn->change, "role.tags"), desired(turn->change, "role.tags"),
+                                true, turn->progress->arena);
 
         return stage_call_over(turn, iam_untag_role(role_of(turn), tags, turn->progress->arena), NULL,
                                role_passing);

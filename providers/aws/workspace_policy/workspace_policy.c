@@ -8,9 +8,9 @@
 /* S3 has no place for these. */
 static const char *const recorded_only[] = { "selector", "maxDownloadFileMB", NULL };
 
-static int desire(const struct provider *provider, const struct resource *resource,
-                  const struct observation *observed, const struct value *recorded, struct arena *arena,
-                  struct value **ret, struct error *err) {
+static int workspace_policy_desire(const struct provider *provider, const struct resource *resource,
+                                   const struct observation *observed, const struct value *recorded,
+                                   struct arena *arena, struct value **ret, struct error *err) {
         struct value *spec = workspace_rules_spec(resource->spec, arena);
         const struct value *selector = value_get(resource->spec, "selector");
         int64_t download = value_get_integer(resource->spec, "maxDownloadFileMB", -1);
@@ -50,8 +50,9 @@ int64_t workspace_policy_rules(const struct observation *observed) {
  * A policy that selects environments of which there are none has no rule to be seen by: it is as it was recorded.
  * Everything else without a rule does not exist.
  */
-static void see(const struct provider *provider, const struct wanted *wanted,
-                const struct workspace_rules *rules, struct arena *arena, struct observation *ret) {
+static void observe_policy(const struct provider *provider, const struct wanted *wanted,
+                           const struct workspace_rules *rules, struct arena *arena,
+                           struct observation *ret) {
         const char *stack = provider->stack_name;
         const struct value *spec = workspace_rules_read(rules, stack, wanted->name, wanted->recorded, arena);
 
@@ -66,8 +67,8 @@ static void see(const struct provider *provider, const struct wanted *wanted,
                                      workspace_rules_present(rules, stack, wanted->name), arena);
 }
 
-static int observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
-                   struct error *err) {
+static int workspace_policy_observe(struct provider *provider, const struct observe_args *args,
+                                    struct observation *ret, struct error *err) {
         static const char *const none[] = { "NoSuchBucket", "NoSuchLifecycleConfiguration", NULL };
         const struct s3_bucket bucket = aws_bucket(provider);
         struct xml_document *document XML_CLEANUP = NULL;
@@ -89,16 +90,16 @@ static int observe(struct provider *provider, const struct observe_args *args, s
                 rules = workspace_rules_index(xml_root(document), args->arena);
         }
         for (size_t i = 0; i < args->count; i++)
-                see(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
+                observe_policy(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
         return 0;
 }
 
 const struct kind_ops aws_workspace_policy_ops = {
         .kind = KIND_WORKSPACE_POLICY,
         .recorded_only = recorded_only,
-        .desire = desire,
+        .desire = workspace_policy_desire,
         .cost = workspace_policy_cost,
-        .observe = observe,
+        .observe = workspace_policy_observe,
         .ask = workspace_policy_ask,
         .step = workspace_policy_step,
         .abandon = workspace_policy_abandon,

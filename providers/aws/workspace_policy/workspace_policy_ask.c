@@ -54,8 +54,10 @@ static int read_tag(struct search *search, const struct s3_object *object, const
         return true;
 }
 
-static int judge(struct search *search, const struct workspace_expiry *expiry, const struct s3_object *object,
-                 int64_t since_ms, struct aged *aged, struct error *err) {
+/* One object that an expiry may reach: counted where it is old enough, and, where rules select by tag, has one of theirs. */
+static int count_if_expired(struct search *search, const struct workspace_expiry *expiry,
+                            const struct s3_object *object, int64_t since_ms, struct aged *aged,
+                            struct error *err) {
         const char *environment = NULL;
         int there;
 
@@ -79,7 +81,7 @@ static int judge(struct search *search, const struct workspace_expiry *expiry, c
  * Versions of a key come newest first: each became noncurrent when the one before it was written. Where that one is not
  * seen, it became so at some time after its own.
  */
-static int look_at(struct search *search, const struct s3_object *object, struct error *err) {
+static int count_object(struct search *search, const struct s3_object *object, struct error *err) {
         bool same_key = strcmp(strbuf_text(&search->last_key), object->key) == 0;
         int64_t since_ms = same_key ? search->last_modified_ms : object->modified_ms;
 
@@ -91,75 +93,61 @@ static int look_at(struct search *search, const struct s3_object *object, struct
         if (object->is_marker)
                 return 0;
         if (object->is_noncurrent)
-                return judge(search, &search->noncurrent, object, since_ms, &search->noncurrent_aged, err);
-        return judge(search, &search->current, object, object->modified_ms, &search->current_aged, err);
+                return count_if_expired(search, &search->noncurrent, object, since_ms,
+                                        &search->noncurrent_aged, err);
+        return count_if_expired(search, &search->current, object, object->modified_ms, &search->current_aged,
+                                err);
 }
 
-/* Where a page begins; "" for the first page, and for a version where there is none. */
-struct place {
-        struct strbuf key, version;
-};
-
-static const char *some(const struct strbuf *text) {
-        return text->length ? strbuf_text(text) : NULL;
+/* Moves a marker of the page before on; it must outlive that page. NULL: there is none. */
+static const char *keep_marker(struct strbuf *kept, const char *marker) {
+        strbuf_clear(kept);
+        strbuf_append(kept, marker ? marker : "");
+        return marker ? strbuf_text(kept) : NULL;
 }
 
-static void set(struct strbuf *text, const char *to) {
-        strbuf_clear(text);
-        strbuf_append(text, to ? to : "");
-}
-
-static int read_page(struct search *search, const struct place *at, struct s3_page *ret, struct error *err) {
+/*
+ * All pages, or as many as the bounds allow. How old an object is counts by the server's clock where it tells it: both
+ * times are then from one clock, whatever this machine's says.
+ */
+static int count_pages(struct search *search, struct error *err) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request =
-                by_versions(search) ? s3_list_versions(&search->bucket, WORKSPACE_PREFIX, NULL,
-                                                       some(&at->key), some(&at->version))
-                                    : s3_list_objects(&search->bucket, WORKSPACE_PREFIX, some(&at->key));
+        struct strbuf key STRBUF_CLEANUP = STRBUF_INIT, version STRBUF_CLEANUP = STRBUF_INIT;
+        const char *next = NULL, *next_version = NULL;
+        bool more = true;
 
-        *ret = (struct s3_page){ 0 };
-        if (aws_call_accepting(search->provider->client, &request, gone, &response, err) < 0)
-                return -1;
-        if (*response.error_code)
-                return 0;
-        return by_versions(search) ? s3_read_versions(&response, search->page, ret, err)
-                                   : s3_read_objects(&response, search->page, ret, err);
-}
+        for (unsigned pages = 0; more && !search->full && pages < PAGES_MAX; pages++) {
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                struct aws_request request =
+                        by_versions(search) ? s3_list_versions(&search->bucket, WORKSPACE_PREFIX, NULL, next,
+                                                               next_version)
+                                            : s3_list_objects(&search->bucket, WORKSPACE_PREFIX, next);
+                struct s3_page page = { 0 };
 
-/* 1 where there is another page at *at. */
-static int look_at_page(struct search *search, struct place *at, struct error *err) {
-        struct s3_page page;
-
-        arena_clear(search->page);
-        if (read_page(search, at, &page, err) < 0)
-                return -1;
-        for (size_t i = 0; i < page.count && !search->full; i++) {
-                if (look_at(search, &page.objects[i], err) < 0)
+                arena_clear(search->page);
+                if (aws_call_accepting(search->provider->client, &request, gone, &response, err) < 0)
                         return -1;
+                if (*response.error_code)
+                        return 0;
+                if ((by_versions(search) ? s3_read_versions(&response, search->page, &page, err)
+                                         : s3_read_objects(&response, search->page, &page, err)) < 0)
+                        return -1;
+                if (response.date_ms > 0)
+                        search->now_ms = response.date_ms;
+                for (size_t i = 0; i < page.count && !search->full; i++) {
+                        if (count_object(search, &page.objects[i], err) < 0)
+                                return -1;
+                }
+                more = page.next != NULL;
+                next = keep_marker(&key, page.next);
+                next_version = keep_marker(&version, page.next_version);
         }
-        if (!page.next)
-                return 0;
-        set(&at->key, page.next);
-        set(&at->version, page.next_version);
-        return 1;
-}
-
-static int look(struct search *search, struct error *err) {
-        struct place at = { 0 };
-        int more = 1;
-
-        for (unsigned pages = 0; more == 1 && !search->full && pages < PAGES_MAX; pages++)
-                more = look_at_page(search, &at, err);
-        strbuf_release(&at.key);
-        strbuf_release(&at.version);
-        if (more < 0)
-                return error_context(err, "bucket %s", search->bucket.name);
-        search->current_aged.more = search->current.days >= 0 && (more == 1 || search->full);
-        search->noncurrent_aged.more = search->noncurrent.days >= 0 && (more == 1 || search->full);
+        search->current_aged.more = search->current.days >= 0 && (more || search->full);
+        search->noncurrent_aged.more = search->noncurrent.days >= 0 && (more || search->full);
         return 0;
 }
 
-static void refuse(const struct search *search, struct change *change, struct arena *arena) {
+static void refuse_expiry(const struct search *search, struct change *change, struct arena *arena) {
         const char *current =
                 workspace_expiry_describe(&search->current_aged, &search->current, false, arena);
         const char *noncurrent =
@@ -199,11 +187,11 @@ int workspace_policy_ask(struct provider *provider, struct change *change, struc
                 return 0;
         search.bucket = aws_bucket(provider);
         search.page = arena_new();
-        result = look(&search, err);
+        result = count_pages(&search, err);
         arena_free(search.page);
         strbuf_release(&search.last_key);
         if (result < 0)
-                return -1;
-        refuse(&search, change, arena);
+                return error_context(err, "bucket %s", provider->bucket);
+        refuse_expiry(&search, change, arena);
         return 0;
 }

@@ -45,7 +45,7 @@ static bool rules_change(const struct change *change) {
 }
 
 /* Among the changes of this process one is let in at a time; no thread waits for it. */
-static bool enter(struct stage_turn *turn) {
+static bool take_turn(struct stage_turn *turn) {
         struct provider *provider = turn->provider;
         bool entered;
 
@@ -72,7 +72,7 @@ static int without_bucket(struct stage_turn *turn) {
         return error_set(turn->err, "the bucket %s does not exist", turn->provider->bucket);
 }
 
-static int look_again(struct stage_turn *turn) {
+static int wait_for_lock(struct stage_turn *turn) {
         struct value *data = stage_data(turn);
         const struct clock *clock = aws_client_clock(turn->provider->client);
         int64_t now = clock->monotonic_ms(clock), since = value_get_integer(data, "waitingSinceMs", now);
@@ -88,7 +88,7 @@ static int look_again(struct stage_turn *turn) {
         return stage_wait(turn, LOCK_WAIT_MS / 2 + (int64_t)(LOCK_WAIT_MS * random_unit()));
 }
 
-static int go_on(struct stage_turn *turn, int result) {
+static int follow_lock(struct stage_turn *turn, int result) {
         switch (result) {
         case LOCK_HELD:
                 return stage_enter(turn, STAGE_READ);
@@ -98,7 +98,7 @@ static int go_on(struct stage_turn *turn, int result) {
                 return stage_enter(turn, STAGE_TAKE_OVER);
         case LOCK_BUSY:
                 stage_enter(turn, STAGE_LOOK);
-                return look_again(turn);
+                return wait_for_lock(turn);
         case LOCK_NO_BUCKET:
                 return without_bucket(turn);
         default:
@@ -106,31 +106,31 @@ static int go_on(struct stage_turn *turn, int result) {
         }
 }
 
-static int take(struct stage_turn *turn) {
+static int take_lock(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
 
-        if (!enter(turn)) {
+        if (!take_turn(turn)) {
                 turn->progress->waiting_for = "for its turn at the bucket's lifecycle";
                 return stage_wait(turn, TURN_WAIT_MS);
         }
-        return go_on(turn, lock_take(turn, &bucket, LOCK_KEY));
+        return follow_lock(turn, lock_take(turn, &bucket, LOCK_KEY));
 }
 
-static int look(struct stage_turn *turn) {
+static int look_at_lock(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
 
-        return go_on(turn, lock_look(turn, &bucket, LOCK_KEY));
+        return follow_lock(turn, lock_look(turn, &bucket, LOCK_KEY));
 }
 
-static int take_over(struct stage_turn *turn) {
+static int take_lock_over(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
 
-        return go_on(turn, lock_take_over(turn, &bucket, LOCK_KEY));
+        return follow_lock(turn, lock_take_over(turn, &bucket, LOCK_KEY));
 }
 
 /* The rules of others as they are, then this policy's. */
-static int write_document(struct stage_turn *turn, const struct workspace_rules *there,
-                          struct xml_document *ret) {
+static int merge_rules(struct stage_turn *turn, const struct workspace_rules *there,
+                       struct xml_document *ret) {
         const struct change *change = turn->change;
         const char *stack = turn->provider->stack_name;
         size_t others = 0, own = change->desired ? workspace_rules_count(change->desired) : 0;
@@ -165,44 +165,42 @@ static bool is_as_desired(struct stage_turn *turn, const struct workspace_rules 
                value_equal(own, workspace_rules_spec(change->desired, arena), NULL);
 }
 
-/* Prepares the document for the next stage, as text in `data`: "" where no rule is left. */
-static int prepare(struct stage_turn *turn, struct aws_response *response) {
-        struct xml_document *before XML_CLEANUP = NULL;
-        struct xml_document *after XML_CLEANUP = xml_new("LifecycleConfiguration", S3_NAMESPACE);
-        struct workspace_rules there = { 0 };
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-
-        if (!*response->error_code) {
-                if (s3_read_lifecycle(response, &before, turn->err) < 0)
-                        return -1;
-                there = workspace_rules_index(xml_root(before), turn->progress->arena);
-        }
-        if (is_as_desired(turn, &there))
-                return stage_enter(turn, STAGE_RELEASE);
-        if (write_document(turn, &there, after) < 0)
-                return -1;
-        xml_write(after, &text);
-        value_set_text(turn->progress->arena, stage_data(turn), "minimumSize", response->minimum_size);
-        value_set_text(turn->progress->arena, stage_data(turn), "lifecycle",
-                       xml_child(xml_root(after), "Rule") ? strbuf_text(&text) : "");
-        return STAGE_OVER;
-}
-
+/*
+ * Reads the document and makes of it what the next stage writes, as text in `data`: "" where no rule is left. Where the
+ * policy's rules are as they shall be, somebody else or a try whose answer was lost has written them: nothing is.
+ */
 static int read_document(struct stage_turn *turn) {
         static const char *const none[] = { "NoSuchLifecycleConfiguration", "NoSuchBucket", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct xml_document *before XML_CLEANUP = NULL;
+        struct xml_document *after XML_CLEANUP = xml_new("LifecycleConfiguration", S3_NAMESPACE);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request = s3_get_lifecycle(&bucket);
+        struct workspace_rules there = { 0 };
         int result = stage_call(turn, &request, none, NULL, &response);
 
         if (result != 0)
                 return result;
         if (aws_failed_with(&response, "NoSuchBucket"))
                 return without_bucket(turn);
-        return prepare(turn, &response);
+        if (!*response.error_code) {
+                if (s3_read_lifecycle(&response, &before, turn->err) < 0)
+                        return -1;
+                there = workspace_rules_index(xml_root(before), turn->progress->arena);
+        }
+        if (is_as_desired(turn, &there))
+                return stage_enter(turn, STAGE_RELEASE);
+        if (merge_rules(turn, &there, after) < 0)
+                return -1;
+        xml_write(after, &text);
+        value_set_text(turn->progress->arena, stage_data(turn), "minimumSize", response.minimum_size);
+        value_set_text(turn->progress->arena, stage_data(turn), "lifecycle",
+                       xml_child(xml_root(after), "Rule") ? strbuf_text(&text) : "");
+        return STAGE_OVER;
 }
 
-static int send_document(struct stage_turn *turn) {
+static int write_document(struct stage_turn *turn) {
         static const char *const passing[] = { "OperationAborted", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         const char *text = value_get_text(turn->progress->data, "lifecycle");
@@ -218,7 +216,7 @@ static int send_document(struct stage_turn *turn) {
 }
 
 /* The change ends here, well or with the failure that was kept for after the lock's release. */
-static int release(struct stage_turn *turn) {
+static int release_lock(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         const char *failure = value_get_text(turn->progress->data, "failure");
         struct error ignored = { 0 };
@@ -236,12 +234,12 @@ static int release(struct stage_turn *turn) {
 }
 
 static const struct stage stages[STAGE_COUNT] = {
-        [STAGE_TAKE] = { "s3", NULL, rules_change, take },
-        [STAGE_LOOK] = { NULL, NULL, NULL, look },
-        [STAGE_TAKE_OVER] = { NULL, NULL, NULL, take_over },
+        [STAGE_TAKE] = { "s3", NULL, rules_change, take_lock },
+        [STAGE_LOOK] = { NULL, NULL, NULL, look_at_lock },
+        [STAGE_TAKE_OVER] = { NULL, NULL, NULL, take_lock_over },
         [STAGE_READ] = { "s3", NULL, rules_change, read_document },
-        [STAGE_WRITE] = { "s3", NULL, rules_change, send_document },
-        [STAGE_RELEASE] = { "s3", NULL, rules_change, release },
+        [STAGE_WRITE] = { "s3", NULL, rules_change, write_document },
+        [STAGE_RELEASE] = { "s3", NULL, rules_change, release_lock },
 };
 
 void workspace_policy_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
@@ -250,7 +248,7 @@ void workspace_policy_cost(const struct provider *provider, const struct change 
 }
 
 /* A failure while the lock is held is kept until it is released. */
-static int fail(struct stage_turn *turn) {
+static int keep_failure(struct stage_turn *turn) {
         if (!value_get_text(turn->progress->data, "lockEtag") || turn->progress->stage == STAGE_RELEASE) {
                 workspace_policy_abandon(turn->provider, turn->change);
                 return -1;
@@ -267,7 +265,7 @@ int workspace_policy_step(struct provider *provider, const struct change *change
         int result = stages_step(stages, STAGE_COUNT, &turn);
 
         if (result < 0)
-                result = fail(&turn);
+                result = keep_failure(&turn);
         if (result < 0) {
                 *err = failure;
                 return -1;

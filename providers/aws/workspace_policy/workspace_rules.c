@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A policy is several rules, and somebody may have changed any of them. Reading adds them up to one spec that can be compared
+ * with the desired one. One rule's actions are the model: the recorded ones where any rule still has them, else the first
+ * rule's. A rule that is as the model counts for the environment that its ID names; one that is not counts as missing, so
+ * that it is written anew. A rule that no policy would have made is reported under a name that no policy can desire: it
+ * is a difference whatever the manifest says, and goes with the next apply.
+ */
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 #include "providers/aws/client/texts.h"

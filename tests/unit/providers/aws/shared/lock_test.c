@@ -130,8 +130,8 @@ static void undated_locks_are_held_while_they_are_seen(void **state) {
                 "200 OK\r\nETag: \"1\"\r\n",
                 "200 OK\r\nETag: \"1\"\r\nDate: Sat, 31 Jan 2026 12:00:00 GMT\r\n",
                 "200 OK\r\nETag: \"1\"\r\nLast-Modified: Sat, 31 Jan 2026 10:00:00 GMT\r\n",
-                "200 OK\r\nETag: \"1\"\r\nDate: Sat, 31 Jan 2026 12:00:00 GMT\r\n"
-                "Last-Modified: Sat, 31 Jan 2026 12:00:05 GMT\r\n",
+                ("200 OK\r\nETag: \"1\"\r\nDate: Sat, 31 Jan 2026 12:00:00 GMT\r\n"
+                 "Last-Modified: Sat, 31 Jan 2026 12:00:05 GMT\r\n"),
         };
         struct provider provider = team;
 
