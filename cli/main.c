@@ -53,14 +53,16 @@ const struct verb verbs[] = {
 
 /*
  * Credentials and sensitive variables are in this process's memory: no core file gets them, and no debugger of the same
- * user can attach. To debug Berth itself, set BERTH_ALLOW_CORE.
+ * user can attach. To debug Berth itself, set BERTH_ALLOW_CORE. The limit is one byte, which core(5) has for "nor may the
+ * program get them that core_pattern names"; sandboxes inherit it, and could not raise it again from 0.
  */
 static void forbid_core_files(void) {
-        struct rlimit none = { 0, 0 };
+        struct rlimit none = { 0, 0 }, one = { 1, 1 };
 
         if (getenv("BERTH_ALLOW_CORE"))
                 return;
-        setrlimit(RLIMIT_CORE, &none);
+        if (setrlimit(RLIMIT_CORE, &one) < 0)
+                setrlimit(RLIMIT_CORE, &none);
 #ifndef __SANITIZE_ADDRESS__
         prctl(PR_SET_DUMPABLE, 0);
 #endif

@@ -46,7 +46,11 @@ static int limit(__rlimit_resource_t resource, uint64_t value, struct error *err
 int sandbox_set_limits(const struct sandbox_placing *placing, struct error *err) {
         const struct sandbox_limits *limits = &placing->limits;
 
-        if (limit(RLIMIT_CORE, 0, err) < 0 || limit(RLIMIT_NOFILE, OPEN_FILES, err) < 0 ||
+        /*
+         * No core files: of less than a page the kernel writes none (core(5)). 0 would do where core_pattern names a file; where it
+         * begins with "|", the kernel would start that program outside, as root, and only 1 keeps it from that.
+         */
+        if (limit(RLIMIT_CORE, 1, err) < 0 || limit(RLIMIT_NOFILE, OPEN_FILES, err) < 0 ||
             limit(RLIMIT_NPROC, limits->processes, err) < 0 || limit(RLIMIT_MSGQUEUE, 0, err) < 0 ||
             limit(RLIMIT_SIGPENDING, PENDING_SIGNALS, err) < 0 ||
             limit(RLIMIT_FSIZE, limits->workspace_bytes, err) < 0)

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -179,6 +180,28 @@ def test_no_core_file(box):
     result = box.exec("import os; os.abort()", "--out", box.folder / "core")
     assert result["exitCode"] == 134
     assert result["files"] == []
+
+
+def test_no_core_is_given_to_a_program_outside(box):
+    """Where core_pattern begins with "|" the kernel starts that program as root, unless the limit is 1 (core(5)): it stays."""
+    if box.uid != 0 and resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        pytest.skip("who runs the tests may have no core files, and 0 cannot be raised to 1")
+    answers = box.tell(
+        "import json, os, resource as r, subprocess\n"
+        "seen = [r.getrlimit(r.RLIMIT_CORE)]\n"
+        "for wanted in ((0, 1), (0, 0)):\n"
+        "    r.setrlimit(r.RLIMIT_CORE, wanted); seen.append(r.getrlimit(r.RLIMIT_CORE))\n"
+        "r.prlimit(0, r.RLIMIT_CORE, (0, 0)); seen.append(r.getrlimit(r.RLIMIT_CORE))\n"
+        "import ctypes\n"
+        "zero = (ctypes.c_ulong * 2)()\n"
+        "for number, arguments in ((302, (0, (1 << 32) + 4, zero, None)), (160, ((1 << 32) + 4, zero))):\n"
+        "    ctypes.CDLL(None).syscall(*[ctypes.c_long(a) if isinstance(a, int) else a for a in (number, *arguments)])\n"
+        "    seen.append(r.getrlimit(r.RLIMIT_CORE))\n"
+        "r.setrlimit(r.RLIMIT_NOFILE, (100, 100)); nofile = r.getrlimit(r.RLIMIT_NOFILE)\n"
+        "shell = subprocess.run(['sh', '-ec', 'ulimit -c 0; ulimit -n 50; ulimit -n'], capture_output=True, text=True)\n"
+        "print(json.dumps([seen, nofile, shell.stdout]))"
+    )
+    assert answers == [[[1, 1]] * 6, [100, 100], "50\n"]
 
 
 def test_double_fork_does_not_outlive(box):

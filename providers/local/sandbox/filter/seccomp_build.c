@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static void release_filter(scmp_filter_ctx *filter) {
@@ -63,6 +64,14 @@ static int add_namespaces(scmp_filter_ctx filter, struct error *err) {
         return 0;
 }
 
+/* prlimit(2) asks where its new limit is NULL, and sets otherwise: that, of core files, is answered and not done. */
+static int add_core_limit(scmp_filter_ctx filter, struct error *err) {
+        struct scmp_arg_cmp set[] = { SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, RLIMIT_CORE),
+                                      SCMP_CMP(2, SCMP_CMP_NE, 0) };
+
+        return add(filter, SCMP_ACT_ERRNO(0), "prlimit64", set, 2, err);
+}
+
 static int fill(scmp_filter_ctx filter, struct error *err) {
         for (const char *const *name = seccomp_allowed; *name; name++) {
                 if (add(filter, SCMP_ACT_ALLOW, *name, NULL, 0, err) < 0)
@@ -74,7 +83,9 @@ static int fill(scmp_filter_ctx filter, struct error *err) {
         }
         if (add_conditions(filter, err) < 0)
                 return -1;
-        return add_namespaces(filter, err);
+        if (add_namespaces(filter, err) < 0)
+                return -1;
+        return add_core_limit(filter, err);
 }
 
 int seccomp_build(int *ret_descriptor, struct error *err) {

@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 
@@ -16,6 +17,13 @@
 /* The type of a socket, which may have two flags. */
 #define SOCKET(type) \
         { 1, 0xffffffff & ~(uint64_t)(SOCK_CLOEXEC | SOCK_NONBLOCK), type }
+/* Two calls set it: of this process alone, and of any. */
+#define RESOURCE(resource)                                       \
+        { "setrlimit", SECCOMP_ALLOWED, { IS(0, resource) } }, { \
+                "prlimit64", SECCOMP_ALLOWED, {                  \
+                        IS(1, resource)                          \
+                }                                                \
+        }
 #define OPTION(answer, level, name)               \
         {                                         \
                 "setsockopt", answer, {           \
@@ -48,11 +56,11 @@ const char *const seccomp_allowed[] = {
         "futex_wake", "futex_requeue", "futex_waitv", "get_robust_list", "get_thread_area", "getcpu", "getegid",
         "geteuid", "getgid", "getgroups", "getitimer", "getpgid", "getpgrp", "getpid", "getppid", "getpriority",
         "getresgid", "getresuid", "getrlimit", "getrusage", "getsid", "gettid", "getuid", "kill", "pause",
-        "pidfd_open", "pidfd_send_signal", "prlimit64", "rseq", "sched_get_priority_max", "sched_get_priority_min",
+        "pidfd_open", "pidfd_send_signal", "rseq", "sched_get_priority_max", "sched_get_priority_min",
         "sched_getaffinity", "sched_getattr", "sched_getparam", "sched_getscheduler", "sched_rr_get_interval",
         "sched_setaffinity", "sched_yield", "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid",
         "setfsuid", "setgid", "setgroups", "setitimer", "setpgid", "setpriority", "setregid", "setresgid",
-        "setresuid", "setreuid", "setrlimit", "setsid", "setuid", "sysinfo", "tgkill", "time", "times", "tkill",
+        "setresuid", "setreuid", "setsid", "setuid", "sysinfo", "tgkill", "time", "times", "tkill",
         "uname", "vfork", "wait4", "waitid", "waitpid",
         /* signals */
         "restart_syscall", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
@@ -219,6 +227,28 @@ const struct seccomp_condition seccomp_conditions[] = {
         { "memfd_create", EINVAL, { { 1, MFD_HUGETLB, MFD_HUGETLB } } },
         { "shmget", SECCOMP_ALLOWED, { { 2, SHM_HUGETLB, 0 } } },
         { "shmget", EPERM, { { 2, SHM_HUGETLB, SHM_HUGETLB } } },
+
+        /*
+         * All limits may be lowered but that of core files. It is 1, the only value that keeps the kernel from starting, as root
+         * and outside, what the machine's core_pattern says: "ulimit -c 0" would let it.
+         */
+        RESOURCE(RLIMIT_CPU),
+        RESOURCE(RLIMIT_FSIZE),
+        RESOURCE(RLIMIT_DATA),
+        RESOURCE(RLIMIT_STACK),
+        RESOURCE(RLIMIT_RSS),
+        RESOURCE(RLIMIT_NPROC),
+        RESOURCE(RLIMIT_NOFILE),
+        RESOURCE(RLIMIT_MEMLOCK),
+        RESOURCE(RLIMIT_AS),
+        RESOURCE(RLIMIT_LOCKS),
+        RESOURCE(RLIMIT_SIGPENDING),
+        RESOURCE(RLIMIT_MSGQUEUE),
+        RESOURCE(RLIMIT_NICE),
+        RESOURCE(RLIMIT_RTPRIO),
+        RESOURCE(RLIMIT_RTTIME),
+        { "setrlimit", 0, { IS(0, RLIMIT_CORE) } },
+        { "prlimit64", SECCOMP_ALLOWED, { IS(1, RLIMIT_CORE), { 2, UINT64_MAX, 0 } } }, /* a question */
 
         /* not leases and F_NOTIFY, which tell who opens a file or looks into a folder that others use too */
         { "fcntl", SECCOMP_ALLOWED, { IS(1, F_DUPFD) } },
