@@ -117,8 +117,9 @@ static void tell(const struct exec_result *result) {
         if (result->reason == EXEC_DEADLINE)
                 log_error("killed at the deadline of %lld s", (long long)result->limits.timeout_seconds);
         else if (result->reason == EXEC_MEMORY)
-                log_error("killed at the memory limit of %lld MB (files in /workspace and /tmp count)",
-                          (long long)result->limits.memory_mb);
+                log_error(
+                        "killed at the memory limit of %lld MB (files in /workspace and /tmp count; so do more than 4,096 sockets)",
+                        (long long)result->limits.memory_mb);
         else if (result->reason == EXEC_INTERRUPTED)
                 log_error("interrupted: everything in the sandbox was killed");
 }

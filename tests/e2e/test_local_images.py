@@ -587,6 +587,13 @@ print(json.dumps({
     assert all(answer in ("written", 13, 30) for answer in told["writes"].values())
 
 
+def test_mounts_name_no_folder_of_the_machine(berth, run):
+    """The image store may lie in somebody's home."""
+    told = run("python", "print(open('/proc/self/mountinfo').read())").expect(0).out
+    assert " /opt " in told and str(berth.stack) not in told and "sha256" not in told
+    assert {line.split(" - ")[1].split()[0] for line in told.splitlines() if " - " in line} <= {"tmpfs", "overlay", "proc", "devpts", "devtmpfs"}
+
+
 def test_a_shell_without_python(run):
     assert "uid=1000(agent)" in run("sh", "id", language="sh").expect(0).out
     result = run("sh", "print(1)").expect(125)

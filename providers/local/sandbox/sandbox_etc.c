@@ -5,17 +5,16 @@
  */
 #include "base/files.h"
 #include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/sandbox_view.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COPIED_MAX (128 * 1024)
+#define COPIED_MAX (512 * 1024)
 
 /* Of the machine's, where it has them. */
 static const char *const borrowed[] = { "alternatives", "debian_version", "fonts",     "ld.so.cache",
@@ -53,37 +52,34 @@ static int copy_file(int source, const char *target, size_t length) {
         return file >= 0 && sendfile(file, source, NULL, length) == (ssize_t)length ? 0 : -1;
 }
 
-static int bind_entry(const char *source, const char *target, bool folder) {
-        if (folder ? mkdir(target, 0755) < 0 : mknod(target, S_IFREG | 0444, 0) < 0)
-                return -1;
-        return mount(source, target, NULL, MS_BIND, NULL);
-}
-
-/* Small files are copied: a mount costs more, and makes every later one dearer. */
-static int borrow(const char *name) {
+/* Files are copied: a mount costs more, and makes every later one dearer. What is too large for that is left out. */
+static int borrow(const char *stage, const char *name, struct error *err) {
         char *source TEXT_CLEANUP = path_join("/etc", name), *target TEXT_CLEANUP = path_join("etc", name);
         int file DESCRIPTOR_CLEANUP = open(source, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         struct stat status;
 
         if (file < 0 || fstat(file, &status) < 0)
                 return 0;
-        if (S_ISREG(status.st_mode) && status.st_size <= COPIED_MAX)
-                return copy_file(file, target, (size_t)status.st_size);
-        return bind_entry(source, target, S_ISDIR(status.st_mode));
+        if (S_ISDIR(status.st_mode))
+                return sandbox_view_mount(file, NULL, stage, target, err);
+        if (S_ISREG(status.st_mode) && status.st_size <= COPIED_MAX &&
+            copy_file(file, target, (size_t)status.st_size) < 0)
+                return error_set(err, "cannot copy %s: %s", source, strerror(errno));
+        return 0;
 }
 
-int sandbox_etc_make(void) {
+int sandbox_etc_make(const char *stage, struct error *err) {
         int folder DESCRIPTOR_CLEANUP = -1;
 
         if (mkdir("etc", 0755) < 0 || chmod("etc", 0755) < 0 ||
             (folder = open("etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-                return -1;
+                return error_set(err, "cannot make a folder for /etc: %s", strerror(errno));
         for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
                 if (write_file(folder, written[i].name, written[i].text) < 0)
-                        return -1;
+                        return error_set(err, "cannot write %s: %s", written[i].name, strerror(errno));
         }
         for (size_t i = 0; i < sizeof(borrowed) / sizeof(borrowed[0]); i++) {
-                if (borrow(borrowed[i]) < 0)
+                if (borrow(stage, borrowed[i], err) < 0)
                         return -1;
         }
         return 0;

@@ -103,22 +103,67 @@ static int run(struct examination *examination, const char *program, const char 
         return sandbox_run(&spec, &sinks, examination->arena, ret, err);
 }
 
+static void find_optional(struct examination *examination, const char *name, bool works, const char *detail) {
+        find(examination, name, works, detail);
+        if (examination->count > 0)
+                examination->list[examination->count - 1].optional = true;
+}
+
+/* What is there where the machine allows it, and nothing is refused for: as a program saw it. */
+static void examine_seen(struct examination *examination, const char *seen) {
+        struct strbuf pattern STRBUF_CLEANUP = STRBUF_INIT;
+        struct error ignored;
+        bool pipes = file_read("/proc/sys/kernel/core_pattern", 4096, &pattern, &ignored) == 0 &&
+                     strbuf_text(&pattern)[0] == '|',
+             sockets = strbuf_text(&pattern)[0] == '@', kept = strstr(seen, "\ncore 1\n") != NULL;
+
+        find_optional(
+                examination, "files", strstr(seen, "\nroot overlay\n") != NULL,
+                strstr(seen, "\nroot overlay\n")
+                        ? "files of this machine are seen through an overlay of the run's own"
+                        : "files of this machine are seen as they are, since the kernel gives no overlay here: "
+                          "programs can learn when they are used, and tell each other things by locking them");
+        find_optional(
+                examination, "connections", strstr(seen, "\nbuffers 262144\n") != NULL,
+                strstr(seen, "\nbuffers 262144\n")
+                        ? "what waits in a sandbox's connections is bounded"
+                        : "what waits in a sandbox's connections is not bounded: /proc/sys/net cannot be written");
+        find_optional(
+                examination, "core files", !sockets && (!pipes || kept),
+                sockets ? "core_pattern names a socket: who listens there gets what a crash in a sandbox leaves"
+                : !pipes ? "none are written for sandboxes"
+                : kept   ? "core_pattern starts a program, but not for sandboxes"
+                       : "core_pattern starts a program, as root, for each crash in a sandbox: ulimit -Hc is 0 "
+                         "and must be 1 or more to keep it from that");
+}
+
 /* That user namespaces may be made, mounts in them, and all the rest: a program is run. */
 static bool examine_run(struct examination *examination) {
+        static const char code[] =
+                "echo it runs\n"
+                "while read -r id parent device root place rest; do\n"
+                "  [ \"$place\" != /usr ] || { rest=\"${rest#* - }\"; echo \"root ${rest%% *}\"; }\n"
+                "done < /proc/self/mountinfo\n"
+                "set -- $(cat /proc/sys/net/ipv4/tcp_rmem); echo \"buffers $3\"\n"
+                "while read -r max core file size limit rest; do\n"
+                "  [ \"$core $file\" != 'core file' ] || echo \"core $limit\"\n"
+                "done < /proc/self/limits\n";
         struct output output OUTPUT_CLEANUP = { 0 };
         struct sandbox_result result;
         struct error err;
         bool works;
 
         output_init(&output, false);
-        if (run(examination, "sh", "echo it runs", 30000, &output, &result, &err) < 0) {
+        if (run(examination, "sh", code, 30000, &output, &result, &err) < 0) {
                 find_error(examination, "sandbox", &err);
                 return false;
         }
-        works = result.exit_code == 0 && strcmp(strbuf_text(&output.kept), "it runs\n") == 0;
+        works = result.exit_code == 0 && strncmp(strbuf_text(&output.kept), "it runs\n", 8) == 0;
         find(examination, "sandbox", works,
              works ? arena_printf(examination->arena, "a program ran, in %lld ms", (long long)result.wall_ms)
                    : "a program that should print something did not");
+        if (works)
+                examine_seen(examination, strbuf_text(&output.kept));
         return works;
 }
 

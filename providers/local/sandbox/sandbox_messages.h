@@ -81,6 +81,7 @@ struct sandbox_ending {
         bool started;  /* bubblewrap came so far as to start the program */
         int exit_code; /* meaningful where it did */
         bool deadline, cancelled;
+        bool sockets;  /* it had more than SANDBOX_SOCKETS_MAX */
         int killed_by; /* the signal that somebody else sent to process 1; 0: nobody did */
         int64_t wall_ms, cpu_ms;
         uint64_t peak_memory_bytes; /* of the largest process */

@@ -50,8 +50,8 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
 
 /* --- sandbox_etc.c --- */
 
-/* Makes and fills the folder "etc" in the working directory; -1 with errno. */
-int sandbox_etc_make(void) MUST_USE;
+/* Makes and fills the folder "etc" in the stage, which is the working directory. */
+int sandbox_etc_make(const char *stage, struct error *err) MUST_USE;
 /* What stands in passwd, group or hosts there. */
 const char *sandbox_etc_text(const char *name);
 
@@ -59,10 +59,11 @@ const char *sandbox_etc_text(const char *name);
 
 /*
  * New namespaces for this process (its children are in a PID namespace of their own), and the places for the sandbox's files
- * mounted over `stage`. `image` is the image's root folder or -1. The workspace's folder is the caller's.
+ * mounted over `stage`. `image` is the image's root folder or -1. The workspace's folder is the caller's, and
+ * *ret_sockets, for sandbox_network_sockets().
  */
 int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int *ret_workspace,
-                  struct error *err) MUST_USE;
+                  int *ret_sockets, struct error *err) MUST_USE;
 /*
  * From here on the process has no right that an ordinary, unknown user would not have, for good. It forgets who was to kill
  * it at its parent's end (PR_SET_PDEATHSIG).

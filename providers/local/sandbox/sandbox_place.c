@@ -2,7 +2,9 @@
 /* What a worker does with root's rights, or with those that a user has in a namespace of its own, before they are gone. */
 #include "base/clock.h"
 #include "base/files.h"
+#include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/sandbox_view.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -200,47 +202,37 @@ static int reopen_image(int image, struct error *err) {
         return found;
 }
 
-/* By its descriptor: the stage may hide the path by now. */
-static int bind_image(const struct sandbox_placing *placing, int folder, struct error *err) {
-        char path[64];
-
-        if (make_folder(placing, "image", 0755, false, err) < 0)
-                return -1;
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", folder);
-        if (mount(path, "image", NULL, MS_BIND | MS_REC, NULL) < 0)
-                return error_set(err, "cannot bind the image's root folder: %s", strerror(errno));
-        return 0;
-}
-
 /*
  * A small file system over the stage folder, and on it what bubblewrap binds: the workspace, /tmp with /dev/shm, and the
  * image's root (which the sandbox's user could not reach through folders that are root's alone) or an /etc.
  */
 int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int *ret_workspace,
-                  struct error *err) {
-        int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
+                  int *ret_sockets, struct error *err) {
+        int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1,
+                      sockets DESCRIPTOR_CLEANUP = -1;
 
         umask(022);
-        if (enter_namespaces(placing, err) < 0 || (image >= 0 && (folder = reopen_image(image, err)) < 0))
+        if (enter_namespaces(placing, err) < 0 || sandbox_network_make(&sockets, err) < 0 ||
+            (image >= 0 && (folder = reopen_image(image, err)) < 0))
                 return -1;
         if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                 return error_set(err, "cannot make the mounts private: %s", strerror(errno));
         shed_mounts();
-        if (mount_memory(stage, "size=2m,nr_inodes=64,mode=0755", err) < 0)
+        if (mount_memory(stage, "size=4m,nr_inodes=64,mode=0755", err) < 0)
                 return -1;
         if (chdir(stage) < 0)
                 return error_set(err, "cannot enter %s: %s", stage, strerror(errno));
         if (mount_places(placing, err) < 0)
                 return -1;
-        if (image >= 0 && bind_image(placing, folder, err) < 0)
+        if (image >= 0 ? sandbox_view_mount(folder, NULL, stage, "image", err) < 0
+                       : sandbox_view_host(stage, err) < 0 || sandbox_etc_make(stage, err) < 0)
                 return -1;
-        if (image < 0 && sandbox_etc_make() < 0)
-                return error_set(err, "cannot put /etc together: %s", strerror(errno));
         workspace = open("workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (workspace < 0 || chdir("/") < 0)
                 return error_set(err, "cannot open the workspace: %s", strerror(errno));
         *ret_workspace = workspace;
-        workspace = -1;
+        *ret_sockets = sockets;
+        workspace = sockets = -1;
         return 0;
 }
 

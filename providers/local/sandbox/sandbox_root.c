@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/strbuf.h"
 #include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/sandbox_view.h"
 #include "providers/local/sandbox/seccomp_filter.h"
 
 #include <dirent.h>
@@ -142,17 +143,18 @@ static int add_image(struct sandbox_root *root, struct strbuf *words, const char
 
 /* The machine's own programs, and the /etc that sandbox_etc.c puts together. */
 static void add_host(struct strbuf *words, const char *stage) {
-        static const char *const entries[] = { "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
-        char *etc TEXT_CLEANUP = path_join(stage, "etc");
+        char *etc TEXT_CLEANUP = path_join(stage, "etc"),
+                  *shown TEXT_CLEANUP = path_join(stage, SANDBOX_VIEW_HOST);
 
-        for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
-                add_entry(words, "/", entries[i]);
+        for (const char *const *name = sandbox_view_names; *name; name++)
+                add_entry(words, shown, *name);
         WORDS(words, "--ro-bind", etc, "/etc");
         WORDS(words, "--perms", "0755", "--dir", "/var", "--symlink", "/tmp", "/var/tmp");
 }
 
 static void add_namespaces(struct strbuf *words) {
-        WORDS(words, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000");
+        WORDS(words, "--unshare-all", "--share-net", "--unshare-user", "--disable-userns", "--uid", "1000",
+              "--gid", "1000");
         WORDS(words, "--hostname", "sandbox", "--new-session", "--die-with-parent", "--cap-drop", "ALL");
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "process/frame.h"
+#include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 
 #include <errno.h>
@@ -25,6 +26,8 @@
 /* How long processes that were killed may take to vanish. */
 #define DYING_MS 10000
 #define PIPES 3
+/* How often the sandbox's sockets are counted. */
+#define SOCKETS_MS 200
 
 extern char **environ;
 
@@ -35,6 +38,7 @@ struct worker {
         struct cgroup *group; /* where this process made it itself */
         const char *bubblewrap, *stage;
         int image, workspace;
+        int sockets; /* tells how many there are in the sandbox */
         struct cgroup_doors doors;
         int held[SANDBOX_HELD_MAX];
         /* Process 1: a child of ours. */
@@ -133,7 +137,7 @@ static int make_group(struct worker *worker, struct error *err) {
 }
 
 static int start_init(struct worker *worker, struct error *err) {
-        int pair[2], unwanted[] = { worker->reader.socket, worker->workspace };
+        int pair[2], unwanted[] = { worker->reader.socket, worker->workspace, worker->sockets };
         struct sandbox_init init = {
                 .placing = &worker->placing,
                 .doors = &worker->doors,
@@ -187,7 +191,8 @@ static int place(struct worker *worker, struct error *err) {
                 return -1;
         if (sandbox_find_bubblewrap(worker->arena, &worker->bubblewrap, NULL, err) < 0 ||
             sandbox_choose_stage(worker->bubblewrap, &worker->stage, err) < 0 ||
-            sandbox_place(placing, worker->stage, worker->image, &worker->workspace, err) < 0)
+            sandbox_place(placing, worker->stage, worker->image, &worker->workspace, &worker->sockets, err) <
+                    0)
                 return -1;
         close_descriptor(&worker->image);
         if (start_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
@@ -386,6 +391,22 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         until_ms = sandbox_now_ms() + DYING_MS;
                         continue;
                 }
+                /*
+                 * No limit of the kernel's counts sockets, so they are looked at. Those that keep the most, some 30 KB, are made
+                 * at 20,000 a second at most: whoever has few cannot have many before the next look.
+                 */
+                if (!worker->killed) {
+                        unsigned count = sandbox_network_sockets(worker->sockets);
+                        int64_t pause_ms = count > SANDBOX_SOCKETS_MAX / 4 ? SOCKETS_MS / 4 : SOCKETS_MS;
+
+                        if (count > SANDBOX_SOCKETS_MAX) {
+                                worker->ending.sockets = true;
+                                kill_all(worker);
+                                until_ms = sandbox_now_ms() + DYING_MS;
+                                continue;
+                        }
+                        left = left < pause_ms ? left : pause_ms;
+                }
                 if (poll(polled, 3, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)
                         return error_set(err, "cannot wait for the sandbox: %s", strerror(errno));
                 if (polled[1].revents)
@@ -426,6 +447,7 @@ int sandbox_worker_main(void) {
                 .reader = FRAME_READER(SANDBOX_WORKER_SOCKET),
                 .image = -1,
                 .workspace = -1,
+                .sockets = -1,
                 .doors = CGROUP_DOORS_NONE,
                 .init_process = -1,
                 .channel = -1,

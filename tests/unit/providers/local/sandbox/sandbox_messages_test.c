@@ -26,6 +26,7 @@ static void test_there_and_back(void **state) {
         struct sandbox_ending ending = { .started = true,
                                          .exit_code = 255,
                                          .cancelled = true,
+                                         .sockets = true,
                                          .killed_by = 9,
                                          .wall_ms = 1,
                                          .cpu_ms = 2,
@@ -68,7 +69,7 @@ static void test_there_and_back(void **state) {
         assert_int_equal(sandbox_ending_read(text.data, text.length, &ended, &err), 0);
         assert_int_equal(ended.exit_code, 255);
         assert_int_equal(ended.killed_by, 9);
-        assert_true(ended.started && ended.cancelled && ended.usage.known);
+        assert_true(ended.started && ended.cancelled && ended.sockets && ended.usage.known);
         assert_false(ended.deadline);
         assert_int_equal(ended.usage.memory_kills, 6);
         arena_free(arena);

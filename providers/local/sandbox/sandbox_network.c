@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/sandbox_network.h"
+
+#include "base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/*
+ * Bytes: least, at first, most. The loopback device's packets are of 64 KiB: with less at first, connections stall. The last
+ * three came to namespaces by and by (Linux 4.10 to 6.8): where a kernel lacks one, the others do most of it.
+ */
+static const struct {
+        const char *name, *value;
+} settings[] = {
+        { "/proc/sys/net/ipv4/tcp_rmem", "4096 65536 262144" },
+        { "/proc/sys/net/ipv4/tcp_wmem", "4096 16384 262144" },
+        { "/proc/sys/net/ipv4/tcp_max_syn_backlog", "128" },
+        { "/proc/sys/net/ipv4/tcp_max_tw_buckets", "4096" },
+        { "/proc/sys/net/core/somaxconn", "128" },
+        { "/proc/sys/net/core/optmem_max", "20480" },
+};
+
+static int raise_loopback(void) {
+        int end DESCRIPTOR_CLEANUP = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        struct ifreq request = { .ifr_name = "lo" };
+
+        if (end < 0 || ioctl(end, SIOCGIFFLAGS, &request) < 0)
+                return -1;
+        request.ifr_flags = (short)(request.ifr_flags | IFF_UP);
+        return ioctl(end, SIOCSIFFLAGS, &request);
+}
+
+int sandbox_network_make(int *ret_sockets, struct error *err) {
+        if (unshare(CLONE_NEWNET) < 0)
+                return error_set(err, "no network namespace can be made: %s", strerror(errno));
+        if (raise_loopback() < 0)
+                return error_set(err, "the loopback device of a new network namespace cannot be raised: %s",
+                                 strerror(errno));
+        for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+                int file DESCRIPTOR_CLEANUP = open(settings[i].name, O_WRONLY | O_CLOEXEC);
+
+                if (file >= 0)
+                        (void)!write(file, settings[i].value, strlen(settings[i].value));
+        }
+        *ret_sockets = open("/proc/self/net/sockstat", O_RDONLY | O_CLOEXEC);
+        return *ret_sockets < 0 ? error_set(err, "cannot count the sockets of a network namespace: %s",
+                                            strerror(errno))
+                                : 0;
+}
+
+unsigned sandbox_network_sockets(int sockets) {
+        char text[64] = "";
+        unsigned count;
+
+        return pread(sockets, text, sizeof(text) - 1, 0) > 0 && sscanf(text, "sockets: used %u", &count) == 1
+                       ? count
+                       : 0;
+}
