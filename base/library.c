@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fill(const struct library *library, void *handle, struct error *err) {
+static int resolve_symbols(const struct library *library, void *handle, struct error *err) {
         for (size_t i = 0; i < library->symbol_count; i++) {
                 const struct library_symbol *symbol = &library->symbols[i];
                 void *address = dlsym(handle, symbol->name);
@@ -22,7 +22,7 @@ static int fill(const struct library *library, void *handle, struct error *err) 
         return 0;
 }
 
-static int load(struct library *library, struct error *err) {
+static int load_once(struct library *library, struct error *err) {
         /* Local, so that its names do not reach other libraries; lazy, since few of its functions are called. */
         void *handle = dlopen(library->soname, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
         const char *problem;
@@ -33,7 +33,7 @@ static int load(struct library *library, struct error *err) {
                                  library->soname, library->purpose, problem ? problem : "unknown problem",
                                  library->package);
         }
-        return fill(library, handle, err);
+        return resolve_symbols(library, handle, err);
 }
 
 int library_load(struct library *library, struct error *err) {
@@ -43,7 +43,7 @@ int library_load(struct library *library, struct error *err) {
                 return 0;
         pthread_mutex_lock(&library->lock);
         if (!atomic_load_explicit(&library->loaded, memory_order_relaxed)) {
-                result = load(library, err);
+                result = load_once(library, err);
                 if (result == 0)
                         atomic_store_explicit(&library->loaded, true, memory_order_release);
         }

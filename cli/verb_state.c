@@ -7,7 +7,7 @@
 #include "cli/perform.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
-#include "controller/edit.h"
+#include "controller/state_edit.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -224,7 +224,7 @@ static int back_up_state(struct session *session, const struct options *options,
 }
 
 /* Asks, then commits the edit. The resource itself is not touched. */
-static int commit_edit(struct session *session, const struct options *options, struct edit *edit,
+static int commit_edit(struct session *session, const struct options *options, struct state_edit *edit,
                        const char *command, const char *question, struct error *err) {
         const struct plan one = { .change_count = 1 };
 
@@ -232,18 +232,18 @@ static int commit_edit(struct session *session, const struct options *options, s
                 fprintf(stderr, "%s\n", question);
         if (perform_confirm(options, &one, false, err) < 0)
                 return -1;
-        return edit_commit(session->state, edit, command, options->operands[1],
-                           clock_system.wall_ms(&clock_system), session->arena, err);
+        return state_edit_commit(session->state, edit, command, options->operands[1],
+                                 clock_system.wall_ms(&clock_system), session->arena, err);
 }
 
 static int forget_resource(struct session *session, const struct options *options, struct error *err) {
         const char *address = options->operand_count > 1 ? options->operands[1] : NULL;
-        struct edit edit;
+        struct state_edit edit;
 
         if (!address)
                 return error_set(err, "berth state rm needs an address: berth state rm KIND/NAME");
         if (session_take_lease(session, options, "state rm", err) < 0 ||
-            edit_forget(session->state, address, session->arena, &edit, err) < 0 ||
+            state_edit_forget(session->state, address, session->arena, &edit, err) < 0 ||
             commit_edit(session, options, &edit, "state rm",
                         arena_printf(session->arena, "The state forgets %s; %s itself is not touched.",
                                      address, edit.id ? edit.id : "the resource"),
@@ -263,14 +263,14 @@ static int forget_resource(struct session *session, const struct options *option
 
 static int move_resource(struct session *session, const struct options *options, struct error *err) {
         const char *from, *to;
-        struct edit edit;
+        struct state_edit edit;
 
         if (options->operand_count < 3)
                 return error_set(err, "berth state mv needs two addresses: berth state mv OLD NEW");
         from = options->operands[1];
         to = options->operands[2];
         if (session_take_lease(session, options, "state mv", err) < 0 ||
-            edit_move(session->state, from, to, session->arena, &edit, err) < 0 ||
+            state_edit_move(session->state, from, to, session->arena, &edit, err) < 0 ||
             commit_edit(session, options, &edit, "state mv",
                         arena_printf(session->arena, "%s becomes %s in the state.", from, to), err) < 0)
                 return -1;

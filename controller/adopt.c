@@ -29,8 +29,8 @@ static bool may_take(const struct plan_args *args, const char *address) {
         return false;
 }
 
-static int check(const struct plan_args *args, const struct subject *subject, const char *address,
-                 const char *id, struct error *err) {
+static int check_adoptable(const struct plan_args *args, const struct subject *subject, const char *address,
+                           const char *id, struct error *err) {
         const struct observation *observed;
 
         if (!subject || !subject->desired)
@@ -73,7 +73,7 @@ int adopt_resource(const struct plan_args *args, const char *address, const char
                 return error_set_kind(err, ERROR_REFUSED, "%s: %s", plan.refusals[0].id,
                                       plan.refusals[0].message);
         subject = plan_subject(&plan, address);
-        if (check(args, subject, address, id, err) < 0)
+        if (check_adoptable(args, subject, address, id, err) < 0)
                 return -1;
         record_writer_init(&writer, plan.provider_name, args->clock->wall_ms(args->clock));
         record_adopted(&writer, subject, value_new_map(arena));

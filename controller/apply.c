@@ -62,8 +62,8 @@ static int write_journal(struct applying *applying, const struct work *work, boo
         return state_commit(applying->state, writer.ops, writer.count, err);
 }
 
-static int finish(struct applying *applying, struct work *work, const struct observation *observed,
-                  struct error *err) {
+static int record_outcome(struct applying *applying, struct work *work, const struct observation *observed,
+                          struct error *err) {
         struct record_writer writer;
 
         record_writer_init(&writer, applying->plan->provider_name, wall_now(applying));
@@ -75,7 +75,7 @@ static int finish(struct applying *applying, struct work *work, const struct obs
 }
 
 /* After a failure nothing that was known of the resource can be trusted; the next run reads it. */
-static void give_up(struct applying *applying, struct work *work, struct error *err) {
+static void record_failure(struct applying *applying, struct work *work, struct error *err) {
         struct record_writer writer;
         struct error second;
 
@@ -86,7 +86,7 @@ static void give_up(struct applying *applying, struct work *work, struct error *
 }
 
 /* What cannot be written down is not done: the change ends here, and nobody may wait for it. */
-static int abandon(struct applying *applying, struct work *work) {
+static int abandon_change(struct applying *applying, struct work *work) {
         if (work->subject->ops->abandon)
                 work->subject->ops->abandon(applying->provider, work->change);
         return -1;
@@ -96,10 +96,10 @@ static int abandon(struct applying *applying, struct work *work) {
 static void give_up_job(void *context, size_t job) {
         struct applying *applying = context;
 
-        (void)abandon(applying, &applying->works[job]);
+        (void)abandon_change(applying, &applying->works[job]);
 }
 
-static void begin(struct applying *applying, struct work *work) {
+static void begin_work(struct applying *applying, struct work *work) {
         if (work->started)
                 return;
         work->started = true;
@@ -108,30 +108,31 @@ static void begin(struct applying *applying, struct work *work) {
         work->progress.arena = arena_new();
 }
 
-static int take_step(struct applying *applying, struct work *work, struct turn *turn, struct error *err) {
+static int take_journalled_step(struct applying *applying, struct work *work, struct turn *turn,
+                                struct error *err) {
         struct observation observed = { 0 };
         int stage = work->progress.stage, result;
 
         if (work->journaled_stage != stage) {
                 if (write_journal(applying, work, false, stage, err) < 0)
-                        return abandon(applying, work);
+                        return abandon_change(applying, work);
                 work->journaled_stage = stage;
         }
         work->progress.not_before_ms = 0;
         result = work->subject->ops->step(applying->provider, work->change, &work->progress, &observed, err);
         turn->begun = work->progress.sent;
         if (result < 0) {
-                give_up(applying, work, err);
+                record_failure(applying, work, err);
                 return -1;
         }
         if (result == STEP_DONE) {
                 turn->done = true;
-                return finish(applying, work, &observed, err);
+                return record_outcome(applying, work, &observed, err);
         }
         turn->queued = work->progress.reserved && work->progress.attempts == 0;
         turn->not_before_ms = work->progress.not_before_ms;
         if (work->progress.stage != stage && write_journal(applying, work, true, stage, err) < 0)
-                return abandon(applying, work);
+                return abandon_change(applying, work);
         return 0;
 }
 
@@ -141,8 +142,8 @@ static int run_job(void *context, size_t job, struct turn *turn) {
         struct change_result *ret = &applying->result->changes[job];
         int result;
 
-        begin(applying, work);
-        result = take_step(applying, work, turn, &ret->error);
+        begin_work(applying, work);
+        result = take_journalled_step(applying, work, turn, &ret->error);
         ret->duration_ms = monotonic_now(applying) - work->started_ms;
         return result;
 }
@@ -235,7 +236,7 @@ static int withdraw_intents(struct applying *applying, struct arena *arena, stru
 }
 
 /* What needed no change, but of which the state did not know yet that it is as it shall be. */
-static int settle(struct applying *applying, struct arena *arena, struct error *err) {
+static int record_what_is_settled(struct applying *applying, struct arena *arena, struct error *err) {
         struct plan *plan = applying->plan;
         struct state_op *ops = arena_array(arena, plan->subject_count * RECORD_WRITER_MAX + 1, sizeof(*ops));
         size_t count = 0;
@@ -276,7 +277,7 @@ static int carry_out(struct applying *applying, struct arena *arena, struct erro
         struct plan *plan = applying->plan;
         struct job *jobs = make_jobs(applying, arena);
 
-        if (write_identity(applying, err) < 0 || settle(applying, arena, err) < 0)
+        if (write_identity(applying, err) < 0 || record_what_is_settled(applying, arena, err) < 0)
                 return -1;
         executor_run(&ops, applying, jobs, plan->change_count, applying->args->parallel, applying->clock);
         return withdraw_intents(applying, arena, err);

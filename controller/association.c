@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/association.h"
 
-#include "controller/internal.h"
 #include "controller/map.h"
+#include "controller/planning.h"
 
 #include <string.h>
 
-static void add(struct association *association, const char *dependent, struct state_op op) {
+static void add_dependent(struct association *association, const char *dependent, struct state_op op) {
         association->dependents[association->count] = dependent;
         association->ops[association->count++] = op;
 }
@@ -20,8 +20,8 @@ static void take_out(struct association *association, const struct map_environme
                 if (override_find(overrides, override_count, dependent))
                         continue;
                 *override = (struct override){ .dependent = dependent, .environment = environment->name };
-                add(association, dependent,
-                    (struct state_op){ .type = STATE_PUT_OVERRIDE, .override = override });
+                add_dependent(association, dependent,
+                              (struct state_op){ .type = STATE_PUT_OVERRIDE, .override = override });
         }
 }
 
@@ -29,9 +29,9 @@ static void put_back(struct association *association, const char *environment,
                      const struct override *overrides, size_t override_count) {
         for (size_t i = 0; i < override_count; i++) {
                 if (strcmp(overrides[i].environment, environment) == 0)
-                        add(association, overrides[i].dependent,
-                            (struct state_op){ .type = STATE_DELETE_OVERRIDE,
-                                               .address = overrides[i].dependent });
+                        add_dependent(association, overrides[i].dependent,
+                                      (struct state_op){ .type = STATE_DELETE_OVERRIDE,
+                                                         .address = overrides[i].dependent });
         }
 }
 

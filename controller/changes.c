@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From desired, recorded and observed to what has to be done with each subject. Pure. */
 #include "controller/diff.h"
-#include "controller/internal.h"
+#include "controller/planning.h"
 
 #include <string.h>
 
@@ -96,7 +96,7 @@ static void plan_desired(struct planning *planning, struct subject *subject) {
                 return;
         }
         change = new_change(planning, subject, ACTION_CREATE,
-                            subject->record && !subject->unfinished ? "it is gone: deleted by somebody else"
+                            subject->record && !subject->unfinished ? "it is gone: somebody else deleted it"
                                                                     : NULL);
         diff_fields(&(struct diff_args){ .desired = subject->wish }, planning->arena, &change->fields,
                     &change->field_count);

@@ -371,7 +371,7 @@ static void watch(struct executor *executor) {
         pthread_mutex_unlock(&executor->lock);
 }
 
-static void initialise(struct executor *executor) {
+static void init_executor(struct executor *executor) {
         pthread_condattr_t attributes;
 
         pthread_mutex_init(&executor->lock, NULL);
@@ -395,7 +395,7 @@ static void initialise(struct executor *executor) {
                 executor->fresh[lane] = (struct list){ NONE, NONE };
 }
 
-static void release(struct executor *executor) {
+static void release_executor(struct executor *executor) {
         arena_free(executor->arena);
         pthread_cond_destroy(&executor->wake);
         pthread_mutex_destroy(&executor->lock);
@@ -417,7 +417,7 @@ void executor_run(const struct executor_ops *ops, void *context, const struct jo
 
         if (!pool)
                 abort();
-        initialise(&executor);
+        init_executor(&executor);
         link_jobs(&executor);
         while (started < threads && pthread_create(&pool[started], NULL, worker, &executor) == 0)
                 started++;
@@ -426,6 +426,6 @@ void executor_run(const struct executor_ops *ops, void *context, const struct jo
         watch(&executor);
         for (unsigned i = 0; i < started; i++)
                 pthread_join(pool[i], NULL);
-        release(&executor);
+        release_executor(&executor);
         free(pool);
 }

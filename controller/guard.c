@@ -3,7 +3,7 @@
 #include "base/array.h"
 #include "base/sorted.h"
 #include "controller/diff.h"
-#include "controller/internal.h"
+#include "controller/planning.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ int planning_ask(struct planning *planning, struct error *err) {
 static void guard_ownership(struct planning *planning, const struct subject *subject) {
         struct change *change = subject->change;
         const struct observation *observed = change->observed;
-        const char *owner = observed->owner ? observed->owner : "nobody that Berth knows";
+        const char *owner = observed->owner ? observed->owner : "no stack that Berth knows";
         struct arena *arena = planning->arena;
         const char *message = observed->claim, *remedy = observed->claim_remedy;
         bool foreign = observed->exists && change->action != ACTION_CREATE && !subject_is_ours(subject);

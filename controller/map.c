@@ -3,7 +3,7 @@
 
 #include "base/suggest.h"
 #include "base/terminal.h"
-#include "controller/internal.h"
+#include "controller/planning.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,8 +33,8 @@ static void take_dependents(struct map_environment *environment, const struct bi
                 };
 }
 
-static int not_found(const char *environment, const struct record *records, size_t count, struct arena *arena,
-                     struct error *err) {
+static int fail_no_environment(const char *environment, const struct record *records, size_t count,
+                               struct arena *arena, struct error *err) {
         const char **names = arena_array(arena, count + 1, sizeof(*names)), *near;
         size_t name_count = 0;
 
@@ -78,7 +78,7 @@ int map_load(struct state *state, const char *environment, struct arena *arena, 
                 map.count++;
         }
         if (environment && map.count == 0)
-                return not_found(environment, records, record_count, arena, err);
+                return fail_no_environment(environment, records, record_count, arena, err);
         *ret = map;
         return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Meeting reality: who we are, and what exists. What was seen is kept in the state for the next run's sweep. */
-#include "controller/internal.h"
+#include "controller/planning.h"
 
-#include "controller/sight.h"
+#include "controller/sighting.h"
 
 #include <string.h>
 
@@ -80,7 +80,7 @@ static int recall(struct planning *planning, struct subject *subject, struct err
         if (!subject->sighting || subject->unfinished)
                 return 0;
         last = arena_alloc(planning->arena, sizeof(*last));
-        if (sight_recall(subject->sighting, subject->name, planning->arena, last, err) < 0)
+        if (sighting_recall(subject->sighting, subject->name, planning->arena, last, err) < 0)
                 return -1;
         subject->last = last;
         return 0;
@@ -163,7 +163,7 @@ int planning_remember(struct planning *planning, struct error *err) {
                 if (!is_news(subject) || subject->unfinished)
                         continue;
                 sighting = arena_alloc(planning->arena, sizeof(*sighting));
-                sight_from(&subject->observed, subject->address, now, sighting);
+                sighting_of(&subject->observed, subject->address, now, sighting);
                 sighting->drifted = subject->drifted;
                 ops[count++] = (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = sighting };
         }

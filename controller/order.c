@@ -15,7 +15,7 @@
  * always waits. Should a kind's row be wrong, the executor skips the circle's changes rather than hang.
  */
 #include "base/array.h"
-#include "controller/internal.h"
+#include "controller/planning.h"
 
 struct edges {
         struct arena *arena;

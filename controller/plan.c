@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/internal.h"
+#include "controller/planning.h"
 
 #include <string.h>
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller/record.h"
 
-#include "controller/internal.h"
-#include "controller/sight.h"
+#include "controller/planning.h"
+#include "controller/sighting.h"
 
 #include <string.h>
 
-static void add(struct record_writer *writer, struct state_op op) {
+static void add_op(struct record_writer *writer, struct state_op op) {
         writer->ops[writer->count++] = op;
 }
 
 static void add_address(struct record_writer *writer, enum state_op_type type,
                         const struct subject *subject) {
-        add(writer, (struct state_op){ .type = type, .address = subject->address });
+        add_op(writer, (struct state_op){ .type = type, .address = subject->address });
 }
 
 void record_writer_init(struct record_writer *writer, const char *provider, int64_t wall_ms) {
@@ -34,7 +34,7 @@ static void put_record(struct record_writer *writer, const struct subject *subje
         };
         memcpy(writer->record.fingerprint, fingerprint, SHA256_SIZE);
         memcpy(writer->record.source, source, SOURCE_SIZE);
-        add(writer, (struct state_op){ .type = STATE_PUT_RECORD, .record = &writer->record });
+        add_op(writer, (struct state_op){ .type = STATE_PUT_RECORD, .record = &writer->record });
 }
 
 static bool may_bind(const struct subject *subject) {
@@ -56,15 +56,15 @@ static void put_binding(struct record_writer *writer, const struct subject *subj
                 .dependent = subject->address,
                 .active = !subject->override && value_get_boolean(subject->desired->spec, "active", true),
         };
-        add(writer, (struct state_op){ .type = STATE_PUT_BINDING, .binding = &writer->binding });
+        add_op(writer, (struct state_op){ .type = STATE_PUT_BINDING, .binding = &writer->binding });
 }
 
 void record_applied(struct record_writer *writer, const struct subject *subject,
                     const struct observation *observed) {
         put_record(writer, subject, observed->id, subject->wish, subject->fingerprint, subject->source,
                    false);
-        sight_from(observed, subject->address, writer->wall_ms, &writer->sighting);
-        add(writer, (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = &writer->sighting });
+        sighting_of(observed, subject->address, writer->wall_ms, &writer->sighting);
+        add_op(writer, (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = &writer->sighting });
         put_binding(writer, subject);
         add_address(writer, STATE_JOURNAL_END, subject);
 }

@@ -3,7 +3,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "controller/internal.h"
+#include "controller/planning.h"
 #include "controller/report.h"
 
 #include <errno.h>
@@ -176,7 +176,7 @@ static int check_document(const char *path, const json_t *document, struct state
 
 /* What a valid hash vouches for was written by a Berth, but maybe by another one than this. */
 static int unknown_form(struct error *err) {
-        return error_set(err, "the saved plan holds what this version does not know: plan again");
+        return error_set(err, "the saved plan has a form that this version cannot read: plan again");
 }
 
 static int texts_from_json(struct arena *arena, const json_t *list, const char ***ret, size_t *ret_count,

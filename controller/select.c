@@ -5,7 +5,7 @@
  * Comes after the diff, which knows what would change, and before the guards, which judge what is left: a dependent that is
  * left out stays as it was recorded, and so still stands in the way of what it uses.
  */
-#include "controller/internal.h"
+#include "controller/planning.h"
 
 #include "base/suggest.h"
 

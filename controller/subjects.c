@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joins what the manifests declare with what the state knows: one subject for each address that either names. */
-#include "controller/internal.h"
+#include "controller/planning.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -163,7 +163,7 @@ static struct node *alias_node(struct reader *reader, const yaml_event_t *event)
                 return node;
         }
         if (!target->complete) {
-                break_alias(reader, node, NULL, "an alias inside of what it stands for", name);
+                break_alias(reader, node, NULL, "an alias that refers to itself", name);
                 return node;
         }
         reader->alias_weight = add_weight(reader->alias_weight, target->weight);
@@ -287,7 +287,7 @@ static const struct {
 } explanations[] = {
         { "mapping values are not allowed in this context", "a second \": \" on one line",
           "a text that holds \": \" needs quotes; a map begins on a line of its own" },
-        { "did not find expected key", "a field or the end of the map should stand here",
+        { "did not find expected key", "expected a field, or the end of the map",
           "the fields of one map begin in the same column" },
         { "could not find expected ':'", "a field's name without a colon", NULL },
         { "did not find expected '-' indicator", "the items of one list begin in the same column", NULL },

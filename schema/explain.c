@@ -53,12 +53,12 @@ static void no_such_kind(const char *name, size_t length, struct error *err) {
         nearest = length ? kind_nearest(typed) : NULL;
         kind_append_names(&names);
         if (length == 0)
-                error_set_kind(err, ERROR_NOT_FOUND, "the kind is missing: there are %s",
+                error_set_kind(err, ERROR_NOT_FOUND, "the kind is missing: the kinds are %s",
                                strbuf_text(&names));
         else if (nearest)
                 error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: did you mean %s?", typed, nearest);
         else
-                error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: there are %s", typed,
+                error_set_kind(err, ERROR_NOT_FOUND, "there is no kind %s: the kinds are %s", typed,
                                strbuf_text(&names));
 }
 

@@ -471,7 +471,7 @@ const struct kind controller_kind = {
         .id = KIND_CONTROLLER,
         .name = "Controller",
         .doc = "The program that follows Git repositories and keeps their stacks true: berth controller -f FILE. "
-               "It stands in a file of its own, one a file, and is no part of a stack.",
+               "It is alone in its file, and no part of a stack.",
         .fields = controller_fields,
         .schema_rules = "{\"properties\": {\"sources\": {\"items\": {\"properties\": {"
                         "\"path\": {\"not\": {\"pattern\": \"^/|(^|/)\\\\.\\\\.(/|$)\"}}, "

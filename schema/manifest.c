@@ -78,7 +78,7 @@ static void list_files(struct loading *loading) {
         loading->manifests->file_count = loading->source_count;
 }
 
-static void release(struct loading *loading) {
+static void release_loading(struct loading *loading) {
         for (size_t i = 0; i < loading->source_count; i++)
                 source_release(&loading->sources[i]);
         array_free_alone(loading->drafts);
@@ -110,9 +110,9 @@ static int conclude(struct loading *loading, struct error *err) {
 }
 
 /* Gathers by `files`, or from `path` where that is NULL. */
-static int load(const char *path, const struct manifest_file *files, size_t count,
-                const struct load_options *options, struct arena *arena, struct manifests *ret,
-                struct diagnostics *diagnostics, struct error *err) {
+static int load_manifests(const char *path, const struct manifest_file *files, size_t count,
+                          const struct load_options *options, struct arena *arena, struct manifests *ret,
+                          struct diagnostics *diagnostics, struct error *err) {
         struct manifests manifests = { .arena = arena };
         struct loading loading = {
                 .arena = arena,
@@ -141,7 +141,7 @@ static int load(const char *path, const struct manifest_file *files, size_t coun
                 resolve_all(&loading);
                 result = conclude(&loading, err);
         }
-        release(&loading);
+        release_loading(&loading);
         if (result == 0)
                 *ret = manifests;
         return result;
@@ -149,7 +149,7 @@ static int load(const char *path, const struct manifest_file *files, size_t coun
 
 int manifests_load(const char *path, const struct load_options *options, struct arena *arena,
                    struct manifests *ret, struct diagnostics *diagnostics, struct error *err) {
-        return load(path, NULL, 0, options, arena, ret, diagnostics, err);
+        return load_manifests(path, NULL, 0, options, arena, ret, diagnostics, err);
 }
 
 int manifests_load_files(const char *folder, const struct manifest_file *files, size_t count,
@@ -157,7 +157,7 @@ int manifests_load_files(const char *folder, const struct manifest_file *files, 
                          struct diagnostics *diagnostics, struct error *err) {
         static const struct manifest_file none;
 
-        return load(folder, count ? files : &none, count, options, arena, ret, diagnostics, err);
+        return load_manifests(folder, count ? files : &none, count, options, arena, ret, diagnostics, err);
 }
 
 static int compare_to_resource(const void *sought, const void *item) {

@@ -1,5 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All resources together: put in order, duplicates reported, references replaced by what they mean. */
+/*
+ * All resources together, once each has been read by itself.
+ *
+ * The order of the steps matters. Drafts are sorted first, since everything after looks resources up by kind and name. Then
+ * comes the Stack: others take prefixes and the provider from it. References are checked while they still stand as people
+ * wrote them, all in one pass over the rows' lists; only after that may a kind's own resolve() put something else in their
+ * place, as an Environment puts what its Image says where its name stood. The kinds resolve in their own order, so that one
+ * may rely on those before it.
+ *
+ * Whatever is wrong is reported and passed over: a user sees all mistakes of all files in one run. So nothing here may take
+ * for granted that a reference led anywhere, or that a field which should have been a text is one.
+ *
+ * Drafts and manifests->resources hold the same specs: what is changed through one is changed in the other. Neither array
+ * may be sorted again once both exist.
+ */
 #include "base/array.h"
 #include "schema/decode.h"
 
@@ -19,6 +33,7 @@ struct value *draft_spec(const struct draft *draft) {
         return (struct value *)draft->resource.spec;
 }
 
+/* By kind and name, as they are looked up; of one address by place, so that "first" is the first in the files. */
 static int compare_drafts(const void *a, const void *b) {
         const struct draft *left = a, *right = b;
         int order;
@@ -35,7 +50,7 @@ static int compare_drafts(const void *a, const void *b) {
         return left->name.column < right->name.column ? -1 : left->name.column > right->name.column;
 }
 
-/* Of resources with one address the first stays. */
+/* Of resources with one address the first stays; each further one is told where that is. */
 static void drop_duplicates(struct loading *loading) {
         struct draft *drafts = loading->drafts;
         size_t kept = 0;
@@ -68,6 +83,10 @@ static void sort_drafts(struct loading *loading) {
                 manifests->resources[i] = loading->drafts[i].resource;
 }
 
+/*
+ * The Stack that nobody declared. It has what its fields would have by default, and no place in a file. It is not among the
+ * resources: `validate` counts what people wrote.
+ */
 static const struct resource *default_stack(struct loading *loading) {
         struct resource *stack = arena_alloc(loading->arena, sizeof(*stack));
         struct value *spec = value_new_map(loading->arena);
@@ -83,7 +102,10 @@ static const struct resource *default_stack(struct loading *loading) {
         return stack;
 }
 
-/* The provider's settings stand in the spec even where the manifest says nothing of them. */
+/*
+ * --provider takes the place of what the Stack names. The settings of AWS stand in the spec even where the manifest says
+ * nothing of them, with their defaults: a manifest that spells the defaults out must not be a change.
+ */
 static void fill_stack(struct loading *loading, struct value *spec) {
         struct value aws = { .type = VALUE_MAP };
         const char *provider;
@@ -115,6 +137,7 @@ static void resolve_stack(struct loading *loading) {
         fill_stack(loading, (struct value *)manifests->stack->spec);
 }
 
+/* Names are offered from what is declared alone: those of the state are not known here. */
 static const char *suggest_of_kind(struct loading *loading, enum kind_id kind, const char *typed) {
         struct drafts drafts = drafts_of(loading, kind);
         const char **names = calloc(drafts.count + 1, sizeof(*names)), *hint;
@@ -128,6 +151,11 @@ static const char *suggest_of_kind(struct loading *loading, enum kind_id kind, c
         return hint;
 }
 
+/*
+ * No manifest declares it, but the state may know it: an environment whose manifest was removed while somebody still uses it.
+ * That is a guard's to say, who sees both (has-dependents). The diagnostic is kept for the case that the state knows it no
+ * more than the manifests do.
+ */
 static void add_missing(struct loading *loading, const struct draft *dependent, const char *environment,
                         struct diagnostic diagnostic) {
         struct manifests *manifests = loading->manifests;

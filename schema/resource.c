@@ -136,7 +136,7 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
         if (nearest) {
                 strbuf_printf(&hint, "did you mean %s?", nearest);
         } else {
-                strbuf_append(&hint, "there are ");
+                strbuf_append(&hint, "the kinds are ");
                 kind_append_names(&hint);
         }
         if (*text)
@@ -165,7 +165,7 @@ static const struct node *find_name(const struct parts *parts) {
         return key && scalar_text(key->next) ? key->next : NULL;
 }
 
-static const struct value *keep(struct arena *arena, const struct value *value) {
+static const struct value *copy_value_shallow(struct arena *arena, const struct value *value) {
         struct value *kept;
 
         if (!value)
@@ -192,8 +192,9 @@ static void read_metadata(const struct decoder *decoder, const struct node *root
                 return;
         }
         decode_object(decoder, metadata_fields, NULL, node, &frame, &metadata);
-        resource->labels = keep(decoder->loading->arena, value_get(&metadata, "labels"));
-        resource->annotations = keep(decoder->loading->arena, value_get(&metadata, "annotations"));
+        resource->labels = copy_value_shallow(decoder->loading->arena, value_get(&metadata, "labels"));
+        resource->annotations =
+                copy_value_shallow(decoder->loading->arena, value_get(&metadata, "annotations"));
 }
 
 static void read_spec(const struct decoder *decoder, const struct node *root, const struct parts *parts,

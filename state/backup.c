@@ -51,7 +51,7 @@ static int read_lineage(struct store_txn *txn, void *context, struct error *err)
         int found = store_get(txn, STORE_META, META_LINEAGE, &value, err);
 
         if (found <= 0)
-                return found < 0 ? -1 : error_set(err, "the state has no lineage; " FORM_REMEDY);
+                return found < 0 ? -1 : error_set(err, "the state has no lineage; " STATE_REMEDY);
         if (codec_decode_text(value.data, value.length, META_LINEAGE, &text, err) < 0)
                 return -1;
         snprintf(read->lineage, sizeof(read->lineage), "%s", text ? text : "");

@@ -19,8 +19,8 @@ enum { SIGHTING_EXISTS = 1, SIGHTING_DRIFTED = 2 };
 enum { BINDING_ACTIVE = 1 };
 enum { JOURNAL_ANSWERED = 1 };
 
-static struct form_place place_of(enum store_database database, const char *key) {
-        return (struct form_place){ store_database_name(database), key };
+static struct sealed_place place_of(enum store_database database, const char *key) {
+        return (struct sealed_place){ store_database_name(database), key };
 }
 
 static const char *json_of(json_t *json, struct arena *arena) {
@@ -40,7 +40,7 @@ static int parse_json(const char *text, size_t length, json_t **ret, struct erro
                 json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &failure);
 
         if (!json)
-                return error_set(err, "its JSON cannot be read (%s); " FORM_REMEDY, failure.text);
+                return error_set(err, "its JSON cannot be read (%s); " STATE_REMEDY, failure.text);
         *ret = json;
         return 0;
 }
@@ -66,35 +66,35 @@ static int value_of_json(const char *text, size_t length, struct arena *arena, c
 
 int codec_encode_record(const struct record *record, const uint8_t key[SHA256_SIZE], struct arena *arena,
                         uint8_t **ret, size_t *ret_length, struct error *err) {
-        struct form form = { .flags = record->incomplete ? RECORD_INCOMPLETE : 0 };
+        struct sealed_value form = { .flags = record->incomplete ? RECORD_INCOMPLETE : 0 };
         uint64_t fingerprint[SHA256_SIZE / sizeof(uint64_t)], source[SOURCE_NUMBERS];
 
         /* A record that was loaded and not decoded is kept as it was; one with nothing would be a loss. */
         if (!record->spec && !record->raw)
                 return error_set(err, "%s is to be recorded without a spec", record->address);
         memcpy(fingerprint, record->fingerprint, sizeof(fingerprint));
-        form_add_number(&form, 0);
-        form_add_number(&form, (uint64_t)record->applied_ms);
+        sealed_value_add_number(&form, 0);
+        sealed_value_add_number(&form, (uint64_t)record->applied_ms);
         for (size_t i = 0; i < sizeof(fingerprint) / sizeof(fingerprint[0]); i++)
-                form_add_number(&form, le64toh(fingerprint[i]));
+                sealed_value_add_number(&form, le64toh(fingerprint[i]));
         memcpy(source, record->source, sizeof(source));
         for (size_t i = 0; i < SOURCE_NUMBERS; i++)
-                form_add_number(&form, le64toh(source[i]));
-        form_add_text(&form, record->provider);
-        form_add_text(&form, record->id);
+                sealed_value_add_number(&form, le64toh(source[i]));
+        sealed_value_add_text(&form, record->provider);
+        sealed_value_add_text(&form, record->id);
         if (record->spec)
-                form_add_text(&form, json_of_value(record->spec, key, arena));
+                sealed_value_add_text(&form, json_of_value(record->spec, key, arena));
         else
-                form_add_bytes(&form, record->raw, record->raw_length);
-        return form_pack(&form, arena, ret, ret_length, err);
+                sealed_value_add_bytes(&form, record->raw, record->raw_length);
+        return sealed_value_pack(&form, arena, ret, ret_length, err);
 }
 
 int codec_decode_record(const void *bytes, size_t length, const char *address, struct record *ret,
                         struct error *err) {
         uint64_t fingerprint[SHA256_SIZE / sizeof(uint64_t)], source[SOURCE_NUMBERS];
-        struct form form;
+        struct sealed_value form;
 
-        if (form_parse(bytes, length, place_of(STORE_RECORDED, address), 6, 3, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, place_of(STORE_RECORDED, address), 6, 3, &form, err) < 0)
                 return -1;
         for (size_t i = 0; i < sizeof(fingerprint) / sizeof(fingerprint[0]); i++)
                 fingerprint[i] = htole64(form.numbers[2 + i]);
@@ -120,7 +120,7 @@ int record_decode(struct record *record, struct arena *arena, struct error *err)
         if (record->spec)
                 return 0;
         if (value_of_json(record->raw, record->raw_length, arena, &record->spec, err) < 0)
-                return error_context(err, "what the state recorded of %s", record->address);
+                return error_context(err, "the state's record of %s", record->address);
         return 0;
 }
 
@@ -140,28 +140,28 @@ static const char *sighting_json(const struct sighting *sighting, const uint8_t 
 
 int codec_encode_sighting(const struct sighting *sighting, const uint8_t key[SHA256_SIZE],
                           struct arena *arena, uint8_t **ret, size_t *ret_length, struct error *err) {
-        struct form form = { .flags = (sighting->exists ? SIGHTING_EXISTS : 0) |
-                                      (sighting->drifted ? SIGHTING_DRIFTED : 0) };
+        struct sealed_value form = { .flags = (sighting->exists ? SIGHTING_EXISTS : 0) |
+                                              (sighting->drifted ? SIGHTING_DRIFTED : 0) };
 
-        form_add_number(&form, (uint64_t)sighting->seen_ms);
-        form_add_number(&form, (uint64_t)(int64_t)sighting->ownership);
-        form_add_number(&form, (uint64_t)(int64_t)sighting->health);
-        form_add_text(&form, sighting->id);
-        form_add_text(&form, sighting->fingerprint);
-        form_add_text(&form, sighting->owner);
-        form_add_text(&form, sighting->health_reason);
+        sealed_value_add_number(&form, (uint64_t)sighting->seen_ms);
+        sealed_value_add_number(&form, (uint64_t)(int64_t)sighting->ownership);
+        sealed_value_add_number(&form, (uint64_t)(int64_t)sighting->health);
+        sealed_value_add_text(&form, sighting->id);
+        sealed_value_add_text(&form, sighting->fingerprint);
+        sealed_value_add_text(&form, sighting->owner);
+        sealed_value_add_text(&form, sighting->health_reason);
         if (sighting->raw && !sighting->spec && !sighting->extra)
-                form_add_bytes(&form, sighting->raw, sighting->raw_length);
+                sealed_value_add_bytes(&form, sighting->raw, sighting->raw_length);
         else
-                form_add_text(&form, sighting_json(sighting, key, arena));
-        return form_pack(&form, arena, ret, ret_length, err);
+                sealed_value_add_text(&form, sighting_json(sighting, key, arena));
+        return sealed_value_pack(&form, arena, ret, ret_length, err);
 }
 
 int codec_decode_sighting(const void *bytes, size_t length, const char *address, struct sighting *ret,
                           struct error *err) {
-        struct form form;
+        struct sealed_value form;
 
-        if (form_parse(bytes, length, place_of(STORE_OBSERVED, address), 3, 5, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, place_of(STORE_OBSERVED, address), 3, 5, &form, err) < 0)
                 return -1;
         *ret = (struct sighting){
                 .address = address,
@@ -186,7 +186,7 @@ int sighting_decode(struct sighting *sighting, struct arena *arena, struct error
         if (sighting->spec || sighting->extra || !sighting->raw)
                 return 0;
         if (value_of_json(sighting->raw, sighting->raw_length, arena, &both, err) < 0)
-                return error_context(err, "what the state saw of %s", sighting->address);
+                return error_context(err, "what the state last saw of %s", sighting->address);
         sighting->spec = value_get(both, "spec");
         sighting->extra = value_get(both, "extra");
         return 0;
@@ -196,20 +196,21 @@ int sighting_decode(struct sighting *sighting, struct arena *arena, struct error
 
 int codec_encode_binding(const struct binding *binding, struct arena *arena, uint8_t **ret,
                          size_t *ret_length, struct error *err) {
-        struct form form = { .flags = binding->active ? BINDING_ACTIVE : 0 };
+        struct sealed_value form = { .flags = binding->active ? BINDING_ACTIVE : 0 };
 
-        form_add_text(&form, binding->environment);
-        return form_pack(&form, arena, ret, ret_length, err);
+        sealed_value_add_text(&form, binding->environment);
+        return sealed_value_pack(&form, arena, ret, ret_length, err);
 }
 
 static int decode_binding_in(enum store_database database, const void *bytes, size_t length,
                              const char *dependent, struct binding *ret, struct error *err) {
-        struct form form;
+        struct sealed_value form;
 
-        if (form_parse(bytes, length, place_of(database, dependent), 0, 1, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, place_of(database, dependent), 0, 1, &form, err) < 0)
                 return -1;
         if (!form.texts[0].text)
-                return error_set(err, "the binding of \"%s\" in the state names no environment; " FORM_REMEDY,
+                return error_set(err,
+                                 "the binding of \"%s\" in the state names no environment; " STATE_REMEDY,
                                  dependent);
         *ret = (struct binding){
                 .environment = form.texts[0].text,
@@ -246,22 +247,22 @@ int codec_decode_override(const void *bytes, size_t length, const char *dependen
 
 int codec_encode_journal(const struct journal_entry *entry, const uint8_t key[SHA256_SIZE],
                          struct arena *arena, uint8_t **ret, size_t *ret_length, struct error *err) {
-        struct form form = { .flags = entry->answered ? JOURNAL_ANSWERED : 0 };
+        struct sealed_value form = { .flags = entry->answered ? JOURNAL_ANSWERED : 0 };
 
-        form_add_number(&form, entry->run);
-        form_add_number(&form, (uint64_t)(int64_t)entry->stage);
-        form_add_number(&form, (uint64_t)entry->at_ms);
-        form_add_text(&form, entry->action);
-        form_add_text(&form, json_of_value(entry->data, key, arena));
-        return form_pack(&form, arena, ret, ret_length, err);
+        sealed_value_add_number(&form, entry->run);
+        sealed_value_add_number(&form, (uint64_t)(int64_t)entry->stage);
+        sealed_value_add_number(&form, (uint64_t)entry->at_ms);
+        sealed_value_add_text(&form, entry->action);
+        sealed_value_add_text(&form, json_of_value(entry->data, key, arena));
+        return sealed_value_pack(&form, arena, ret, ret_length, err);
 }
 
 int codec_decode_journal(const void *bytes, size_t length, const char *address, struct arena *arena,
                          struct journal_entry *ret, struct error *err) {
         struct journal_entry entry;
-        struct form form;
+        struct sealed_value form;
 
-        if (form_parse(bytes, length, place_of(STORE_JOURNAL, address), 3, 2, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, place_of(STORE_JOURNAL, address), 3, 2, &form, err) < 0)
                 return -1;
         entry = (struct journal_entry){
                 .run = form.numbers[0],
@@ -283,24 +284,24 @@ void codec_run_key(uint64_t run, char key[CODEC_RUN_KEY_SIZE]) {
 
 int codec_encode_history(const struct history_entry *entry, const uint8_t key[SHA256_SIZE],
                          struct arena *arena, uint8_t **ret, size_t *ret_length, struct error *err) {
-        struct form form = { 0 };
+        struct sealed_value form = { 0 };
 
-        form_add_number(&form, entry->run);
-        form_add_number(&form, (uint64_t)entry->at_ms);
-        form_add_text(&form, entry->who);
-        form_add_text(&form, entry->command);
-        form_add_text(&form, entry->commit);
-        form_add_text(&form, entry->outcome);
-        form_add_text(&form, json_of_value(entry->detail, key, arena));
-        return form_pack(&form, arena, ret, ret_length, err);
+        sealed_value_add_number(&form, entry->run);
+        sealed_value_add_number(&form, (uint64_t)entry->at_ms);
+        sealed_value_add_text(&form, entry->who);
+        sealed_value_add_text(&form, entry->command);
+        sealed_value_add_text(&form, entry->commit);
+        sealed_value_add_text(&form, entry->outcome);
+        sealed_value_add_text(&form, json_of_value(entry->detail, key, arena));
+        return sealed_value_pack(&form, arena, ret, ret_length, err);
 }
 
 int codec_decode_history(const void *bytes, size_t length, const char *key, struct arena *arena,
                          struct history_entry *ret, struct error *err) {
         struct history_entry entry;
-        struct form form;
+        struct sealed_value form;
 
-        if (form_parse(bytes, length, place_of(STORE_HISTORY, key), 2, 5, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, place_of(STORE_HISTORY, key), 2, 5, &form, err) < 0)
                 return -1;
         entry = (struct history_entry){
                 .run = form.numbers[0],
@@ -320,24 +321,24 @@ int codec_decode_history(const void *bytes, size_t length, const char *key, stru
 
 int codec_encode_lease(const struct lease *lease, struct arena *arena, uint8_t **ret, size_t *ret_length,
                        struct error *err) {
-        struct form form = { 0 };
+        struct sealed_value form = { 0 };
 
-        form_add_number(&form, lease->pid);
-        form_add_number(&form, lease->token);
-        form_add_number(&form, lease->since_ms);
-        form_add_number(&form, lease->heartbeat_ms);
-        form_add_number(&form, lease->started);
-        form_add_text(&form, lease->host);
-        form_add_text(&form, lease->boot_id);
-        form_add_text(&form, lease->pid_namespace);
-        form_add_text(&form, lease->command);
-        return form_pack(&form, arena, ret, ret_length, err);
+        sealed_value_add_number(&form, lease->pid);
+        sealed_value_add_number(&form, lease->token);
+        sealed_value_add_number(&form, lease->since_ms);
+        sealed_value_add_number(&form, lease->heartbeat_ms);
+        sealed_value_add_number(&form, lease->started);
+        sealed_value_add_text(&form, lease->host);
+        sealed_value_add_text(&form, lease->boot_id);
+        sealed_value_add_text(&form, lease->pid_namespace);
+        sealed_value_add_text(&form, lease->command);
+        return sealed_value_pack(&form, arena, ret, ret_length, err);
 }
 
 int codec_decode_lease(const void *bytes, size_t length, struct lease *ret, struct error *err) {
-        struct form form;
+        struct sealed_value form;
 
-        if (form_parse(bytes, length, place_of(STORE_META, META_LEASE), 5, 4, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, place_of(STORE_META, META_LEASE), 5, 4, &form, err) < 0)
                 return -1;
         *ret = (struct lease){
                 .pid = form.numbers[0],
@@ -355,17 +356,17 @@ int codec_decode_lease(const void *bytes, size_t length, struct lease *ret, stru
 
 int codec_encode_text(const char *text, struct arena *arena, uint8_t **ret, size_t *ret_length,
                       struct error *err) {
-        struct form form = { 0 };
+        struct sealed_value form = { 0 };
 
-        form_add_text(&form, text);
-        return form_pack(&form, arena, ret, ret_length, err);
+        sealed_value_add_text(&form, text);
+        return sealed_value_pack(&form, arena, ret, ret_length, err);
 }
 
 int codec_decode_text(const void *bytes, size_t length, const char *key, const char **ret,
                       struct error *err) {
-        struct form form;
+        struct sealed_value form;
 
-        if (form_parse(bytes, length, place_of(STORE_META, key), 0, 1, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, place_of(STORE_META, key), 0, 1, &form, err) < 0)
                 return -1;
         *ret = form.texts[0].text;
         return 0;
@@ -373,18 +374,18 @@ int codec_decode_text(const void *bytes, size_t length, const char *key, const c
 
 int codec_encode_numbers(const uint64_t *numbers, size_t count, struct arena *arena, uint8_t **ret,
                          size_t *ret_length, struct error *err) {
-        struct form form = { 0 };
+        struct sealed_value form = { 0 };
 
         for (size_t i = 0; i < count; i++)
-                form_add_number(&form, numbers[i]);
-        return form_pack(&form, arena, ret, ret_length, err);
+                sealed_value_add_number(&form, numbers[i]);
+        return sealed_value_pack(&form, arena, ret, ret_length, err);
 }
 
 int codec_decode_numbers(const void *bytes, size_t length, const char *key, uint64_t *ret, size_t count,
                          struct error *err) {
-        struct form form;
+        struct sealed_value form;
 
-        if (form_parse(bytes, length, place_of(STORE_META, key), count, 0, &form, err) < 0)
+        if (sealed_value_parse(bytes, length, place_of(STORE_META, key), count, 0, &form, err) < 0)
                 return -1;
         memcpy(ret, form.numbers, count * sizeof(*ret));
         return 0;

@@ -9,7 +9,7 @@
 #ifndef BERTH_STATE_CODEC_H
 #define BERTH_STATE_CODEC_H
 
-#include "state/form.h"
+#include "state/sealed_value.h"
 #include "state/state.h"
 
 #define CODEC_RECORD_SERIAL 0 /* the number of a record that is its serial, known only when it is written */

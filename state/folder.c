@@ -19,7 +19,7 @@
 
 #define NEW_FOLDER "new" /* where a state is made before it is moved into place */
 
-static int look(const char *folder, const char *name, bool *ret_present, struct error *err) {
+static int look_for_file(const char *folder, const char *name, bool *ret_present, struct error *err) {
         char *path TEXT_CLEANUP = path_join(folder, name);
         struct stat status;
 
@@ -35,17 +35,17 @@ int folder_look(const char *folder, bool *ret_present, struct error *err) {
         static const char *const marks[] = { STATE_LINEAGE_FILE, STORE_LOCK_FILE };
         bool data = false, mark = false;
 
-        if (look(folder, STORE_DATA_FILE, &data, err) < 0)
+        if (look_for_file(folder, STORE_DATA_FILE, &data, err) < 0)
                 return -1;
         for (size_t i = 0; !data && i < sizeof(marks) / sizeof(marks[0]); i++) {
-                if (look(folder, marks[i], &mark, err) < 0)
+                if (look_for_file(folder, marks[i], &mark, err) < 0)
                         return -1;
                 if (mark)
                         return error_set(
                                 err,
                                 "the state folder %s holds %s but no " STORE_DATA_FILE
                                 ": the state file is lost; Berth does not start over with an empty "
-                                "state: " FORM_REMEDY
+                                "state: " STATE_REMEDY
                                 ". Only if nothing that this stack made exists any more, remove the folder",
                                 folder, marks[i]);
         }
@@ -92,7 +92,7 @@ static void make_uuid(char ret[UUID_SIZE]) {
         snprintf(ret, UUID_SIZE, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 
-static int fill(struct store_txn *txn, void *lineage, struct error *err) {
+static int fill_new_store(struct store_txn *txn, void *lineage, struct error *err) {
         uint64_t format = STATE_FORMAT, zero = 0, key[SHA256_SIZE / sizeof(uint64_t)];
         int result;
 
@@ -130,7 +130,7 @@ static int make_store(const char *folder, const char *new_folder, struct error *
         if (store_open(new_folder, STORE_MODE_NEW, &store, err) < 0)
                 return -1;
         make_uuid(lineage);
-        result = store_write(store, fill, lineage, err);
+        result = store_write(store, fill_new_store, lineage, err);
         store_close(store);
         if (result < 0)
                 return -1;

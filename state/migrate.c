@@ -4,8 +4,8 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "state/backup.h"
-#include "state/form.h"
 #include "state/internal.h"
+#include "state/sealed_value.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int read_format(struct store_txn *txn, void *context, struct error *err) 
         int found = meta_numbers(txn, META_FORMAT, &migrating->format, 1, err);
 
         if (found == 0)
-                return error_set(err, "the state in %s has no format number; " FORM_REMEDY,
+                return error_set(err, "the state in %s has no format number; " STATE_REMEDY,
                                  migrating->folder);
         return found < 0 ? -1 : 0;
 }
@@ -48,7 +48,7 @@ static int run_steps(struct store_txn *txn, void *context, struct error *err) {
         if (alive)
                 return error_set_kind(
                         err, ERROR_LOCKED,
-                        "the state in %s is to be carried forward to format %" PRIu64
+                        "the state in %s needs an upgrade to format %" PRIu64
                         ", but another run is using it: wait until it has ended (`berth lock show`)",
                         migrating->folder, migrating->newest);
         for (uint64_t format = migrating->format; format < migrating->newest; format++) {
@@ -98,21 +98,20 @@ int migrate(struct store *store, const char *folder, const struct migration *ste
                         return error_set(
                                 err,
                                 "the state in %s has format %" PRIu64
-                                ", which Berth %s no longer reads: carry it forward with an older Berth first",
+                                ", which Berth %s no longer reads: run `berth apply` with an older Berth first",
                                 folder, migrating.format, BERTH_VERSION);
         }
         if (!may_write)
                 return error_set(err,
                                  "the state in %s has the older format %" PRIu64
-                                 ": the next `berth apply` carries it forward, after a backup",
+                                 ": the next `berth apply` makes a backup and upgrades it",
                                  folder, migrating.format);
         backup = backup_path(&migrating);
         if (backup_store(store, backup, err) < 0)
-                return error_context(err, "the backup before the state is carried to format %" PRIu64,
-                                     newest);
+                return error_context(err, "the backup before the upgrade to format %" PRIu64, newest);
         if (store_write(store, run_steps, &migrating, err) < 0)
-                return error_context(err, "the state in %s stays as it was", folder);
-        log_debug("state: carried %s to format %llu, backup in %s", folder, (unsigned long long)newest,
+                return error_context(err, "the state in %s was not upgraded and is unchanged", folder);
+        log_debug("state: upgraded %s to format %llu, backup in %s", folder, (unsigned long long)newest,
                   backup);
         return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "state/pages.h"
 
-#include "state/form.h"
+#include "state/sealed_value.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -87,7 +87,7 @@ static int damaged(struct error *err, const char *path, const char *format, ...)
         vsnprintf(what, sizeof(what), format, arguments);
         va_end(arguments);
         return error_set(err,
-                         "the state file %s %s; Berth does not start over with an empty state: " FORM_REMEDY,
+                         "the state file %s %s; Berth does not start over with an empty state: " STATE_REMEDY,
                          path, what);
 }
 
@@ -208,7 +208,7 @@ int pages_check_head(int descriptor, const char *path, size_t *ret_size, struct 
         return 0;
 }
 
-static int mark(struct walk *walk, uint64_t page, uint64_t count) {
+static int mark_used(struct walk *walk, uint64_t page, uint64_t count) {
         if (page < META_PAGES || page >= walk->page_count || count > walk->page_count - page)
                 return damaged(walk->err, walk->path, "is damaged (it points to page %llu of %llu)",
                                (unsigned long long)page, (unsigned long long)walk->page_count);
@@ -268,13 +268,13 @@ static int walk_overflow(struct walk *walk, uint64_t page, uint64_t size, uint8_
         uint8_t chunk[16384];
         uint32_t pages;
 
-        if (mark(walk, page, 1) < 0 || read_at(walk->descriptor, walk->path, &header, sizeof(header),
-                                               page * walk->page_size, walk->err) < 0)
+        if (mark_used(walk, page, 1) < 0 || read_at(walk->descriptor, walk->path, &header, sizeof(header),
+                                                    page * walk->page_size, walk->err) < 0)
                 return -1;
         memcpy(&pages, (const char *)&header + 12, sizeof(pages));
         if (header.number != page || header.flags != PAGE_OVERFLOW || pages < needed)
                 return bad_page(walk, page, "not the large value that belongs there");
-        if (pages > 1 && mark(walk, page + 1, pages - 1) < 0)
+        if (pages > 1 && mark_used(walk, page + 1, pages - 1) < 0)
                 return -1;
         for (uint64_t done = 0, part; done < size; done += part) {
                 part = size - done < sizeof(chunk) ? size - done : sizeof(chunk);
@@ -298,7 +298,7 @@ static int walk_free_list(struct walk *walk, uint64_t page, const uint8_t *list,
                 memcpy(&number, list + i * sizeof(number), sizeof(number));
                 if (number >= before)
                         return bad_page(walk, page, "a list of free pages is out of order");
-                if (mark(walk, number, 1) < 0)
+                if (mark_used(walk, number, 1) < 0)
                         return -1;
         }
         return 0;
@@ -383,8 +383,8 @@ static int walk_page(struct walk *walk, struct tree *tree, uint64_t page, unsign
         struct page_header header;
         size_t count;
 
-        if (mark(walk, page, 1) < 0 || read_at(walk->descriptor, walk->path, bytes, walk->page_size,
-                                               page * walk->page_size, walk->err) < 0)
+        if (mark_used(walk, page, 1) < 0 || read_at(walk->descriptor, walk->path, bytes, walk->page_size,
+                                                    page * walk->page_size, walk->err) < 0)
                 return -1;
         memcpy(&header, bytes, sizeof(header));
         count = header.lower < sizeof(header) ? 0 : (header.lower - sizeof(header)) / sizeof(uint16_t);

@@ -18,8 +18,8 @@
 
 /* Small values of "meta" */
 
-static struct form_place meta_place(const char *key) {
-        return (struct form_place){ store_database_name(STORE_META), key };
+static struct sealed_place meta_place(const char *key) {
+        return (struct sealed_place){ store_database_name(STORE_META), key };
 }
 
 int meta_numbers(struct store_txn *txn, const char *key, uint64_t *ret, size_t count, struct error *err) {
@@ -33,7 +33,7 @@ int meta_numbers(struct store_txn *txn, const char *key, uint64_t *ret, size_t c
 
 int state_put_sealed(struct store_txn *txn, enum store_database database, const char *key, uint8_t *bytes,
                      size_t length, struct error *err) {
-        form_seal(bytes, length, (struct form_place){ store_database_name(database), key });
+        sealed_value_seal(bytes, length, (struct sealed_place){ store_database_name(database), key });
         return store_put(txn, database, key, bytes, length, err);
 }
 
@@ -67,13 +67,14 @@ static int read_identity(struct store_txn *txn, void *context, struct error *err
         uint64_t key[SHA256_SIZE / sizeof(uint64_t)];
         struct state *state = context;
         struct slice value;
-        struct form form;
+        struct sealed_value form;
         int found = store_get(txn, STORE_META, META_LINEAGE, &value, err);
 
         if (found < 0)
                 return -1;
         if (found == 1) {
-                if (form_parse(value.data, value.length, meta_place(META_LINEAGE), 0, 1, &form, err) < 0)
+                if (sealed_value_parse(value.data, value.length, meta_place(META_LINEAGE), 0, 1, &form, err) <
+                    0)
                         return -1;
                 snprintf(state->lineage, sizeof(state->lineage), "%s",
                          form.texts[0].text ? form.texts[0].text : "");
@@ -82,8 +83,9 @@ static int read_identity(struct store_txn *txn, void *context, struct error *err
                         return -1;
         }
         if (found == 0 || !state->lineage[0])
-                return error_set(err, "the file %s/" STORE_DATA_FILE " is no state of Berth's; " FORM_REMEDY,
-                                 state->folder);
+                return error_set(
+                        err, "the file %s/" STORE_DATA_FILE " is not a state file of Berth; " STATE_REMEDY,
+                        state->folder);
         memcpy(state->secret_key, key, sizeof(key));
         explicit_bzero(key, sizeof(key));
         return 0;

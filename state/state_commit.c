@@ -168,7 +168,7 @@ static int put_ops(struct store_txn *txn, const struct commit_request *request, 
                         continue;
                 }
                 if (op->database == STORE_RECORDED)
-                        form_set_number(op->bytes, CODEC_RECORD_SERIAL, serial);
+                        sealed_value_set_number(op->bytes, CODEC_RECORD_SERIAL, serial);
                 if (state_put_sealed(txn, op->database, op->key, op->bytes, op->length, err) < 0)
                         return -1;
         }

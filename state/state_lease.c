@@ -231,7 +231,7 @@ static int held(const struct state *state, const struct lease *lease, struct err
                 state->folder, (unsigned long long)lease->pid, lease->host, lease->command, since);
 }
 
-static int take(struct store_txn *txn, void *context, struct error *err) {
+static int take_lease_txn(struct store_txn *txn, void *context, struct error *err) {
         const struct taking *taking = context;
         struct lease lease;
         struct self self;
@@ -261,7 +261,7 @@ static int take(struct store_txn *txn, void *context, struct error *err) {
         return put_lease(txn, &lease, err);
 }
 
-static int drop(struct store_txn *txn, void *context, struct error *err) {
+static int drop_lease_txn(struct store_txn *txn, void *context, struct error *err) {
         const uint64_t *token = context;
         struct lease lease;
         int found = get_lease(txn, &lease, err);
@@ -282,13 +282,13 @@ int state_lease_acquire(struct state *state, const char *command, struct error *
                 return error_set(err, "this run holds the lock of the state in %s already", state->folder);
         while (taking.token == 0)
                 random_bytes(&taking.token, sizeof(taking.token));
-        if (store_write(state->store, take, &taking, err) < 0)
+        if (store_write(state->store, take_lease_txn, &taking, err) < 0)
                 return -1;
         state->lease_stopping = false;
         state->lease_token = taking.token;
         if (start_keeper(state, err) < 0) {
                 state->lease_token = 0;
-                if (store_write(state->store, drop, &taking.token, &ignored) < 0)
+                if (store_write(state->store, drop_lease_txn, &taking.token, &ignored) < 0)
                         log_debug("state: %s", ignored.message);
                 return -1;
         }
@@ -309,7 +309,7 @@ void state_lease_release(struct state *state) {
         pthread_mutex_unlock(&state->lease_lock);
         pthread_join(state->lease_thread, NULL);
         /* Where this fails the lease ends with the process. */
-        if (store_write(state->store, drop, &token, &failure) < 0)
+        if (store_write(state->store, drop_lease_txn, &token, &failure) < 0)
                 log_debug("state: %s", failure.message);
         state->lease_held = false;
         state->lease_token = 0;

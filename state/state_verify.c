@@ -116,7 +116,7 @@ static int check_history(struct verify *verify, struct arena *arena, const char 
 static int check_entry(struct verify *verify, struct store_txn *txn, struct arena *arena,
                        enum store_database database, const char *key, const char *bytes, size_t length,
                        struct error *err) {
-        struct form form;
+        struct sealed_value form;
 
         switch (database) {
         case STORE_RECORDED:
@@ -132,8 +132,9 @@ static int check_entry(struct verify *verify, struct store_txn *txn, struct aren
         case STORE_HISTORY:
                 return check_history(verify, arena, key, bytes, length, err);
         default:
-                return form_parse(bytes, length, (struct form_place){ store_database_name(database), key }, 0,
-                                  0, &form, err);
+                return sealed_value_parse(bytes, length,
+                                          (struct sealed_place){ store_database_name(database), key }, 0, 0,
+                                          &form, err);
         }
 }
 

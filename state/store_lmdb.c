@@ -10,8 +10,8 @@
 
 #include "base/arena.h"
 #include "base/files.h"
-#include "state/form.h"
 #include "state/pages.h"
+#include "state/sealed_value.h"
 #include "state/store_file.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ static bool disk_full(const char *path) {
         return statvfs(path, &status) == 0 && status.f_bavail * status.f_frsize < NO_SPACE_LEFT;
 }
 
-static int fail(const char *path, int code, const char *verb, struct error *err) {
+static int fail_lmdb(const char *path, int code, const char *verb, struct error *err) {
         if (code == ENOSPC || code == EDQUOT || (code == EIO && disk_full(path)))
                 return error_set(
                         err,
@@ -108,7 +108,7 @@ static int fail(const char *path, int code, const char *verb, struct error *err)
         case MDB_INVALID:
         case MDB_VERSION_MISMATCH:
         case MDB_INCOMPATIBLE:
-                return error_set(err, "the state file %s is damaged (%s); " FORM_REMEDY, path,
+                return error_set(err, "the state file %s is damaged (%s); " STATE_REMEDY, path,
                                  mdb_strerror(code));
         case MDB_READERS_FULL:
                 return error_set(err, "cannot %s the state file %s: more than %d processes read it", verb,
@@ -132,7 +132,7 @@ static size_t map_size_for(size_t bytes) {
  * Doubles the map where a transaction found `used` too small and no other thread has grown it since, or takes over
  * what another process has made of the file.
  */
-static int grow(struct store *store, size_t used, bool full, struct error *err) {
+static int grow_map(struct store *store, size_t used, bool full, struct error *err) {
         size_t size, needed;
         MDB_envinfo info;
         MDB_stat status;
@@ -152,12 +152,12 @@ static int grow(struct store *store, size_t used, bool full, struct error *err) 
                         store->lost_map = true; /* LMDB has let go of the old one */
         }
         pthread_rwlock_unlock(&store->map_lock);
-        return code == 0 ? 0 : fail(store->path, code, "map more of", err);
+        return code == 0 ? 0 : fail_lmdb(store->path, code, "map more of", err);
 }
 
-/* Transactions. The map lock is held from begin() to end(). */
+/* Transactions. The map lock is held from begin_txn() to end_txn(). */
 
-static int begin(struct store *store, bool write, struct store_txn *ret, struct error *err) {
+static int begin_txn(struct store *store, bool write, struct store_txn *ret, struct error *err) {
         for (;;) {
                 struct store_txn txn = { .store = store, .writes = write };
                 size_t map_size;
@@ -175,13 +175,13 @@ static int begin(struct store *store, bool write, struct store_txn *ret, struct 
                 }
                 pthread_rwlock_unlock(&store->map_lock);
                 if (code != MDB_MAP_RESIZED)
-                        return fail(store->path, code, write ? "write" : "read", err);
-                if (grow(store, map_size, false, err) < 0)
+                        return fail_lmdb(store->path, code, write ? "write" : "read", err);
+                if (grow_map(store, map_size, false, err) < 0)
                         return -1;
         }
 }
 
-static void end(struct store_txn *txn) {
+static void end_txn(struct store_txn *txn) {
         if (txn->txn)
                 mdb_txn_abort(txn->txn);
         txn->txn = NULL;
@@ -211,26 +211,26 @@ int store_read(struct store *store, store_body *body, void *context, struct erro
         struct store_txn txn = { .store = store };
         int result;
 
-        if (begin(store, false, &txn, err) < 0)
+        if (begin_txn(store, false, &txn, err) < 0)
                 return -1;
         result = body(&txn, context, err);
         if (still_there(&txn, err) < 0)
                 result = -1;
-        end(&txn);
+        end_txn(&txn);
         return result;
 }
 
 /* A meta page that goes back in time shows by this: the number inside is not the transaction's own. */
 static int put_seal(struct store_txn *txn, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct form form = { 0 };
+        struct sealed_value form = { 0 };
         uint8_t *bytes;
         size_t length;
 
-        form_add_number(&form, store_txn_number(txn));
-        if (form_pack(&form, arena, &bytes, &length, err) < 0)
+        sealed_value_add_number(&form, store_txn_number(txn));
+        if (sealed_value_pack(&form, arena, &bytes, &length, err) < 0)
                 return -1;
-        form_seal(bytes, length, (struct form_place){ database_names[STORE_META], STORE_SEAL_KEY });
+        sealed_value_seal(bytes, length, (struct sealed_place){ database_names[STORE_META], STORE_SEAL_KEY });
         return store_put(txn, STORE_META, STORE_SEAL_KEY, bytes, length, err);
 }
 
@@ -240,7 +240,7 @@ static int commit(struct store_txn *txn, struct error *err) {
         txn->txn = NULL;
         if (code == MDB_MAP_FULL)
                 return GROW;
-        return code == 0 ? 0 : fail(txn->store->path, code, "write to", err);
+        return code == 0 ? 0 : fail_lmdb(txn->store->path, code, "write to", err);
 }
 
 /* What is written to a file that nobody can open by its name any more is kept for nobody. */
@@ -260,7 +260,7 @@ static int attempt(struct store *store, store_body *body, void *context, size_t 
         struct store_txn txn = { .store = store };
         int result, committed = 0;
 
-        if (begin(store, true, &txn, err) < 0)
+        if (begin_txn(store, true, &txn, err) < 0)
                 return -1;
         *ret_map_size = store->map_size;
         result = body(&txn, context, err);
@@ -270,7 +270,7 @@ static int attempt(struct store *store, store_body *body, void *context, size_t 
                 result = -1;
         if (result >= 0)
                 committed = commit(&txn, err);
-        end(&txn);
+        end_txn(&txn);
         if (txn.map_full)
                 return GROW;
         return committed ? committed : result;
@@ -287,7 +287,7 @@ int store_write(struct store *store, store_body *body, void *context, struct err
 
                 result = attempt(store, body, context, &map_size, &failure);
                 if (result == GROW)
-                        result = grow(store, map_size, true, &failure) < 0 ? -1 : GROW;
+                        result = grow_map(store, map_size, true, &failure) < 0 ? -1 : GROW;
                 if (result != GROW)
                         break;
         }
@@ -323,7 +323,7 @@ int store_get(struct store_txn *txn, enum store_database database, const char *k
         if (code == MDB_NOTFOUND)
                 return 0;
         if (code != 0)
-                return fail(txn->store->path, code, "read", err);
+                return fail_lmdb(txn->store->path, code, "read", err);
         *ret = (struct slice){ value.mv_data, value.mv_size };
         return 1;
 }
@@ -334,7 +334,7 @@ static int changed(struct store_txn *txn, int code, struct error *err) {
                 return 0;
         }
         txn->map_full = code == MDB_MAP_FULL;
-        return fail(txn->store->path, code, "write to", err);
+        return fail_lmdb(txn->store->path, code, "write to", err);
 }
 
 int store_put(struct store_txn *txn, enum store_database database, const char *key, const void *data,
@@ -361,7 +361,7 @@ int store_count(struct store_txn *txn, enum store_database database, size_t *ret
         int code = mdb_stat(txn->txn, txn->store->databases[database], &status);
 
         if (code != 0)
-                return fail(txn->store->path, code, "read", err);
+                return fail_lmdb(txn->store->path, code, "read", err);
         *ret = status.ms_entries;
         return 0;
 }
@@ -373,7 +373,7 @@ int store_cursor_open(struct store_txn *txn, enum store_database database, bool 
         int code = mdb_cursor_open(txn->txn, txn->store->databases[database], &inner);
 
         if (code != 0)
-                return fail(txn->store->path, code, "read", err);
+                return fail_lmdb(txn->store->path, code, "read", err);
         cursor = calloc(1, sizeof(*cursor));
         if (!cursor)
                 abort();
@@ -423,7 +423,7 @@ int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct
         if (code == MDB_NOTFOUND)
                 return 0;
         if (code != 0)
-                return fail(cursor->txn->store->path, code, "read", err);
+                return fail_lmdb(cursor->txn->store->path, code, "read", err);
         cursor->begun = true;
         remember(cursor, &value);
         *ret_key = (struct slice){ key.mv_data, key.mv_size };
@@ -450,7 +450,7 @@ int store_copy(struct store *store, int descriptor, struct error *err) {
                 code = errno;
         if (code == ENOSPC || code == EDQUOT)
                 return error_set(err, "no space left on the disk");
-        return code == 0 ? 0 : fail(store->path, code, "copy", err);
+        return code == 0 ? 0 : fail_lmdb(store->path, code, "copy", err);
 }
 
 int store_check(struct store *store, struct error *err) {
@@ -464,10 +464,10 @@ int store_check(struct store *store, struct error *err) {
 
                 if (attempts > 0)
                         nanosleep(&pause, NULL);
-                if (begin(store, false, &txn, err) < 0)
+                if (begin_txn(store, false, &txn, err) < 0)
                         return -1;
                 result = pages_check_trees(descriptor, store->path, mdb_txn_id(txn.txn), err);
-                end(&txn);
+                end_txn(&txn);
         }
         if (result == 1)
                 return error_set(err, "the state file %s changes too fast to be checked: try again",
@@ -494,7 +494,7 @@ static int make_env(struct store *store, size_t size, struct error *err) {
                 code = mdb_env_set_maxreaders(store->env, READERS_MAX);
         if (code == 0)
                 code = mdb_env_set_mapsize(store->env, store->map_size);
-        return code == 0 ? 0 : fail(store->path, code, "open", err);
+        return code == 0 ? 0 : fail_lmdb(store->path, code, "open", err);
 }
 
 /*
@@ -508,16 +508,16 @@ static int open_env(struct store *store, const char *folder, enum store_mode mod
 
         if (code != 0) {
                 if (mode != STORE_MODE_READ)
-                        return fail(lock, code, "make the lock of", err);
+                        return fail_lmdb(lock, code, "make the lock of", err);
                 flags |= MDB_NOLOCK;
                 store->unlocked = true;
         }
         code = mdb_env_open(store->env, *folder ? folder : ".", flags, FILE_MODE);
         if (code != 0)
-                return fail(store->path, code, "open", err);
+                return fail_lmdb(store->path, code, "open", err);
         /* LMDB leaves this one descriptor open for programs that we start: a sandbox could read the secret key. */
         if (mdb_env_get_fd(store->env, &descriptor) != 0 || fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0)
-                return fail(store->path, errno, "open", err);
+                return fail_lmdb(store->path, errno, "open", err);
         if (!store->unlocked)
                 mdb_reader_check(store->env, NULL);
         return 0;
@@ -531,31 +531,32 @@ static int open_databases(struct store_txn *txn, bool create, struct error *err)
                 if (code == MDB_NOTFOUND)
                         return error_set(
                                 err,
-                                "the file %s is no state of Berth's (it has no database \"%s\"); " FORM_REMEDY,
+                                "the file %s is not a state file of Berth (it has no database \"%s\"); " STATE_REMEDY,
                                 txn->store->path, database_names[i]);
                 if (code != 0)
-                        return fail(txn->store->path, code, "read", err);
+                        return fail_lmdb(txn->store->path, code, "read", err);
         }
         return 0;
 }
 
 static int check_seal(struct store_txn *txn, struct error *err) {
         struct slice value = { 0 };
-        struct form form;
+        struct sealed_value form;
         int found = store_get(txn, STORE_META, STORE_SEAL_KEY, &value, err);
 
         if (found < 0)
                 return -1;
         if (found == 0)
-                return error_set(err, "the file %s is no state of Berth's (it has no seal); " FORM_REMEDY,
+                return error_set(err,
+                                 "the file %s is not a state file of Berth (it has no seal); " STATE_REMEDY,
                                  txn->store->path);
-        if (form_parse(value.data, value.length,
-                       (struct form_place){ database_names[STORE_META], STORE_SEAL_KEY }, 1, 0, &form,
-                       err) < 0)
+        if (sealed_value_parse(value.data, value.length,
+                               (struct sealed_place){ database_names[STORE_META], STORE_SEAL_KEY }, 1, 0,
+                               &form, err) < 0)
                 return error_context(err, "%s", txn->store->path);
         if (form.numbers[0] != mdb_txn_id(txn->txn))
                 return error_set(
-                        err, "the state file %s is damaged (transaction %llu passes for %llu); " FORM_REMEDY,
+                        err, "the state file %s is damaged (transaction %llu passes for %llu); " STATE_REMEDY,
                         txn->store->path, (unsigned long long)form.numbers[0],
                         (unsigned long long)mdb_txn_id(txn->txn));
         return 0;
@@ -566,7 +567,7 @@ static int open_existing(struct store *store, struct error *err) {
         struct store_txn txn = { .store = store };
         int result, code;
 
-        if (store_check(store, err) < 0 || begin(store, false, &txn, err) < 0)
+        if (store_check(store, err) < 0 || begin_txn(store, false, &txn, err) < 0)
                 return -1;
         result = open_databases(&txn, false, err);
         if (result == 0)
@@ -575,9 +576,9 @@ static int open_existing(struct store *store, struct error *err) {
                 code = mdb_txn_commit(txn.txn);
                 txn.txn = NULL;
                 if (code != 0)
-                        result = fail(store->path, code, "read", err);
+                        result = fail_lmdb(store->path, code, "read", err);
         }
-        end(&txn);
+        end_txn(&txn);
         return result;
 }
 

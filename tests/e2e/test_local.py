@@ -183,7 +183,7 @@ def test_a_record_that_is_gone_comes_back(small):
     (root(small) / "stack.json").unlink()
     plan = small.plan()
     assert {c["address"]: c["action"] for c in plan["changes"]} == {"Environment/etl": "create", "Stack/lab": "create"}
-    assert "deleted by somebody else" in plan["changes"][0]["reason"]
+    assert "somebody else deleted it" in plan["changes"][0]["reason"]
     small.apply()
     assert records(small) == before
 
@@ -225,8 +225,8 @@ def test_what_is_no_file_is_not_followed(small, kind):
     "text, owner",
     [
         ('{"formatVersion": "1", "stack": "other", "kind": "Environment", "name": "new", "spec": {"memoryMB": 9999, "theirs": 1}}', "stack other"),
-        ('{"anything": "else"}', "nobody that Berth knows"),
-        ("{}", "nobody that Berth knows"),
+        ('{"anything": "else"}', "no stack that Berth knows"),
+        ("{}", "no stack that Berth knows"),
     ],
 )
 def test_a_foreign_record_is_not_owned(small, text, owner):

@@ -25,7 +25,7 @@ static bool same_text(const char *a, const char *b) {
 }
 
 static const uint8_t *sealed(uint8_t *bytes, size_t length, enum store_database database, const char *key) {
-        form_seal(bytes, length, (struct form_place){ store_database_name(database), key });
+        sealed_value_seal(bytes, length, (struct sealed_place){ store_database_name(database), key });
         return bytes;
 }
 
@@ -41,7 +41,7 @@ static void record(const uint8_t *bytes, size_t length, struct arena *arena) {
                 return;
         if (codec_encode_record(&first, secret_key, arena, &again, &again_length, &err) < 0)
                 abort();
-        form_set_number(again, CODEC_RECORD_SERIAL, first.serial);
+        sealed_value_set_number(again, CODEC_RECORD_SERIAL, first.serial);
         if (codec_decode_record(sealed(again, again_length, STORE_RECORDED, KEY), again_length, KEY, &second,
                                 &err) < 0 ||
             record_decode(&second, arena, &err) < 0)
@@ -102,7 +102,7 @@ static void history(const uint8_t *bytes, size_t length, struct arena *arena) {
 }
 
 static void meta(const uint8_t *bytes, size_t length, struct arena *arena) {
-        uint64_t numbers[FORM_NUMBERS_MAX];
+        uint64_t numbers[SEALED_NUMBERS_MAX];
         struct error err;
         struct lease lease;
         const char *text;
@@ -112,7 +112,7 @@ static void meta(const uint8_t *bytes, size_t length, struct arena *arena) {
                 require(lease.host && lease.boot_id && lease.pid_namespace && lease.command);
         if (codec_decode_text(bytes, length, META_LEASE, &text, &err) == 0)
                 require(!text || strlen(text) < length);
-        for (size_t count = 0; count <= FORM_NUMBERS_MAX; count++) {
+        for (size_t count = 0; count <= SEALED_NUMBERS_MAX; count++) {
                 if (codec_decode_numbers(bytes, length, META_LEASE, numbers, count, &err) < 0)
                         break;
         }

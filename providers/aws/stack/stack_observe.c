@@ -287,7 +287,7 @@ static const char *claim(const struct sight *sight, const char *before, const st
                          const char *what, const char *name) {
         return arena_printf(sight->arena, "%s%sthe %s %s exists and belongs to %s", before ? before : "",
                             before ? "; " : "", what, name,
-                            part->owner ? part->owner : "nobody that Berth knows");
+                            part->owner ? part->owner : "no stack that Berth knows");
 }
 
 static bool is_foreign(const struct part *part) {

@@ -86,7 +86,7 @@ static const struct {
         { "apiVersion: berth/v1\nkind: environments\nmetadata: {name: x}\n",
           "m.yaml:2:7: unknown kind \"environments\" [did you mean Environment?]\n" },
         { "apiVersion: berth/v1\nkind: Deployment\nmetadata: {name: x}\n",
-          "m.yaml:2:7: unknown kind \"Deployment\" [there are Stack, ResourceRange, Image, Environment, "
+          "m.yaml:2:7: unknown kind \"Deployment\" [the kinds are Stack, ResourceRange, Image, Environment, "
           "WorkspacePolicy, Agent and Swarm]\n" },
         { "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n",
           "m.yaml:1:13: apiVersion must be berth/v1, found the text \"apps/v1\"\n" },
@@ -97,7 +97,7 @@ static const struct {
           "m.yaml:1:1: apiVersion is required [write apiVersion: berth/v1]\n" },
         { "apiVersion: berth/v1\nmetadata: {name: x}\n", "m.yaml:1:1: kind is required\n" },
         { "apiVersion: berth/v1\nkind: ''\nmetadata: {name: x}\n",
-          "m.yaml:2:7: kind is empty [there are Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and "
+          "m.yaml:2:7: kind is empty [the kinds are Stack, ResourceRange, Image, Environment, WorkspacePolicy, Agent and "
           "Swarm]\n" },
         { "apiVersion: berth/v1\nkind: Agent\n",
           "m.yaml:1:1: metadata is required [metadata: {name: NAME}]\n" },
@@ -292,7 +292,7 @@ static const struct {
           "m.yaml:6:16: an alias without an anchor: *absent [anchors (&NAME) must stand above, in the same "
           "document]\n" },
         { ENVIRONMENT "  variables: &a\n    NAME: *a\n",
-          "m.yaml:7:11: an alias inside of what it stands for: *a\n" },
+          "m.yaml:7:11: an alias that refers to itself: *a\n" },
         { ENVIRONMENT "  variables: {AA: &v x, BB: *v}\n", "" },
         { ENVIRONMENT "  memoryMB: &m 2048\n  workspaceStorageMB: *m\n", "" },
         { ENVIRONMENT "  memoryMB: &m 20480\n  workspaceStorageMB: *m\n",

@@ -89,9 +89,9 @@ static void explanations(void **state) {
                 { "Environment.image.tagg", { "!did you mean tag?" } },
                 { "Environment.metadata.nam", { "!did you mean name?" } },
                 { "Environment.memoryMB.x", { "!has no field memoryMB.x" } },
-                { "", { "!the kind is missing: there are Stack, " } },
+                { "", { "!the kind is missing: the kinds are Stack, " } },
                 { ".memoryMB", { "!the kind is missing" } },
-                { "Zzz", { "!there is no kind Zzz: there are Stack, " } },
+                { "Zzz", { "!there is no kind Zzz: the kinds are Stack, " } },
         };
 
         (void)state;

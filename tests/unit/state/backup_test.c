@@ -162,7 +162,7 @@ static void older_formats_are_carried_forward(void **place) {
         assert_int_equal(access(backup, F_OK), -1);
         assert_int_equal(migrate(store, folder, bad, 3, true, &err), -1);
         expect_text(err.message, "no way forward");
-        expect_text(err.message, "stays as it was");
+        expect_text(err.message, "is unchanged");
         assert_int_equal(access(backup, F_OK), 0);
         store_close(store);
         /* All steps or none. */

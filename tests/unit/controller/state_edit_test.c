@@ -2,7 +2,7 @@
 /* What the state may be told by hand, and what not. */
 #include "folder.h"
 
-#include "controller/edit.h"
+#include "controller/state_edit.h"
 
 static char folder[sizeof(FOLDER_TEMPLATE)];
 static struct arena *arena;
@@ -81,9 +81,10 @@ static void what_is_refused(void **context) {
         (void)context;
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 struct error err = { 0 };
-                struct edit edit;
-                int result = cases[i].to ? edit_move(state, cases[i].from, cases[i].to, arena, &edit, &err)
-                                         : edit_forget(state, cases[i].from, arena, &edit, &err);
+                struct state_edit edit;
+                int result = cases[i].to
+                                     ? state_edit_move(state, cases[i].from, cases[i].to, arena, &edit, &err)
+                                     : state_edit_forget(state, cases[i].from, arena, &edit, &err);
 
                 if (result != -1 || err.kind != cases[i].kind || !strstr(err.message, cases[i].words))
                         fail_msg("%s: %d, %s", cases[i].from, result, err.message);
@@ -95,26 +96,26 @@ static void what_was_left_half_way_does_not_move(void **context) {
         const struct journal_entry entry = { .run = 1, .address = "Image/one", .action = "update" };
         const struct state_op begin = { .type = STATE_JOURNAL_BEGIN, .journal = &entry };
         struct error err = { 0 };
-        struct edit edit;
+        struct state_edit edit;
 
         (void)context;
         assert_int_equal(state_commit(state, &begin, 1, &err), 0);
-        assert_int_equal(edit_move(state, "Image/one", "Image/three", arena, &edit, &err), -1);
-        assert_non_null(strstr(err.message, "half-way"));
+        assert_int_equal(state_edit_move(state, "Image/one", "Image/three", arena, &edit, &err), -1);
+        assert_non_null(strstr(err.message, "did not finish"));
         /* Forgetting ends it. */
-        assert_int_equal(edit_forget(state, "Image/one", arena, &edit, &err), 0);
-        assert_int_equal(edit_commit(state, &edit, "state rm", "Image/one", 0, arena, &err), 0);
+        assert_int_equal(state_edit_forget(state, "Image/one", arena, &edit, &err), 0);
+        assert_int_equal(state_edit_commit(state, &edit, "state rm", "Image/one", 0, arena, &err), 0);
         assert_string_equal(addresses(), "Agent/a Environment/free Environment/used Image/two");
 }
 
-static void commit(struct edit *edit, const char *command, const char *address) {
+static void commit(struct state_edit *edit, const char *command, const char *address) {
         struct history_entry *history;
         struct error err = { 0 };
         uint64_t before, after;
         size_t count;
 
         assert_int_equal(state_serial(state, &before, &err), 0);
-        assert_int_equal(edit_commit(state, edit, command, address, 1700000000000, arena, &err), 0);
+        assert_int_equal(state_edit_commit(state, edit, command, address, 1700000000000, arena, &err), 0);
         assert_int_equal(state_serial(state, &after, &err), 0);
         assert_int_equal(after, before + 1);
         assert_int_equal(state_load_history(state, 1, arena, &history, &count, &err), 0);
@@ -126,15 +127,15 @@ static void commit(struct edit *edit, const char *command, const char *address) 
 static void a_dependent_takes_its_binding_along(void **context) {
         struct binding *bindings;
         struct error err = { 0 };
-        struct edit edit;
+        struct state_edit edit;
         size_t count;
 
         (void)context;
-        assert_int_equal(edit_forget(state, "Agent/a", arena, &edit, &err), 0);
+        assert_int_equal(state_edit_forget(state, "Agent/a", arena, &edit, &err), 0);
         commit(&edit, "state rm", "Agent/a");
         assert_int_equal(state_load_bindings(state, arena, &bindings, &count, &err), 0);
         assert_int_equal(count, 0);
-        assert_int_equal(edit_forget(state, "Environment/used", arena, &edit, &err), 0);
+        assert_int_equal(state_edit_forget(state, "Environment/used", arena, &edit, &err), 0);
         commit(&edit, "state rm", "Environment/used");
         assert_string_equal(addresses(), "Environment/free Image/one Image/two");
 }
@@ -142,11 +143,11 @@ static void a_dependent_takes_its_binding_along(void **context) {
 static void an_image_moves_with_what_was_recorded(void **context) {
         struct sighting *sightings;
         struct error err = { 0 };
-        struct edit edit;
+        struct state_edit edit;
         size_t count;
 
         (void)context;
-        assert_int_equal(edit_move(state, "Image/one", "Image/three", arena, &edit, &err), 0);
+        assert_int_equal(state_edit_move(state, "Image/one", "Image/three", arena, &edit, &err), 0);
         assert_string_equal(edit.id, "team/one");
         commit(&edit, "state mv", "Image/one");
         assert_string_equal(addresses(), "Agent/a Environment/free Environment/used Image/three Image/two");

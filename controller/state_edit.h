@@ -3,8 +3,8 @@
  * The state changed by hand: forgetting a resource, or recording it under another address. Nothing is done to the
  * resource itself. Both find what has to be committed; the caller holds the lease, asks, and commits it.
  */
-#ifndef BERTH_CONTROLLER_EDIT_H
-#define BERTH_CONTROLLER_EDIT_H
+#ifndef BERTH_CONTROLLER_STATE_EDIT_H
+#define BERTH_CONTROLLER_STATE_EDIT_H
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -12,7 +12,7 @@
 
 #define EDIT_OPS_MAX 8
 
-struct edit {
+struct state_edit {
         const char *id; /* what the resource is called at its provider, or NULL */
         struct state_op ops[EDIT_OPS_MAX];
         size_t count;
@@ -22,18 +22,18 @@ struct edit {
  * ERROR_NOT_FOUND (with the nearest address) where the state has no such resource; ERROR_REFUSED where it is an
  * environment that recorded agents or swarms use: they would be bound to nothing that the state knows.
  */
-int edit_forget(struct state *state, const char *address, struct arena *arena, struct edit *ret,
-                struct error *err) MUST_USE;
+int state_edit_forget(struct state *state, const char *address, struct arena *arena, struct state_edit *ret,
+                      struct error *err) MUST_USE;
 
 /*
  * Only for kinds whose resource is called by something else than the manifest's name: of the others a moved record would
  * lead the next apply to make a second resource under the new name and to leave the first one to nobody.
  */
-int edit_move(struct state *state, const char *from, const char *to, struct arena *arena, struct edit *ret,
-              struct error *err) MUST_USE;
+int state_edit_move(struct state *state, const char *from, const char *to, struct arena *arena,
+                    struct state_edit *ret, struct error *err) MUST_USE;
 
 /* Adds the history's entry to the edit, with a run number of its own, and commits all of it at once. */
-int edit_commit(struct state *state, struct edit *edit, const char *command, const char *address,
-                int64_t wall_ms, struct arena *arena, struct error *err) MUST_USE;
+int state_edit_commit(struct state *state, struct state_edit *edit, const char *command, const char *address,
+                      int64_t wall_ms, struct arena *arena, struct error *err) MUST_USE;
 
 #endif

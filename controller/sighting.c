@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/sight.h"
+#include "controller/sighting.h"
 
-void sight_from(const struct observation *observation, const char *address, int64_t wall_ms,
-                struct sighting *ret) {
+void sighting_of(const struct observation *observation, const char *address, int64_t wall_ms,
+                 struct sighting *ret) {
         *ret = (struct sighting){
                 .address = address,
                 .exists = observation->exists,
@@ -18,8 +18,8 @@ void sight_from(const struct observation *observation, const char *address, int6
         };
 }
 
-int sight_recall(struct sighting *sighting, const char *name, struct arena *arena, struct observation *ret,
-                 struct error *err) {
+int sighting_recall(struct sighting *sighting, const char *name, struct arena *arena, struct observation *ret,
+                    struct error *err) {
         if (sighting_decode(sighting, arena, err) < 0)
                 return -1;
         *ret = (struct observation){

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "state/form.h"
+#include "state/sealed_value.h"
 
 #include <endian.h>
 #include <pthread.h>
@@ -51,7 +51,7 @@ static uint32_t crc_add(uint32_t crc, const uint8_t *bytes, size_t length) {
         return crc;
 }
 
-static uint32_t checksum(const uint8_t *bytes, size_t length, struct form_place place) {
+static uint32_t checksum(const uint8_t *bytes, size_t length, struct sealed_place place) {
         uint32_t crc = UINT32_MAX;
 
         pthread_once(&crc_once, crc_build);
@@ -86,25 +86,25 @@ static uint64_t get64(const uint8_t *at) {
         return le64toh(number);
 }
 
-void form_add_number(struct form *form, uint64_t number) {
+void sealed_value_add_number(struct sealed_value *form, uint64_t number) {
         form->numbers[form->number_count++] = number;
 }
 
-void form_add_bytes(struct form *form, const char *text, size_t length) {
-        form->texts[form->text_count++] = (struct form_text){ text, length };
+void sealed_value_add_bytes(struct sealed_value *form, const char *text, size_t length) {
+        form->texts[form->text_count++] = (struct sealed_text){ text, length };
 }
 
-void form_add_text(struct form *form, const char *text) {
-        form_add_bytes(form, text, text ? strlen(text) : 0);
+void sealed_value_add_text(struct sealed_value *form, const char *text) {
+        sealed_value_add_bytes(form, text, text ? strlen(text) : 0);
 }
 
-int form_pack(const struct form *form, struct arena *arena, uint8_t **ret, size_t *ret_length,
-              struct error *err) {
+int sealed_value_pack(const struct sealed_value *form, struct arena *arena, uint8_t **ret, size_t *ret_length,
+                      struct error *err) {
         size_t length = HEADER + 8U * form->number_count + 4U * form->text_count;
         uint8_t *bytes, *at;
 
         for (size_t i = 0; i < form->text_count; i++) {
-                if (form->texts[i].text && form->texts[i].length > FORM_TEXT_LIMIT)
+                if (form->texts[i].text && form->texts[i].length > SEALED_TEXT_LIMIT)
                         return error_set(err, "a text of %zu bytes is too large for the state",
                                          form->texts[i].length);
                 length += form->texts[i].text ? form->texts[i].length + 1 : 0;
@@ -130,42 +130,42 @@ int form_pack(const struct form *form, struct arena *arena, uint8_t **ret, size_
         return 0;
 }
 
-void form_set_number(uint8_t *bytes, size_t index, uint64_t number) {
+void sealed_value_set_number(uint8_t *bytes, size_t index, uint64_t number) {
         put64(bytes + HEADER + 8 * index, number);
 }
 
-void form_seal(uint8_t *bytes, size_t length, struct form_place place) {
+void sealed_value_seal(uint8_t *bytes, size_t length, struct sealed_place place) {
         put32(bytes + CRC_OFFSET, checksum(bytes, length, place));
 }
 
-static int damaged(struct form_place place, const char *how, struct error *err) {
+static int damaged(struct sealed_place place, const char *how, struct error *err) {
         return error_set(err,
-                         "the value of \"%s\" in the state's database \"%s\" is damaged (%s); " FORM_REMEDY,
+                         "the value of \"%s\" in the state's database \"%s\" is damaged (%s); " STATE_REMEDY,
                          place.key, place.database, how);
 }
 
 /* The texts follow the table of their lengths; together with what came before they are the whole value. */
-static bool parse_texts(const uint8_t *bytes, size_t length, const uint8_t *table, struct form *ret) {
+static bool parse_texts(const uint8_t *bytes, size_t length, const uint8_t *table, struct sealed_value *ret) {
         size_t offset = (size_t)(table - bytes) + 4U * ret->text_count;
 
         for (size_t i = 0; i < ret->text_count; i++) {
                 uint32_t size = get32(table + 4 * i);
 
-                ret->texts[i] = (struct form_text){ NULL, 0 };
+                ret->texts[i] = (struct sealed_text){ NULL, 0 };
                 if (size == ABSENT)
                         continue;
                 if (size >= length - offset || bytes[offset + size] != '\0')
                         return false;
-                ret->texts[i] = (struct form_text){ (const char *)bytes + offset, size };
+                ret->texts[i] = (struct sealed_text){ (const char *)bytes + offset, size };
                 offset += (size_t)size + 1;
         }
         return offset == length;
 }
 
-int form_parse(const void *data, size_t length, struct form_place place, size_t numbers, size_t texts,
-               struct form *ret, struct error *err) {
+int sealed_value_parse(const void *data, size_t length, struct sealed_place place, size_t numbers,
+                       size_t texts, struct sealed_value *ret, struct error *err) {
         const uint8_t *bytes = data;
-        struct form form = { 0 };
+        struct sealed_value form = { 0 };
 
         if (length < HEADER)
                 return damaged(place, "it is too short", err);
@@ -179,8 +179,8 @@ int form_parse(const void *data, size_t length, struct form_place place, size_t 
         form.flags = bytes[1];
         form.number_count = bytes[2];
         form.text_count = bytes[3];
-        if (form.number_count < numbers || form.text_count < texts || form.number_count > FORM_NUMBERS_MAX ||
-            form.text_count > FORM_TEXTS_MAX ||
+        if (form.number_count < numbers || form.text_count < texts ||
+            form.number_count > SEALED_NUMBERS_MAX || form.text_count > SEALED_TEXTS_MAX ||
             length < HEADER + 8U * form.number_count + 4U * form.text_count)
                 return damaged(place, "it is not what belongs there", err);
         for (size_t i = 0; i < form.number_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "controller/edit.h"
+#include "controller/state_edit.h"
 
 #include "base/strbuf.h"
 #include "base/suggest.h"
@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-static void add(struct edit *edit, struct state_op op) {
+static void add_op(struct state_edit *edit, struct state_op op) {
         edit->ops[edit->count++] = op;
 }
 
-static struct record *find(struct record *records, size_t count, const char *address) {
+static struct record *find_record(struct record *records, size_t count, const char *address) {
         for (size_t i = 0; i < count; i++) {
                 if (strcmp(records[i].address, address) == 0)
                         return &records[i];
@@ -20,8 +20,8 @@ static struct record *find(struct record *records, size_t count, const char *add
         return NULL;
 }
 
-static int not_found(const struct record *records, size_t count, const char *address, struct arena *arena,
-                     struct error *err) {
+static int fail_not_found(const struct record *records, size_t count, const char *address,
+                          struct arena *arena, struct error *err) {
         const char **names = arena_array(arena, count + 1, sizeof(*names)), *near;
 
         for (size_t i = 0; i < count; i++)
@@ -34,12 +34,13 @@ static int not_found(const struct record *records, size_t count, const char *add
                               address);
 }
 
-static int load(struct state *state, const char *address, struct arena *arena, struct record **ret_records,
-                size_t *ret_count, struct record **ret, struct error *err) {
+static int load_record_of(struct state *state, const char *address, struct arena *arena,
+                          struct record **ret_records, size_t *ret_count, struct record **ret,
+                          struct error *err) {
         if (state_load_records(state, arena, ret_records, ret_count, err) < 0)
                 return -1;
-        *ret = find(*ret_records, *ret_count, address);
-        return *ret ? 0 : not_found(*ret_records, *ret_count, address, arena, err);
+        *ret = find_record(*ret_records, *ret_count, address);
+        return *ret ? 0 : fail_not_found(*ret_records, *ret_count, address, arena, err);
 }
 
 /* Bindings outlive no environment: who still uses it has to be forgotten first. */
@@ -59,31 +60,31 @@ static int check_dependents(struct state *state, const char *address, const char
                 return 0;
         return error_set_kind(
                 err, ERROR_REFUSED,
-                "has-dependents: by the state %s is used by %s: forget these first, or re-point "
+                "has-dependents: %s is still used by %s: forget these first (berth state rm), or re-point "
                 "them and apply",
                 address, strbuf_text(&users));
 }
 
-int edit_forget(struct state *state, const char *address, struct arena *arena, struct edit *ret,
-                struct error *err) {
+int state_edit_forget(struct state *state, const char *address, struct arena *arena, struct state_edit *ret,
+                      struct error *err) {
         struct record *records, *record;
         const struct kind *kind;
         const char *name;
-        struct edit edit = { 0 };
+        struct state_edit edit = { 0 };
         size_t count;
 
         if (address_parse(address, &kind, &name, err) < 0 ||
-            load(state, address, arena, &records, &count, &record, err) < 0)
+            load_record_of(state, address, arena, &records, &count, &record, err) < 0)
                 return -1;
         if (kind_is_bound_to(kind) && check_dependents(state, address, name, arena, err) < 0)
                 return -1;
         edit.id = record->id;
-        add(&edit, (struct state_op){ .type = STATE_DELETE_RECORD, .address = address });
-        add(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = address });
-        add(&edit, (struct state_op){ .type = STATE_JOURNAL_END, .address = address });
+        add_op(&edit, (struct state_op){ .type = STATE_DELETE_RECORD, .address = address });
+        add_op(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = address });
+        add_op(&edit, (struct state_op){ .type = STATE_JOURNAL_END, .address = address });
         if (kind_binding(kind)) {
-                add(&edit, (struct state_op){ .type = STATE_DELETE_BINDING, .address = address });
-                add(&edit, (struct state_op){ .type = STATE_DELETE_OVERRIDE, .address = address });
+                add_op(&edit, (struct state_op){ .type = STATE_DELETE_BINDING, .address = address });
+                add_op(&edit, (struct state_op){ .type = STATE_DELETE_OVERRIDE, .address = address });
         }
         *ret = edit;
         return 0;
@@ -114,47 +115,47 @@ static int check_journal(struct state *state, const char *from, const char *to, 
                 return -1;
         for (size_t i = 0; i < count; i++) {
                 if (strcmp(entries[i].address, from) == 0 || strcmp(entries[i].address, to) == 0)
-                        return error_set(err, "an earlier run left %s half-way: berth apply first",
+                        return error_set(err, "an earlier run did not finish %s: run berth apply first",
                                          entries[i].address);
         }
         return 0;
 }
 
-int edit_move(struct state *state, const char *from, const char *to, struct arena *arena, struct edit *ret,
-              struct error *err) {
+int state_edit_move(struct state *state, const char *from, const char *to, struct arena *arena,
+                    struct state_edit *ret, struct error *err) {
         struct record *records, *record;
         const struct kind *kind, *to_kind;
         const char *name, *to_name;
-        struct edit edit = { 0 };
+        struct state_edit edit = { 0 };
         size_t count;
 
         if (address_parse(from, &kind, &name, err) < 0 || address_parse(to, &to_kind, &to_name, err) < 0 ||
-            load(state, from, arena, &records, &count, &record, err) < 0 ||
+            load_record_of(state, from, arena, &records, &count, &record, err) < 0 ||
             check_move(kind, to_kind, record, to, err) < 0)
                 return -1;
-        if (find(records, count, to))
+        if (find_record(records, count, to))
                 return error_set(err, "the state has %s already: forget one of them first (berth state rm)",
                                  to);
         if (check_journal(state, from, to, arena, err) < 0 || record_decode(record, arena, err) < 0)
                 return -1;
         edit.id = record->id;
-        add(&edit, (struct state_op){ .type = STATE_DELETE_RECORD, .address = from });
-        add(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = from });
-        add(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = to });
+        add_op(&edit, (struct state_op){ .type = STATE_DELETE_RECORD, .address = from });
+        add_op(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = from });
+        add_op(&edit, (struct state_op){ .type = STATE_DELETE_SIGHTING, .address = to });
         record->address = to;
-        add(&edit, (struct state_op){ .type = STATE_PUT_RECORD, .record = record });
+        add_op(&edit, (struct state_op){ .type = STATE_PUT_RECORD, .record = record });
         *ret = edit;
         return 0;
 }
 
-int edit_commit(struct state *state, struct edit *edit, const char *command, const char *address,
-                int64_t wall_ms, struct arena *arena, struct error *err) {
+int state_edit_commit(struct state *state, struct state_edit *edit, const char *command, const char *address,
+                      int64_t wall_ms, struct arena *arena, struct error *err) {
         struct history_entry *entry = arena_alloc(arena, sizeof(*entry));
         uint64_t run;
 
         if (state_new_run(state, &run, err) < 0)
                 return -1;
         *entry = history_of_edit(run, command, address, wall_ms, arena);
-        add(edit, (struct state_op){ .type = STATE_PUT_HISTORY, .history = entry });
+        add_op(edit, (struct state_op){ .type = STATE_PUT_HISTORY, .history = entry });
         return state_commit(state, edit->ops, edit->count, err);
 }

@@ -11,8 +11,8 @@
  *
  * The key takes part in the checksum: a value that turns up under another key is damaged too.
  */
-#ifndef BERTH_STATE_FORM_H
-#define BERTH_STATE_FORM_H
+#ifndef BERTH_STATE_SEALED_VALUE_H
+#define BERTH_STATE_SEALED_VALUE_H
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -20,45 +20,45 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FORM_NUMBERS_MAX 8
-#define FORM_TEXTS_MAX 6
-#define FORM_TEXT_LIMIT (1U << 30) /* bytes of one text */
+#define SEALED_NUMBERS_MAX 8
+#define SEALED_TEXTS_MAX 6
+#define SEALED_TEXT_LIMIT (1U << 30) /* bytes of one text */
 
-struct form {
+struct sealed_value {
         uint8_t flags, number_count, text_count;
-        uint64_t numbers[FORM_NUMBERS_MAX];
-        struct form_text {
+        uint64_t numbers[SEALED_NUMBERS_MAX];
+        struct sealed_text {
                 const char *text; /* NULL where absent; a NUL follows it */
                 size_t length;
-        } texts[FORM_TEXTS_MAX];
+        } texts[SEALED_TEXTS_MAX];
 };
 
 /* Where a value stands: for its checksum, and for messages. */
-struct form_place {
+struct sealed_place {
         const char *database, *key;
 };
 
-void form_add_number(struct form *form, uint64_t number);
-void form_add_text(struct form *form, const char *text); /* NULL: absent */
-void form_add_bytes(struct form *form, const char *text, size_t length);
+void sealed_value_add_number(struct sealed_value *form, uint64_t number);
+void sealed_value_add_text(struct sealed_value *form, const char *text); /* NULL: absent */
+void sealed_value_add_bytes(struct sealed_value *form, const char *text, size_t length);
 
 /* Into the arena, not yet sealed. -1 where a text is over the limit. */
-int form_pack(const struct form *form, struct arena *arena, uint8_t **ret, size_t *ret_length,
-              struct error *err) MUST_USE;
+int sealed_value_pack(const struct sealed_value *form, struct arena *arena, uint8_t **ret, size_t *ret_length,
+                      struct error *err) MUST_USE;
 /* Changes one number of a packed value. */
-void form_set_number(uint8_t *bytes, size_t index, uint64_t number);
+void sealed_value_set_number(uint8_t *bytes, size_t index, uint64_t number);
 /* Writes the checksum. The last thing done to a value. */
-void form_seal(uint8_t *bytes, size_t length, struct form_place place);
+void sealed_value_seal(uint8_t *bytes, size_t length, struct sealed_place place);
 
 /*
  * Reads a value; the texts of *ret point into `data`. Fails, naming database and key, where the checksum is another,
  * the parts do not add up to `length`, the version is newer, or there are fewer numbers or texts than asked for.
  */
-int form_parse(const void *data, size_t length, struct form_place place, size_t numbers, size_t texts,
-               struct form *ret, struct error *err) MUST_USE;
+int sealed_value_parse(const void *data, size_t length, struct sealed_place place, size_t numbers,
+                       size_t texts, struct sealed_value *ret, struct error *err) MUST_USE;
 
 /* What to do about damage; ends the message of every error about it. */
-#define FORM_REMEDY                                                                                              \
+#define STATE_REMEDY                                                                                             \
         "restore the state from a backup (a folder made by `berth state backup`): put its data.mdb and lineage " \
         "in place of the damaged ones"
 

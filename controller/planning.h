@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of a plan, each in its own file; called by plan.c only, in this order. */
-#ifndef BERTH_CONTROLLER_INTERNAL_H
-#define BERTH_CONTROLLER_INTERNAL_H
+#ifndef BERTH_CONTROLLER_PLANNING_H
+#define BERTH_CONTROLLER_PLANNING_H
 
 #include "controller/plan.h"
 
