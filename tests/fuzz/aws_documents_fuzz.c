@@ -21,6 +21,7 @@
 #include "providers/aws/services/iam.h"
 #include "providers/aws/services/s3.h"
 #include "providers/aws/shared/lock.h"
+#include "providers/aws/shared/lock_holder.h"
 #include "providers/aws/stack/policy_document.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
@@ -162,7 +163,7 @@ static void record(const struct input *input) {
 }
 
 static bool never_gone(const char *process) {
-        (void)lock_process_is_gone(process);
+        (void)lock_holder_is_gone(process);
         return false;
 }
 

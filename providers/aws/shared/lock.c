@@ -2,7 +2,7 @@
 /*
  * The object's text names the process that holds the lock, for two questions that its age does not answer: is it our own
  * taking, whose answer was lost, and is its holder a process of this machine that died a moment ago? Both spare the next
- * run a minute. "Of this machine" is boot and process namespace: a container's process 7 is not the host's.
+ * run a minute.
  */
 #include "providers/aws/shared/lock.h"
 
@@ -10,10 +10,9 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/aws/client/texts.h"
+#include "providers/aws/shared/lock_holder.h"
 #include "providers/aws/shared/stage_call.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,41 +20,6 @@
 
 /* Date and Last-Modified are whole seconds, cut off: their difference may be a second too much. */
 #define WHOLE_SECONDS_MS 1000
-
-/* Boot and process namespace together say which processes a pid is among: containers share the former only. */
-static void this_place(char *buffer, size_t size) {
-        struct strbuf boot STRBUF_CLEANUP = STRBUF_INIT;
-        char space[64] = "";
-        struct error ignored;
-        ssize_t length = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
-
-        space[length > 0 ? length : 0] = '\0';
-        if (file_read("/proc/sys/kernel/random/boot_id", 256, &boot, &ignored) < 0)
-                strbuf_clear(&boot);
-        snprintf(buffer, size, "%.*s/%s/", (int)strcspn(strbuf_text(&boot), "\n"), strbuf_text(&boot), space);
-}
-
-const char *lock_process(char *buffer, size_t size) {
-        char place[160];
-
-        this_place(place, sizeof(place));
-        snprintf(buffer, size, "%s%ld", place, (long)getpid());
-        return buffer;
-}
-
-bool lock_process_is_gone(const char *process) {
-        char place[160], *end;
-        long pid;
-
-        this_place(place, sizeof(place));
-        /* An unknown place ("//") is no place to compare with. */
-        if (strlen(place) < 8 || strncmp(process, place, strlen(place)) != 0)
-                return false;
-        pid = strtol(process + strlen(place), &end, 10);
-        if (*end || pid <= 0)
-                return false;
-        return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-}
 
 char *lock_body(const char *stack, const char *process, const char *holder, const char *taking) {
         json_t *body JSON_CLEANUP = json_pack("{s:s, s:s}", "formatVersion", "2", "taking", taking);
@@ -97,7 +61,7 @@ static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, con
                                             "NoSuchBucket", NULL };
         struct arena *arena = turn->progress->arena;
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        char process[256], host[128] = "", holder[192], taking[2 * 16 + 1];
+        char process[LOCK_HOLDER_SIZE], host[128] = "", holder[192], taking[2 * 16 + 1];
         unsigned char random[16];
         struct aws_request request;
         char *text TEXT_CLEANUP = NULL;
@@ -105,9 +69,10 @@ static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, con
 
         gethostname(host, sizeof(host) - 1);
         snprintf(holder, sizeof(holder), "process %ld on %s", (long)getpid(), host);
+        lock_holder_self(process);
         random_bytes(random, sizeof(random));
         digest_hex(random, sizeof(random), taking);
-        text = lock_body(turn->provider->stack_name, lock_process(process, sizeof(process)), holder, taking);
+        text = lock_body(turn->provider->stack_name, process, holder, taking);
         request = s3_put_object(bucket, key, text, strlen(text), "application/json", if_match, arena);
         result = stage_call(turn, &request, lost, NULL, &response);
         if (result != 0)
@@ -158,11 +123,11 @@ static int64_t age_of(const struct aws_response *response) {
 
 int lock_look(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {
         static const char *const none[] = { "NoSuchKey", "NoSuchBucket", NULL };
-        char process[256];
+        char process[LOCK_HOLDER_SIZE];
         struct lock_viewer viewer = {
                 .stack = turn->provider->stack_name,
-                .process = lock_process(process, sizeof(process)),
-                .is_gone = lock_process_is_gone,
+                .process = process,
+                .is_gone = lock_holder_is_gone,
         };
         struct aws_request request = s3_get_object(bucket, key, turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -171,6 +136,7 @@ int lock_look(struct stage_turn *turn, const struct s3_bucket *bucket, const cha
 
         if (result != 0)
                 return result;
+        lock_holder_self(process);
         if (*response.error_code)
                 return LOCK_FREE;
         seen_ms = seen_for_ms(turn, response.etag);

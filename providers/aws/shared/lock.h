@@ -59,8 +59,5 @@ struct lock_viewer {
         bool (*is_gone)(const char *process);
 };
 bool lock_is_stale(const char *text, size_t length, int64_t age_ms, const struct lock_viewer *viewer);
-/* "boot id/process namespace/pid" of this process; whether such a process of this machine is gone. */
-const char *lock_process(char *buffer, size_t size);
-bool lock_process_is_gone(const char *process);
 
 #endif

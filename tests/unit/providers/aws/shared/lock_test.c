@@ -3,11 +3,8 @@
 
 #include "providers/aws/shared/step_support.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static bool nobody_is_gone(const char *process) {
         (void)process;
@@ -186,27 +183,6 @@ static void either_clock_may_say_that_a_lock_is_ageing(void **state) {
         release(&fixture);
 }
 
-static void only_processes_of_this_place_can_be_gone(void **state) {
-        char own[256], dead[300];
-        pid_t child = fork();
-
-        (void)state;
-        if (child == 0)
-                _exit(0);
-        assert_true(child > 0);
-        assert_int_equal(waitpid(child, NULL, 0), child);
-        lock_process(own, sizeof(own));
-        assert_false(lock_process_is_gone(own));
-        snprintf(dead, sizeof(dead), "%.*s/%ld", (int)(strrchr(own, '/') - own), own, (long)child);
-        assert_true(lock_process_is_gone(dead));
-        dead[0] = dead[0] == '0' ? '1' : '0';
-        assert_false(lock_process_is_gone(dead));
-        assert_false(lock_process_is_gone(""));
-        assert_false(lock_process_is_gone("///"));
-        snprintf(dead, sizeof(dead), "%sx", own);
-        assert_false(lock_process_is_gone(dead));
-}
-
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(locks_are_stale_or_held),
@@ -215,7 +191,6 @@ int main(void) {
                 cmocka_unit_test(age_is_by_the_servers_clock),
                 cmocka_unit_test(undated_locks_are_held_while_they_are_seen),
                 cmocka_unit_test(either_clock_may_say_that_a_lock_is_ageing),
-                cmocka_unit_test(only_processes_of_this_place_can_be_gone),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);
