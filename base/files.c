@@ -72,6 +72,15 @@ int descriptor_read(int descriptor, size_t limit, struct strbuf *ret) {
         }
 }
 
+int file_check_private(const char *path, struct error *err) {
+        struct stat status;
+
+        if (stat(path, &status) < 0 || !S_ISREG(status.st_mode) || !(status.st_mode & (S_IROTH | S_IWOTH)))
+                return 0;
+        return error_set(err, "every user of this machine may %s %s, which holds a secret: chmod o= %s",
+                         status.st_mode & S_IROTH ? "read" : "write", path, path);
+}
+
 int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) {
         int descriptor DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         int result;

@@ -14,6 +14,12 @@
 int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) MUST_USE;
 
 /*
+ * -1 where everybody on this machine may read or write the file, with the command that ends it. A group may: that is how a
+ * service's user is given a secret. One that is not there is fine: whoever reads it says so.
+ */
+int file_check_private(const char *path, struct error *err) MUST_USE;
+
+/*
  * Replaces the file at `path`, or makes it: whole or not at all, whoever else writes it at the same time, and so that it
  * holds when the power fails once 0 was returned. Mode as for open(2).
  */

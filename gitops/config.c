@@ -92,6 +92,17 @@ static const char *secret_in(struct reading *reading, const struct value *map, c
         return path;
 }
 
+/* A file whose content is Git's side to read. */
+static const char *private_file_in(struct reading *reading, const struct value *map, const char *field) {
+        const char *path = file_in(reading, map, field);
+        struct error err;
+
+        if (path && file_check_private(path, &err) < 0)
+                complain(reading, value_get(map, field),
+                         arena_printf(reading->arena, "%s: %s", field, err.message));
+        return path;
+}
+
 static enum source_mode mode_of(const char *name) {
         return strcmp(name, "approve") == 0 ? SOURCE_APPROVE
                : strcmp(name, "plan") == 0  ? SOURCE_PLAN
@@ -154,8 +165,8 @@ static void read_source(struct reading *reading, const struct value *spec, struc
                 .fast_forward_only = value_get_boolean(spec, "fastForwardOnly", true),
                 .credentials = {
                         .username_file = file_in(reading, credentials, "usernameFile"),
-                        .password_file = file_in(reading, credentials, "passwordFile"),
-                        .ssh_key_file = file_in(reading, credentials, "sshKeyFile"),
+                        .password_file = private_file_in(reading, credentials, "passwordFile"),
+                        .ssh_key_file = private_file_in(reading, credentials, "sshKeyFile"),
                         .known_hosts_file = file_in(reading, credentials, "knownHostsFile"),
                         .ca_file = file_in(reading, credentials, "caFile"),
                 },

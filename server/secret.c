@@ -8,6 +8,8 @@
 #define SECRET_MAX ((size_t)4 << 10)
 
 int secret_read(const char *path, struct strbuf *ret, struct error *err) {
+        if (file_check_private(path, err) < 0)
+                return -1;
         if (file_read(path, SECRET_MAX, ret, err) < 0)
                 return -1;
         ret->length = strcspn(strbuf_text(ret), "\r\n");

@@ -905,6 +905,31 @@ def test_a_controllers_file(make, offline):
     assert "passwordFile" in refused.err and "No such file" in refused.err and "controller.yaml:" in refused.err
 
 
+def test_secrets_that_everybody_may_read(make, offline, tmp_path):
+    """Refused by validate and at the start, with the command that mends it; a group may."""
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("h ssh-ed25519 AAAA\n")
+    controller = make()
+    over_https = source("a", "https://example.invalid/x", credentials={"passwordFile": str(secret)})
+    by_ssh = source("a", "ssh://git@example.invalid/x", credentials={"sshKeyFile": str(secret), "knownHostsFile": str(hosts)})
+    for field, sources, spec in (
+        ("passwordFile", over_https, {}),
+        ("sshKeyFile", by_ssh, {}),
+        ("webhookSecretFile", source("a", "/srv/x"), {"webhookSecretFile": str(secret)}),
+        ("secretFile", source("a", "/srv/x"), {"notify": [{"url": "https://x", "secretFile": str(secret)}]}),
+    ):
+        controller.configure(sources, **spec)
+        for mode, command in ((0o644, f"chmod o= {secret}"), (0o602, f"chmod o= {secret}"), (0o640, None)):
+            secret.chmod(mode)
+            result = offline("validate", "-f", controller.file)
+            assert (result.code, command is None or (command in result.err + result.out and field in result.err + result.out)) == (
+                0 if command is None else 1, True), (field, oct(mode), result)  # fmt: skip
+            if command:
+                assert command in controller().expect(1).err
+
+
 def test_a_source_that_is_named_no_more(make, repository):
     repository.commit(manifests(*TWO))
     controller = make().start()
@@ -1053,6 +1078,7 @@ def test_hooks_wake_and_metrics_count(offline, repository):
     first = repository.commit(manifests(*TWO))
     secret = offline.folder / "secret"
     secret.write_text("s3cret\n")
+    secret.chmod(0o600)
     controller = Controller(
         offline, source("lab", f"file://{repository.bare}", intervalSeconds=3600),
         listen="127.0.0.1:0", hosts=["hooks.example.com"], webhookSecretFile=str(secret),

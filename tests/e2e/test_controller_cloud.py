@@ -58,6 +58,7 @@ def make(berth, repository, daemon, tmp_path):
     made = []
     secret = tmp_path / "secret"
     secret.write_text(SECRET + "\n")
+    secret.chmod(0o600)
 
     def controller(**spec):
         port = free_port()
@@ -222,6 +223,7 @@ def test_over_https_with_a_password(cloud, berth, repository, place, tmp_path):
     server = Https(repository.bare.parent, place / "apache", authority).begin()
     (tmp_path / "user").write_text(USER + "\n")
     (tmp_path / "password").write_text(PASSWORD + "\n")
+    (tmp_path / "password").chmod(0o600)
     commit = repository.commit(manifests(*TWO))
     credentials = {"usernameFile": str(tmp_path / "user"), "passwordFile": str(tmp_path / "password"), "caFile": str(authority.file)}
     controller = Controller(berth, source("lab", server.url(repository.bare.name, private=True), credentials=credentials))

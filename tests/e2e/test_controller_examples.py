@@ -117,6 +117,7 @@ def block(language, part):
 def test_a_hook_by_hand(tmp_path):
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/webhook").write_text(SECRET + "\n")
+    (tmp_path / "secrets/webhook").chmod(0o600)
     server = Server()
     script = block("sh", "openssl").replace("127.0.0.1:9470", f"127.0.0.1:{server.port}").replace("curl ", "curl -sS --noproxy '*' ")
     done = subprocess.run(["sh", "-euc", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)

@@ -53,6 +53,7 @@ def verify(headers, body):
 def notify(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(SECRET + "\n")
+    secret.chmod(0o600)
 
     def run(url, *messages):
         done = subprocess.run(
