@@ -149,6 +149,8 @@ int main(int argc, char **argv) {
                 return sandbox_worker_main();
         if (argc >= 2 && strcmp(argv[1], "launcher") == 0)
                 return launcher_main(argc - 1, argv + 1);
+        if (argc == 2 && strcmp(argv[1], "git-judge") == 0)
+                return git_judge_main();
         arena = arena_new();
         code = run_verb(argc, argv, arena);
         arena_free(arena);

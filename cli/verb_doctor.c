@@ -6,6 +6,7 @@
 #include "base/terminal.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "process/cage.h"
 #include "process/process.h"
 #include "providers/examine.h"
 
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FINDINGS_MAX 24
+#define FINDINGS_MAX 32
 #define DETAIL_COLUMN 18
 
 struct examination {
@@ -60,6 +61,33 @@ static void examine_libraries(struct examination *examination) {
         if (all)
                 add_finding(examination, "libraries", true,
                             arena_printf(examination->session.arena, "all %zu can be loaded", count));
+}
+
+/* What reads strangers' data for us (Git repositories, images) is kept from our files by this. */
+static void examine_cages(struct examination *examination) {
+        unsigned version = cage_landlock();
+        const char *detail =
+                version == 0
+                        ? geteuid() == 0
+                                  ? "this kernel has no Landlock: as root no repository and no image is read; use "
+                                    "another user, or a kernel from 5.19 on with lsm=landlock"
+                                  : "this kernel has no Landlock: what reads repositories and images can reach all "
+                                    "files of this user; a kernel from 5.19 on with lsm=landlock keeps it from them"
+                : version < 6
+                        ? arena_printf(
+                                  examination->session.arena,
+                                  "Landlock version %u%s: what reads repositories and images sees its own files alone",
+                                  version, version < 4 ? " (ports of the network: from Linux 6.7 on)" : "")
+                        : arena_printf(
+                                  examination->session.arena,
+                                  "Landlock version %u: what reads repositories and images sees its own files, and "
+                                  "connects to its server, alone",
+                                  version);
+
+        add_finding(examination, "cages", version > 0, detail);
+        /* An ordinary user goes without: he was told. */
+        if (examination->count > 0)
+                examination->findings[examination->count - 1].optional = geteuid() != 0;
 }
 
 /* Optional programs, which some commands use or tell people to use. */
@@ -220,6 +248,7 @@ int verb_doctor(const struct options *options, struct error *err) {
         interrupt_install();
         add_finding(&examination, "berth", true, "version " BERTH_VERSION);
         examine_libraries(&examination);
+        examine_cages(&examination);
         examine_tools(&examination);
         if (examine_manifests(&examination))
                 examine_provider(&examination);

@@ -11,7 +11,7 @@ THIRD_PARTY=(
     '<git2\.h> 1'
     '<libxml/ 1'
     '<utf8proc\.h> 1'
-    '<seccomp\.h> 1'
+    '<seccomp\.h> 2' # the sandbox's filter and the cages'
     '<dlfcn\.h> 1'
     '<openssl/ 1'
     '<microhttpd\.h> 1'

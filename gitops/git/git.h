@@ -31,7 +31,7 @@ struct git_credentials {
 struct git_limits {
         size_t entries;     /* of the whole tree below `path`; default 50,000 */
         size_t blob_bytes;  /* of one manifest; default 16 MiB */
-        size_t total_bytes; /* of all manifests; default 256 MiB */
+        size_t total_bytes; /* of all manifests; default 64 MiB */
         size_t depth;       /* of folders; default 32 */
         size_t pack_bytes;  /* of the repository on disk; default 2 GiB */
         int64_t timeout_ms; /* of one git_check(); default 120 s */
@@ -124,6 +124,8 @@ const char *git_url_warning(const char *url, bool verified);
 
 /* The worker: a request on standard input, the answer on standard output. Returns the process's exit code. */
 int git_worker_main(void);
+/* The judge of signatures that a worker starts: over its standard input and output, see judge.h. */
+int git_judge_main(void);
 
 /* "git@host:team/agents.git" and "https://u:p@host/team/agents.git" as "host/team/agents": for people, no secrets. */
 const char *git_display_name(const char *url, struct arena *arena);

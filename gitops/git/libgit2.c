@@ -70,10 +70,18 @@ const char *repository_last_words(const struct repository *repository, struct ar
         return words;
 }
 
+bool repository_is_out_of_memory(void) {
+        const git_error *last = sym_git_error_last();
+
+        return last && last->klass == GIT_ERROR_NOMEMORY;
+}
+
 int repository_fail_broken(struct repository *repository, const char *what, const char *id,
                            enum git_failure *ret_failure, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
 
+        if (repository_is_out_of_memory())
+                return FAIL(GIT_OVER_LIMIT, OUT_OF_MEMORY);
         repository->broken = repository->args->url->scheme != URL_FILE;
         return FAIL(GIT_LOCAL, "%s %s cannot be read: %s", what, id,
                     repository_last_words(repository, arena));

@@ -96,6 +96,7 @@ struct repository {
 /* libgit2's own words of what failed last, with what is secret cut out. */
 const char *repository_last_words(const struct repository *repository, struct arena *arena);
 /* An object that should be there cannot be read. */
+bool repository_is_out_of_memory(void); /* whether that was the last error */
 int repository_fail_broken(struct repository *repository, const char *what, const char *id,
                            enum git_failure *ret_failure, struct error *err);
 

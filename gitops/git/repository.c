@@ -17,6 +17,7 @@ static int fail_remote(struct repository *repository, int code, enum git_failure
 
         repository->trouble.untrusted |= code == GIT_ECERTIFICATE;
         repository->trouble.unauthorised |= code == GIT_EAUTH;
+        repository->trouble.out_of_memory |= repository_is_out_of_memory();
         return trouble_fail(&repository->trouble, repository->args->url, repository->args->pack_bytes,
                             repository_last_words(repository, arena), ret_failure, err);
 }

@@ -19,7 +19,7 @@ static const struct {
 };
 
 static enum git_failure classify(const struct trouble *trouble, const char *words) {
-        if (trouble->over_limit)
+        if (trouble->over_limit || trouble->out_of_memory)
                 return GIT_OVER_LIMIT;
         if (trouble->untrusted)
                 return GIT_HOST_UNTRUSTED;
@@ -34,7 +34,7 @@ static enum git_failure classify(const struct trouble *trouble, const char *word
 
 bool trouble_is_known(const struct trouble *trouble) {
         return trouble->untrusted || trouble->refused || trouble->unasked || trouble->unauthorised ||
-               trouble->over_limit;
+               trouble->over_limit || trouble->out_of_memory;
 }
 
 int trouble_fail(const struct trouble *trouble, const struct url *url, size_t pack_bytes, const char *words,
@@ -46,6 +46,8 @@ int trouble_fail(const struct trouble *trouble, const struct url *url, size_t pa
         if (trouble->over_limit)
                 return FAIL(failure, "the repository is larger than the %zu bytes that it may have on disk",
                             pack_bytes);
+        if (trouble->out_of_memory)
+                return FAIL(failure, OUT_OF_MEMORY);
         if (trouble->untrusted && ssh)
                 return FAIL(failure, "%s has a host key that credentials.knownHostsFile does not vouch for",
                             host);

@@ -8,12 +8,17 @@
 
 /* What our callbacks found, and libgit2's codes where they are clear. */
 struct trouble {
-        bool untrusted;    /* certificate or host key */
-        bool refused;      /* credentials, given and not accepted */
-        bool unasked;      /* credentials, asked for and not there */
-        bool unauthorised; /* the server says so in some other way */
-        bool over_limit;   /* larger than pack_bytes */
+        bool untrusted;     /* certificate or host key */
+        bool refused;       /* credentials, given and not accepted */
+        bool unasked;       /* credentials, asked for and not there */
+        bool unauthorised;  /* the server says so in some other way */
+        bool over_limit;    /* larger than pack_bytes */
+        bool out_of_memory; /* of what the worker may have */
 };
+
+#define OUT_OF_MEMORY                                                                                                   \
+        "to read the repository takes more memory than the 256 MiB that Berth gives to it: it holds very large files, " \
+        "or was made to do harm"
 
 bool trouble_is_known(const struct trouble *trouble);
 

@@ -8,18 +8,11 @@
 #ifndef BERTH_GITOPS_GIT_VERIFY_H
 #define BERTH_GITOPS_GIT_VERIFY_H
 
+#include "gitops/git/judge.h"
 #include "gitops/git/repository.h"
 
-struct verify_args {
-        const char *const *gpg_keys;
-        size_t gpg_key_count;
-        const char *ssh_allowed_signers;
-        const char *folder;  /* private and empty: keyring and signature are put there */
-        int64_t deadline_ms; /* monotonic */
-};
-
 /* Lives in the arena: "Name <address> (OpenPGP FINGERPRINT)", "principal (ssh SHA256:...)". */
-int verify_commit(const struct verify_args *args, struct repository *repository, const struct remote_ref *ref,
+int verify_commit(struct judge *judge, struct repository *repository, const struct remote_ref *ref,
                   struct arena *arena, const char **ret_signer, enum git_failure *ret_failure,
                   struct error *err) MUST_USE;
 

@@ -11,7 +11,7 @@
 const struct git_limits git_limits_default = {
         .entries = 50000,
         .blob_bytes = (size_t)16 * 1024 * 1024,
-        .total_bytes = (size_t)256 * 1024 * 1024,
+        .total_bytes = (size_t)64 * 1024 * 1024,
         .depth = 32,
         .pack_bytes = (size_t)2 * 1024 * 1024 * 1024,
         .timeout_ms = 120000,

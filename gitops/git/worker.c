@@ -9,6 +9,7 @@
 #include "gitops/git/tree.h"
 #include "gitops/git/verify.h"
 #include "gitops/git/wire.h"
+#include "process/cage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,8 +28,13 @@
 #define KNOWN_HOSTS_MAX ((size_t)4 * 1024 * 1024)
 /* With this many packs, or where they have grown beyond the limit, all is fetched anew: what nobody refers to goes. */
 #define PACKS_MAX 50U
-#define MEMORY ((rlim_t)1024 * 1024 * 1024)
+/*
+ * What libgit2 may allocate, beside the manifests: a pack of half a megabyte can ask for any amount. Half of what the unit in
+ * examples/controller gives to the controller and all that it starts.
+ */
+#define MEMORY ((uint64_t)256 * 1024 * 1024)
 #define FILES_OPEN 512
+#define DNS_PORT 53
 
 struct work {
         const struct git_request *request;
@@ -43,6 +49,8 @@ struct work {
         struct remote_ref ref; /* chosen */
         struct wire_answer *found;
         enum git_failure *ret_failure;
+        struct judge judge;
+        const char *weak; /* of the cage; or NULL */
 };
 
 static void begin_phase(enum git_phase phase) {
@@ -52,23 +60,55 @@ static void begin_phase(enum git_phase phase) {
                 _exit(1); /* nobody listens any more */
 }
 
-static void set_limit(__rlimit_resource_t resource, rlim_t value) {
-        struct rlimit limit = { value, value };
+/* The lower limit: the manifests' part is for when they are read. */
+static void set_memory(rlim_t bytes) {
+        struct rlimit limit;
 
-        setrlimit(resource, &limit);
+        if (getrlimit(RLIMIT_DATA, &limit) < 0 || (limit.rlim_max != RLIM_INFINITY && bytes > limit.rlim_max))
+                return;
+        limit.rlim_cur = bytes;
+        setrlimit(RLIMIT_DATA, &limit);
 }
 
-/* For the judges as well. Data beyond the files' own counts what libgit2 allocates, not what it maps. */
-static void set_limits(const struct git_limits *limits) {
-        set_limit(RLIMIT_CORE, 0);
-        set_limit(RLIMIT_NOFILE, FILES_OPEN);
-        set_limit(RLIMIT_CPU, (rlim_t)(limits->timeout_ms / 1000) + 5);
-        set_limit(RLIMIT_FSIZE, (rlim_t)limits->pack_bytes + MEMORY);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-        set_limit(RLIMIT_DATA, MEMORY + 2 * (rlim_t)limits->total_bytes);
-#endif
+static uint16_t port_of(const struct url *url) {
+        if (url->port)
+                return (uint16_t)strtoul(url->port, NULL, 10);
+        return url->scheme == URL_HTTPS ? 443 : url->scheme == URL_SSH ? 22 : 9418;
+}
+
+/* What the user lets the worker see: his own files of this source, and the server's port. */
+static int enter_cage(struct work *work, uid_t user, struct error *err) {
+        const struct git_request *request = work->request;
+        const struct git_limits *limits = &request->limits;
+        const char *here = work->url.scheme == URL_FILE ? work->url.path : NULL;
+        const char *read[5] = { NULL }, *write[] = { request->folder, NULL }, *weak;
+        const char *const wanted[] = { request->credentials.ssh_key_file,
+                                       request->credentials.known_hosts_file, request->credentials.ca_file,
+                                       here };
+        const uint16_t ports[] = { port_of(&work->url), DNS_PORT, 0 };
+        const struct cage cage = {
+                .calls = here ? CAGE_OFFLINE : CAGE_ONLINE,
+                .read = read,
+                .write = write,
+                .ports = here ? NULL : ports,
+                .data_bytes = MEMORY + 2 * limits->total_bytes, /* as files, and as the answer */
+                .file_bytes = (uint64_t)limits->pack_bytes + MEMORY,
+                .files_open = FILES_OPEN,
+                .cpu_seconds = (unsigned)(limits->timeout_ms / 1000) + 5,
+                .user = user,
+        };
+
+        for (size_t i = 0, count = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+                if (wanted[i])
+                        read[count++] = wanted[i];
+        }
         signal(SIGXFSZ, SIG_IGN);
         alarm((unsigned)(limits->timeout_ms / 1000) + 5);
+        if (cage_enter(&cage, &weak, err) < 0)
+                return -1;
+        work->weak = weak;
+        set_memory(MEMORY);
+        return 0;
 }
 
 static int read_line_file(const char *path, struct strbuf *ret, struct error *err) {
@@ -87,11 +127,14 @@ static int read_credentials(struct work *work, struct error *err) {
         *work->ret_failure = GIT_LOCAL;
         if (given->username_file && read_line_file(given->username_file, &work->user, err) < 0)
                 return error_context(err, "credentials.usernameFile");
-        if (given->password_file && read_line_file(given->password_file, &work->password, err) < 0)
+        if (given->password_file && (file_check_private(given->password_file, err) < 0 ||
+                                     read_line_file(given->password_file, &work->password, err) < 0))
                 return error_context(err, "credentials.passwordFile");
         if (given->ssh_key_file && access(given->ssh_key_file, R_OK) < 0)
                 return error_set(err, "credentials.sshKeyFile: cannot open %s: %s", given->ssh_key_file,
                                  strerror(errno));
+        if (given->ssh_key_file && file_check_private(given->ssh_key_file, err) < 0)
+                return error_context(err, "credentials.sshKeyFile");
         if (given->ca_file && access(given->ca_file, R_OK) < 0)
                 return error_set(err, "credentials.caFile: cannot open %s: %s", given->ca_file,
                                  strerror(errno));
@@ -311,15 +354,7 @@ static int check_history(struct work *work, struct error *err) {
 }
 
 static int judge(struct work *work, const struct remote_ref *ref, struct error *err) {
-        const struct verify_args args = {
-                .gpg_keys = work->request->gpg_keys,
-                .gpg_key_count = work->request->gpg_key_count,
-                .ssh_allowed_signers = work->request->ssh_allowed_signers,
-                .folder = work->tmp,
-                .deadline_ms = work->deadline_ms,
-        };
-
-        return verify_commit(&args, work->repository, ref, work->arena, &work->found->answer.signer,
+        return verify_commit(&work->judge, work->repository, ref, work->arena, &work->found->answer.signer,
                              work->ret_failure, err);
 }
 
@@ -353,6 +388,7 @@ static int read_manifests(struct work *work, const char *tree, struct error *err
         const char *path;
 
         begin_phase(PHASE_READING);
+        set_memory(MEMORY + 2 * (rlim_t)work->request->limits.total_bytes);
         if (tree_path_normalise(work->request->path, work->arena, &path, err) < 0)
                 return -1;
         if (tree_read(work->repository, tree, path, &work->request->limits, work->arena, &work->found->files,
@@ -429,23 +465,44 @@ static int check(struct work *work, struct error *err) {
 
 static void add_warnings(struct work *work) {
         struct git_answer *answer = &work->found->answer;
-        const char **warnings = arena_array(work->arena, 1, sizeof(*warnings));
+        const char **warnings = arena_array(work->arena, 2, sizeof(*warnings));
         bool verified = work->request->gpg_key_count > 0 || work->request->ssh_allowed_signers;
 
         answer->warnings = warnings;
         warnings[0] = git_url_warning(work->request->url, verified);
         answer->warning_count = warnings[0] != NULL;
+        if (work->weak)
+                warnings[answer->warning_count++] = work->weak;
+}
+
+/* Beside the source's own folder, where the worker does not come. */
+static int start_judge(struct work *work, struct error *err) {
+        const struct git_request *request = work->request;
+        const struct judge_args args = {
+                .gpg_keys = request->gpg_keys,
+                .gpg_key_count = request->gpg_key_count,
+                .ssh_allowed_signers = request->ssh_allowed_signers,
+                .folder = arena_printf(work->arena, "%s.judge", request->folder),
+                .deadline_ms = work->deadline_ms,
+        };
+
+        if (request->gpg_key_count == 0 && !request->ssh_allowed_signers)
+                return 0;
+        *work->ret_failure = GIT_LOCAL;
+        return judge_start(&args, &work->judge, err);
 }
 
 static int work_on(struct work *work, struct error *err) {
         const struct git_credentials *credentials = &work->request->credentials;
 
-        if (check_request(work, err) < 0)
+        uid_t user;
+
+        /* Up to the cage only the controller's words are read, and files that it names. */
+        if (check_request(work, err) < 0 || cage_user_of(work->request->folder, &user, err) < 0 ||
+            read_credentials(work, err) < 0 || start_judge(work, err) < 0 || enter_cage(work, user, err) < 0)
                 return -1;
         add_warnings(work);
-        set_limits(&work->request->limits);
-        if (prepare_folders(work, err) < 0 || read_credentials(work, err) < 0 ||
-            prepare_known_hosts(work, err) < 0)
+        if (prepare_folders(work, err) < 0 || prepare_known_hosts(work, err) < 0)
                 return -1;
         if (repository_begin(work->url.scheme == URL_HTTPS ? credentials->ca_file : NULL, work->ret_failure,
                              err) < 0)
@@ -462,6 +519,7 @@ static void run(const struct git_request *request, struct arena *arena, struct s
                 .found = &found,
                 .ret_failure = &found.failure,
                 .deadline_ms = clock_system.monotonic_ms(&clock_system) + request->limits.timeout_ms,
+                .judge = JUDGE_NONE,
         };
 
         if (work_on(&work, &err) < 0) {
@@ -471,6 +529,7 @@ static void run(const struct git_request *request, struct arena *arena, struct s
                 found.file_count = 0;
         }
         repository_closep(&work.repository);
+        judge_end(&work.judge);
         /* What stays the next run removes. */
         if (work.tmp && git_remove_folder(work.tmp, &ignored) == 0)
                 (void)!git_remove_folder(work.next, &ignored);

@@ -171,11 +171,11 @@ class Keys:
     def gpg(self, *args, stdin=None):
         return run("gpg", "--batch", "--quiet", "--no-tty", "--pinentry-mode", "loopback", "--passphrase", "", *args, env=self.env, stdin=stdin)
 
-    def openpgp(self, name, expires="never", faked=None):
+    def openpgp(self, name, expires="never", faked=None, algorithm="ed25519"):
         """A key; its fingerprint. `faked`: the time at which it is made."""
         address = f"{name}@example.com"
         when = ["--faked-system-time", faked] if faked else []
-        self.gpg(*when, "--quick-gen-key", f"{name} <{address}>", "ed25519", "sign", expires)
+        self.gpg(*when, "--quick-gen-key", f"{name} <{address}>", algorithm, "sign", expires)
         listing = self.gpg("--with-colons", "--list-secret-keys", address)
         return next(line.split(":")[9] for line in listing.splitlines() if line.startswith("fpr:"))
 
@@ -185,11 +185,11 @@ class Keys:
         self.gpg(*(["--armor"] if armor else []), "--output", path, "--export", fingerprint)
         return path
 
-    def signing(self, fingerprint, faked=None):
+    def signing(self, fingerprint, faked=None, options=""):
         """git's arguments before `commit` that sign by this key."""
         program = self.folder / "gpg-here"
         when = f"--faked-system-time {faked}" if faked else ""
-        program.write_text(f'#!/bin/sh\nexec gpg --batch --no-tty --pinentry-mode loopback --passphrase "" {when} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec gpg --batch --no-tty --pinentry-mode loopback --passphrase "" {when} {options} "$@"\n')
         program.chmod(0o755)
         return {
             **self.env, **config({"gpg.program": program, "user.signingkey": fingerprint, "commit.gpgsign": "true", "tag.gpgsign": "true"}),

@@ -244,7 +244,7 @@ def test_twenty_sources_in_one_quota(cloud, berth, tmp_path):
         repository = Repository(tmp_path / "repositories", f"r{number}")
         documents = [stacks.environment(f"e{number}-{i}") for i in range(3)] + [stacks.agent(f"a{number}", f"e{number}-0")]
         repository.commit(manifests(*documents, name=f"s{number}", aws={"createBucket": False, "executionRole": role}))
-        sources.append(source(f"s{number}", f"file://{repository.bare}"))
+        sources.append(source(f"s{number}", f"file://{repository.bare}", may={"executionRoles": [role]}))
     cloud.aws("s3").create_bucket(Bucket=f"alphaagent-workspaces-{cloud.account}-{cloud.region}")
     cloud.throttle(control=15, get_function=100)
     controller = Controller(berth, *sources)

@@ -61,7 +61,7 @@ def test_the_unit_is_read_by_systemd(binary, tmp_path):
 
 
 def known_metrics():
-    source = (binary.ROOT / "gitops/metrics.c").read_text()
+    source = "".join((binary.ROOT / name).read_text() for name in ("gitops/controller_metrics.c", "server/metrics.c", "server/self.c"))
     return set(re.findall(r'"((?:berth|process)_[a-z_]+)"', source)) | {"berth_build_info"}
 
 

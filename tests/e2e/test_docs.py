@@ -33,7 +33,7 @@ def write_controller(berth, text):
     """A Controller, and the files of secrets and keys that it names, which must be there."""
     berth.write("controller.yaml", text)
     for name in re.findall(r"\b\w+File: ([\w./-]+)", text) + sum((k.split(", ") for k in re.findall(r"gpgKeys: \[(.*?)\]", text)), []):
-        berth.write(name, "a secret\n")
+        berth.write(name, "a secret\n").chmod(0o600)
 
 
 @pytest.mark.parametrize("text", list(blocks("yaml")))

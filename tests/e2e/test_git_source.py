@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Git source by itself (git_check_cli: git_check() and its worker), against real servers and what strangers may put into a repository."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -155,6 +157,7 @@ def written(tmp_path):
     def write(name, text):
         path = tmp_path / name
         path.write_text(text)
+        path.chmod(0o600)
         return str(path)
 
     return write
@@ -369,6 +372,9 @@ def test_basic_authentication(https, sources, repository, written):
     wrong = source.refuse("AuthenticationFailed", "does not accept", credentials={**credentials, "passwordFile": written("wrong", "hunter2")})
     assert "hunter2" not in json.dumps(wrong)
     source.refuse("SourceFailed", "credentials.passwordFile", credentials={**credentials, "passwordFile": "/no/such/file"})
+    os.chmod(password, 0o604)
+    source.refuse("SourceFailed", "credentials.passwordFile", f"chmod o= {password}", credentials=credentials)
+    os.chmod(password, 0o640)
     with_password = source.refuse("SourceFailed", "password", url=url.replace("https://", f"https://{USER}:hunter2@"))
     assert "hunter2" not in json.dumps(with_password)
 
@@ -607,6 +613,16 @@ def test_openpgp(server, sources, repository, keys, ada):
     source.refuse("VerificationFailed", "not among those given")
     both = [str(keys.export(ada)), str(keys.export(bob, armor=False))]
     assert bob in source.ask(gpgKeys=both)["signer"]
+
+
+def test_a_signature_by_a_hash_that_can_be_forged(sources, repository, keys):
+    """Two commits can be made that one SHA-1 signature fits: gpgv of GnuPG 2.2 vouches for it, and Berth does not."""
+    old = keys.openpgp("old", algorithm="rsa2048")
+    source = sources(None, repository, gpgKeys=[str(keys.export(old))])
+    repository.commit(env=keys.signing(old, options="--digest-algo SHA1 --allow-weak-digest-algos"))
+    source.refuse("VerificationFailed", "can be forged", "SHA256")
+    good = repository.commit(env=keys.signing(old))
+    assert source.accept()["commit"] == good
 
 
 def test_a_signature_is_judged_before_anything_is_read(sources, repository, keys, ada):
@@ -862,6 +878,63 @@ def test_a_bomb_of_trees(local, repository):
     began = time.monotonic()
     local.refuse("OverLimit", "50000 entries")
     assert time.monotonic() - began < 60
+
+
+def bomb(repository, size):
+    """A branch whose pack says in a few kilobytes: a file of so many zeros, and another one that differs from it by a byte."""
+
+    def header(kind, length):
+        first, length = kind << 4 | length & 15, length >> 4
+        out = bytearray()
+        while length:
+            out.append(first | 128)
+            first, length = length & 127, length >> 7
+        return bytes(out + bytes([first]))
+
+    def number(value):
+        out = bytearray()
+        while value > 127:
+            out.append(value & 127 | 128)
+            value >>= 7
+        return bytes(out + bytes([value]))
+
+    def name(kind, parts):
+        digest = hashlib.sha1(b"%s %d\0" % (kind, sum(map(len, parts))))
+        for part in parts:
+            digest.update(part)
+        return digest.digest()
+
+    zeros, chunk = bytes(size), 0xFFFFFF
+    base, changed = name(b"blob", [zeros]), name(b"blob", [zeros, b"x"])
+    copies = b"".join(
+        b"\xff" + at.to_bytes(4, "little") + min(chunk, size - at).to_bytes(3, "little") for at in range(0, size, chunk)
+    )
+    delta = number(size) + number(size + 1) + copies + b"\x01x"
+    tree = b"100644 a\0" + base + b"100644 b\0" + changed
+    person = b"A <a@example.com> 1700000000 +0000"
+    commit = b"tree %s\nauthor %s\ncommitter %s\n\nbomb\n" % (name(b"tree", [tree]).hex().encode(), person, person)
+    body = b"PACK" + (2).to_bytes(4, "big") + (4).to_bytes(4, "big")
+    body += header(1, len(commit)) + zlib.compress(commit) + header(2, len(tree)) + zlib.compress(tree)
+    body += header(3, size) + zlib.compress(zeros, 9) + header(7, len(delta)) + base + zlib.compress(delta)
+    body += hashlib.sha1(body).digest()
+    run("git", "-C", repository.bare, "index-pack", "--stdin", stdin=body)
+    repository.set_ref("refs/heads/main", name(b"commit", [commit]).hex())
+    return len(body)
+
+
+def test_a_bomb_of_a_pack(daemon, sources, repository):
+    """Little to fetch, and any amount of memory to unpack: it ends with a word about that, and took little."""
+    assert bomb(repository, 200 * 2**20) < 250_000
+    source = sources(daemon, repository)
+    process = source.start()
+    out = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    answer = json.loads(out)
+    assert process.returncode == 0 and not answer["ok"] and answer["reason"] == "OverLimit", answer
+    assert "more memory than the 256 MiB" in answer["message"]
+    if "san" not in str(tool("git_check_cli")):
+        assert usage.ru_maxrss < 400 * 1024, usage.ru_maxrss  # KiB; it was the file's size twice
 
 
 def test_a_repository_larger_than_allowed(daemon, sources, repository):

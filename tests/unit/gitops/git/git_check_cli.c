@@ -88,6 +88,8 @@ int main(int argc, char **argv) {
         signal(SIGPIPE, SIG_IGN);
         if (argc == 2 && strcmp(argv[1], "git-worker") == 0)
                 return git_worker_main();
+        if (argc == 2 && strcmp(argv[1], "git-judge") == 0)
+                return git_judge_main();
         interrupt_install();
         return check();
 }

@@ -8,12 +8,20 @@
 
 #define G "[GNUPG:] "
 #define GOOD G "NEWSIG\n" G "GOODSIG 0123456789ABCDEF Ada <ada@example.com>\n"
-#define VALID G "VALIDSIG AAAABBBB 2026-01-01 1767225600 0 4 0 22 10 00 AAAABBBB\n"
+#define SIGNED_BY(hash) G "VALIDSIG AAAABBBB 2026-01-01 1767225600 0 4 0 22 " hash " 00 AAAABBBB\n"
+#define VALID SIGNED_BY("10")
 
 static const struct {
         const char *said, *signer, *why;
 } statuses[] = {
         { GOOD VALID, "Ada <ada@example.com> (OpenPGP AAAABBBB)", NULL },
+        /* SHA-1, MD5, RIPEMD-160; none said. */
+        { GOOD SIGNED_BY("2"), NULL, "can be forged" },
+        { GOOD SIGNED_BY("1"), NULL, "can be forged" },
+        { GOOD SIGNED_BY("3"), NULL, "can be forged" },
+        { GOOD SIGNED_BY(""), NULL, "can be forged" },
+        { GOOD SIGNED_BY("108"), NULL, "can be forged" },
+        { GOOD SIGNED_BY("8"), "Ada <ada@example.com> (OpenPGP AAAABBBB)", NULL },
         { "", NULL, "does not vouch" },
         { GOOD, NULL, "does not vouch" },
         { VALID, NULL, "does not vouch" },
@@ -31,7 +39,7 @@ static const struct {
         { G "GOODSIGX 01 Ada\n" VALID, NULL, "does not vouch" },
         { G "GOODSIG 01 Eve [GNUPG:] VALIDSIG 01\n", NULL, "does not vouch" },
         { G "GOODSIG 01 A\x1b[31m\xFF\n" VALID, "A [31m\\xFF (OpenPGP AAAABBBB)", NULL },
-        { G "GOODSIG\n" G "VALIDSIG\n", " (OpenPGP )", NULL },
+        { G "GOODSIG\n" G "VALIDSIG\n", NULL, "can be forged" },
 };
 
 static void what_gpgv_says(void **state) {
