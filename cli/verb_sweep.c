@@ -75,9 +75,9 @@ static void report_text(const struct sweep_report *report, bool deleted, bool qu
                        row->days == 1 ? "day" : "days");
         }
         if (report->total.files == 0) {
-                printf("Nothing to sweep: no file of %zu %s is older than %s.\n", report->sessions,
+                printf("Nothing to sweep: no file of %zu %s has expired%s.\n", report->sessions,
                        report->sessions == 1 ? "session" : "sessions",
-                       report->policies ? "its policy allows" : "any policy allows (none expires anything)");
+                       report->policies ? "" : " (no policy expires anything)");
                 return;
         }
         fputs(deleted ? "Deleted " : "Would delete ", stdout);
