@@ -132,6 +132,7 @@ int perform(struct session *session, const struct options *options, const struct
                 .plan = plan,
                 .command = command,
                 .parallel = options->parallel,
+                .interrupt = interrupt_of_user(),
                 .watcher = &watcher,
         };
         struct apply_result result;

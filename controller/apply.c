@@ -279,7 +279,8 @@ static int carry_out(struct applying *applying, struct arena *arena, struct erro
 
         if (write_identity(applying, err) < 0 || record_what_is_settled(applying, arena, err) < 0)
                 return -1;
-        executor_run(&ops, applying, jobs, plan->change_count, applying->args->parallel, applying->clock);
+        executor_run(&ops, applying, jobs, plan->change_count, applying->args->parallel, applying->clock,
+                     applying->args->interrupt);
         return withdraw_intents(applying, arena, err);
 }
 

@@ -44,6 +44,7 @@ struct apply_args {
         const char *commit;      /* of the manifests, or NULL */
         const char *approved_by; /* a person whose decision let it through, or NULL: for the history */
         unsigned parallel;
+        const struct interrupt *interrupt; /* borrowed; NULL: one that never comes */
         const struct apply_watcher *watcher;
 };
 

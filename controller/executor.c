@@ -38,6 +38,7 @@ struct executor {
         size_t count;
         unsigned threads;
         const struct clock *clock;
+        const struct interrupt *interrupt;
         struct arena *arena; /* until the threads begin */
         pthread_mutex_t lock;
         pthread_cond_t wake;
@@ -162,16 +163,16 @@ static void end_job(struct executor *executor, size_t job, enum job_outcome outc
  * turns and is not begun: it is given up, since one that was begun may wait for what it holds.
  */
 static void heed_interrupt(struct executor *executor) {
-        int interrupts = interrupt_count();
+        int level = interrupt_level(executor->interrupt);
 
-        if (interrupts == 0)
+        if (level == INTERRUPT_NONE)
                 return;
         for (size_t job = 0; job < executor->count; job++) {
                 struct slot *slot = &executor->slots[job];
                 bool waiting = slot->phase == PHASE_BLOCKED || slot->phase == PHASE_NEW ||
                                slot->phase == PHASE_PARKED || slot->phase == PHASE_READY;
 
-                if (!waiting || (slot->begun && interrupts == 1))
+                if (!waiting || (slot->begun && level == INTERRUPT_FINISH))
                         continue;
                 slot->blockers = SIZE_MAX / 2; /* nobody frees it any more */
                 mark_ended(executor, job, slot->begun ? JOB_LEFT : JOB_NOT_STARTED);
@@ -402,7 +403,7 @@ static void release_executor(struct executor *executor) {
 }
 
 void executor_run(const struct executor_ops *ops, void *context, const struct job *jobs, size_t count,
-                  unsigned threads, const struct clock *clock) {
+                  unsigned threads, const struct clock *clock, const struct interrupt *interrupt) {
         struct executor executor = {
                 .ops = ops,
                 .context = context,
@@ -410,6 +411,7 @@ void executor_run(const struct executor_ops *ops, void *context, const struct jo
                 .count = count,
                 .threads = threads,
                 .clock = clock,
+                .interrupt = interrupt,
                 .stats = { .total = count },
         };
         pthread_t *pool = calloc(threads, sizeof(*pool));

@@ -63,10 +63,10 @@ struct executor_ops {
 };
 
 /*
- * Returns when every job has ended. Watches interrupt_count(): at 1 nothing new is begun and what was begun is
- * finished; at 2 no further turn is taken. Cycles are the caller's mistake: their jobs end as skipped.
+ * Returns when every job has ended. At INTERRUPT_FINISH nothing new is begun and what was begun is finished; at
+ * INTERRUPT_NOW no further turn is taken; NULL is an interrupt that never comes. Cycles are the caller's mistake: their jobs end as skipped.
  */
 void executor_run(const struct executor_ops *ops, void *context, const struct job *jobs, size_t count,
-                  unsigned threads, const struct clock *clock);
+                  unsigned threads, const struct clock *clock, const struct interrupt *interrupt);
 
 #endif

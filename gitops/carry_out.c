@@ -123,6 +123,7 @@ void carry_out_plan(struct work *work) {
                 .commit = work->attempt->commit,
                 .approved_by = approver_of(work),
                 .parallel = work->following->args->parallel,
+                .interrupt = interrupt_of_user(),
                 .watcher = &watcher,
         };
         struct apply_result result = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An interrupt while changes only wait for a quota. A program of its own: an interrupt cannot be taken back. */
+/* An interrupt while changes only wait for a quota. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,11 +24,14 @@ static void test_what_stands_in_line_is_taken_back(void **state) {
         struct journal_entry *journal;
         struct record *records;
         size_t journal_count, record_count;
+        struct interrupt interrupt;
         struct error err;
 
+        assert_int_equal(interrupt_init(&interrupt, &err), 0);
         bench_apply(bench, STACK ENVIRONMENT("a", ""));
         leave_half_way(bench, "Environment/a");
         world.queue = 4;
+        world.interrupt = &interrupt;
         bench_apply(bench, STACK ENVIRONMENT("a", ", memoryMB: 4096") THREE);
 
         assert_int_equal(world.queued, 4);
@@ -50,6 +53,7 @@ static void test_what_stands_in_line_is_taken_back(void **state) {
         assert_int_equal(state_load_journal(bench->state, bench->arena, &journal, &journal_count, &err), 0);
         assert_int_equal(journal_count, 1);
         assert_string_equal(journal[0].address, "Environment/a");
+        interrupt_dispose(&interrupt);
 }
 
 int main(void) {

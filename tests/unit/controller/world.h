@@ -45,7 +45,8 @@ struct provider {
         unsigned
                 queue; /* so many changes stand in line for a quota before an interrupt comes; 0: none does */
         unsigned queued;
-        struct state *robbed; /* loses its lease at the next step: nothing can be recorded any more */
+        struct interrupt *interrupt; /* of bench_apply() */
+        struct state *robbed;        /* loses its lease at the next step: nothing can be recorded any more */
         unsigned reads, desires;
 };
 
@@ -90,6 +91,7 @@ static void world_reset(void) {
         world.account = "111111111111";
         world.fail_at[0] = world.log[0] = world.abandoned[0] = '\0';
         world.reads = world.desires = world.queue = world.queued = 0;
+        world.interrupt = NULL;
 }
 
 static void world_see(const char *kind, const char *name, struct arena *arena, struct observation *ret) {
@@ -153,7 +155,7 @@ static int world_step(struct provider *provider, const struct change *change, st
                 progress->reserved = true;
                 progress->not_before_ms = clock_system.monotonic_ms(&clock_system) + 100;
                 if (++provider->queued == provider->queue)
-                        interrupt_raise(interrupt_of_user());
+                        interrupt_raise(provider->interrupt);
                 pthread_mutex_unlock(&provider->lock);
                 return STEP_AGAIN;
         }
@@ -316,9 +318,11 @@ static void bench_must_plan(struct bench *bench, const char *yaml) {
 }
 
 static void bench_apply(struct bench *bench, const char *yaml) {
-        struct apply_args args = {
-                .planning = &bench->args, .plan = &bench->plan, .command = "apply", .parallel = 4
-        };
+        struct apply_args args = { .planning = &bench->args,
+                                   .plan = &bench->plan,
+                                   .command = "apply",
+                                   .parallel = 4,
+                                   .interrupt = world.interrupt };
         struct error err;
 
         bench_must_plan(bench, yaml);
