@@ -19,16 +19,29 @@ static bool read_small(const char *path, char *text, size_t size) {
         return length > 0;
 }
 
-/* proc(5): the 22nd field of stat; the second, a name in parentheses, may hold anything. 0 where there is no such process. */
-static uint64_t start_of(pid_t pid) {
-        char path[64], text[1024], *at;
+/* proc(5): the second field of stat, a name in parentheses, may hold anything; the state is the third, the start the 22nd. */
+bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start) {
+        char path[64], text[1024], *at, state;
 
         snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-        if (!read_small(path, text, sizeof(text)) || !(at = strrchr(text, ')')))
-                return 0;
+        if (!read_small(path, text, sizeof(text)) || !(at = strrchr(text, ')')) || at[1] != ' ')
+                return false;
+        state = at[2];
         for (int field = 2; field < 22 && at; field++)
                 at = strchr(at + 1, ' ');
-        return at ? strtoull(at, NULL, 10) : 0;
+        if (!at)
+                return false;
+        *ret_state = state;
+        *ret_start = strtoull(at, NULL, 10);
+        return true;
+}
+
+/* 0 where there is no such process. */
+static uint64_t start_of(pid_t pid) {
+        uint64_t start = 0;
+        char state;
+
+        return identity_look(pid, &state, &start) ? start : 0;
 }
 
 /* Both are the same for all processes that can see each other. */

@@ -19,6 +19,9 @@ struct identity {
         uint64_t namespace; /* the PID namespace's inode */
 };
 
+/* The state's letter (proc(5)) and the start, in clock ticks since boot, of a process; false where none is to be seen. */
+bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start);
+
 /* Of this process. */
 struct identity identity_of_self(void);
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "process/identity.h"
 #include "state/codec.h"
 #include "state/internal.h"
 
@@ -47,37 +48,11 @@ static void read_self(struct self *ret) {
         ret->pid_namespace[length > 0 ? length : 0] = '\0';
 }
 
-/* State letter and start time of a process, from /proc/PID/stat: its name, in parentheses, may hold anything. */
-static bool read_process(uint64_t pid, char *ret_state, uint64_t *ret_started) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        struct error ignored;
-        char path[64];
-        const char *rest;
-
-        snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
-        if (file_read(path, 8192, &text, &ignored) < 0)
-                return false;
-        rest = strrchr(strbuf_text(&text), ')');
-        if (!rest || rest[1] != ' ')
-                return false;
-        *ret_state = rest[2];
-        rest += 2;
-        /* The state is field 3, the start field 22. */
-        for (int field = 3; field < 22; field++) {
-                rest = strchr(rest, ' ');
-                if (!rest)
-                        return false;
-                rest++;
-        }
-        *ret_started = strtoull(rest, NULL, 10);
-        return true;
-}
-
 static bool process_lives(const struct lease *lease) {
         uint64_t started;
         char letter;
 
-        if (read_process(lease->pid, &letter, &started))
+        if (identity_look((pid_t)lease->pid, &letter, &started))
                 return letter != 'Z' && letter != 'X' && started == lease->started;
         /* Hidden from us, or gone. */
         return kill((pid_t)lease->pid, 0) == 0 || errno == EPERM;
@@ -256,7 +231,7 @@ static int take_lease_txn(struct store_txn *txn, void *context, struct error *er
                 .pid_namespace = self.pid_namespace,
                 .command = taking->command,
         };
-        if (!read_process(lease.pid, &letter, &lease.started))
+        if (!identity_look((pid_t)lease.pid, &letter, &lease.started))
                 lease.started = 0;
         return put_lease(txn, &lease, err);
 }
