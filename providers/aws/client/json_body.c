@@ -45,7 +45,7 @@ int aws_next_page(const struct aws_response *response, const char *member, const
         }
         if (*token && strcmp(*token, next) == 0)
                 return error_set(err,
-                                 "a listing of AWS's has no end: the page behind %.80s is that same one (%s)",
+                                 "the listing has no end: after the page %.80s comes that page again (%s)",
                                  next, member);
         *token = arena_strdup(arena, next);
         return 0;

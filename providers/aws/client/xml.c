@@ -102,7 +102,8 @@ int xml_parse(const char *text, size_t length, const char *what, struct xml_docu
                 /* Sound XML at times, and of no rules, no objects, no roles: that is not what it says. */
                 result = error_set(
                         err,
-                        "%s is not XML of AWS's but a web page; look at what is on the way there, and try again",
+                        "%s is a web page and not an answer of AWS's; look for a proxy on the way there, "
+                        "and try again",
                         what);
         }
         sym_xmlFreeParserCtxt(context);

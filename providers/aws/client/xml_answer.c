@@ -13,10 +13,10 @@ int aws_answer_xml(const struct aws_response *response, const char *what, const 
         if (xml_parse(strbuf_text(&response->body), response->body.length, name, &document, err) < 0)
                 return -1;
         if (strcmp(xml_name(xml_root(document)), root) != 0)
-                return error_set(err,
-                                 "%s is something else where <%s> was expected; look at what is on the way "
-                                 "there, and try again",
-                                 name, root);
+                return error_set(
+                        err,
+                        "%s is not <%s>, as it should be; look for a proxy on the way there, and try again",
+                        name, root);
         *ret = document;
         document = NULL;
         return 0;

@@ -178,7 +178,8 @@ static int list_images(struct provider *provider, const char *repository, struct
                         return -1;
                 if (strpbrk(repository, ":@"))
                         return error_set(
-                                err, "\"%s\" is more than a repository; berth image check tells of one image",
+                                err,
+                                "\"%s\" names one image: give a repository alone, or use berth image check",
                                 repository);
                 if (add_repository(&catalog, reference.repository, err) < 0)
                         return -1;

@@ -90,24 +90,25 @@ static void refuse_release(const struct provider *provider, struct change *chang
         named = image_users(provider, repository, NULL, true, arena, &count);
         if (count == 0)
                 return;
-        aws_refuse(
-                change,
-                (struct refusal){
-                        .id = "image-in-use",
-                        .message = arena_printf(arena,
-                                                "%zu %s %s what the repository %s holds, which this stack "
-                                                "made and would let go of",
-                                                count, count == 1 ? "environment" : "environments",
-                                                count == 1 ? "runs" : "run", repository),
-                        .remedy = arena_printf(arena,
-                                               "point them at another image and apply that first, or remove "
-                                               "them too; or let go of the repository, its images stay: "
-                                               "--allow image-in-use:%s",
-                                               change->address),
-                        .dependents = named,
-                        .dependent_count = count,
-                },
-                arena);
+        aws_refuse(change,
+                   (struct refusal){
+                           .id = "image-in-use",
+                           .message = arena_printf(
+                                   arena,
+                                   "%zu %s %s images of the repository %s, which this stack made and would "
+                                   "give up",
+                                   count, count == 1 ? "environment" : "environments",
+                                   count == 1 ? "runs" : "run", repository),
+                           .remedy = arena_printf(
+                                   arena,
+                                   "point them at another image and apply that first, or remove "
+                                   "them too; or give the repository up, and its images stay there: --allow "
+                                   "image-in-use:%s",
+                                   change->address),
+                           .dependents = named,
+                           .dependent_count = count,
+                   },
+                   arena);
 }
 
 int image_guard_rules(struct provider *provider, struct change *change, struct arena *arena,

@@ -188,8 +188,7 @@ const char *admission_remedy(const struct provider *provider, const char *reposi
                 return "let these credentials call ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on the "
                        "repository";
         if (texts_same(problem, "unread"))
-                return "plan again once that works; where you know the image to be of use: --allow "
-                       "image-unusable";
+                return "plan again once that works; if you know that the image runs: --allow image-unusable";
         if (!tag)
                 strbuf_append(&text,
                               "name a digest that the repository holds (berth images lists them), or a tag; "

@@ -119,8 +119,8 @@ static int list_leftovers(struct stage_turn *turn) {
         if (leftovers->page.count > 0 && is_stuck(leftovers))
                 return error_set(
                         turn->err,
-                        "s3 DeleteObjects: S3 says that it has deleted %s from the bucket %s, and lists "
-                        "it still: look what keeps it there, and destroy again",
+                        "s3 DeleteObjects: S3 says that it has deleted %s from the bucket %s, and still "
+                        "lists it: see what keeps it there, and destroy again",
                         leftovers->page.objects[0].key, bucket.name);
         if (leftovers->page.count > 0)
                 return stage_enter(turn, STAGE_EMPTY);

@@ -219,7 +219,7 @@ static int write_policy(struct stage_turn *turn) {
 
         free(text);
         if (!kept)
-                return error_set(turn->err, "the policy of bucket %s is no policy document: %.200s",
+                return error_set(turn->err, "the policy of the bucket %s is not a policy document: %.200s",
                                  bucket.name, before);
         return stage_call_over(turn, s3_put_bucket_policy(&bucket, kept), NULL, bucket_passing);
 }

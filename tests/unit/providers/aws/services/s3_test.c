@@ -200,8 +200,8 @@ static void what_is_something_else_is_an_error(void **state) {
         assert_null(document);
         assert_string_equal(
                 err.message,
-                "the answer to s3 GetBucketLifecycleConfiguration is something else where "
-                "<LifecycleConfiguration> was expected; look at what is on the way there, and try again");
+                "the answer to s3 GetBucketLifecycleConfiguration is not <LifecycleConfiguration>, as it should "
+                "be; look for a proxy on the way there, and try again");
 }
 
 int main(void) {
