@@ -15,7 +15,12 @@ spec: {provider: local}
 apiVersion: berth/v1
 kind: Environment
 metadata: {name: box}
-spec: {image: {prebuilt: python}, memoryMB: 512}
+spec: {image: {prebuilt: python}}
+---
+apiVersion: berth/v1
+kind: Agent
+metadata: {name: small}
+spec: {type: general, environment: box, limits: {memoryMB: 256, cpus: 1}}
 """
 METHODS = {"root": "cgroup v2", "container": "cgroup v2", "session": "systemd scope", "scope": "cgroup v2", "bare": None}
 LAUNCHER = shlex.split(os.environ.get("BERTH_TEST_LAUNCHER", ""))
@@ -48,12 +53,12 @@ def test_doctor_names_the_way(berth, way):
 
 def test_limits_are_enforced_or_missed_by_name(berth, way):
     code = "x = bytearray(b'x') * (1 << 30)"
-    done = berth("exec", "--env", "box", "-c", code)
+    done = berth("exec", "--agent", "small", "-c", code)
     if METHODS[way]:
         assert done.returncode == 137, done.stderr
     else:
         assert done.returncode == 125 and "--accept-degraded" in done.stderr
-        assert berth("exec", "--env", "box", "--accept-degraded", "-c", code).returncode == 1
+        assert berth("exec", "--agent", "small", "--accept-degraded", "-c", code).returncode == 1
 
 
 def test_the_only_process_of_a_delegated_service(berth, way, tmp_path):
@@ -63,7 +68,7 @@ def test_the_only_process_of_a_delegated_service(berth, way, tmp_path):
     launcher = ["systemd-run", "--user", "--quiet", "--pipe", "--wait", "--collect", "--property=Delegate=yes"]
     launcher.append(f"--working-directory={tmp_path}")
     assert "cgroup v2" in berth("doctor", launcher=launcher).stdout
-    assert berth("exec", "--env", "box", "-c", "print(6 * 7)", launcher=launcher).stdout == "42\n"
+    assert berth("exec", "--agent", "small", "-c", "print(6 * 7)", launcher=launcher).stdout == "42\n"
 
 
 def test_systemd_takes_no_limit_away(berth, binary, way, tmp_path):
@@ -73,7 +78,7 @@ def test_systemd_takes_no_limit_away(berth, binary, way, tmp_path):
     reload = ["systemctl", "daemon-reload"] if way == "root" else ["systemctl", "--user", "daemon-reload"]
     code = "import sys; print('on', flush=True); sys.stdin.read(); x = bytearray(b'x') * (1 << 30)"
     running = subprocess.Popen(
-        [*LAUNCHER, binary, "exec", "--env", "box", "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [*LAUNCHER, binary, "exec", "--agent", "small", "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert running.stdout.readline() == b"on\n"
     subprocess.run(reload, check=True)
