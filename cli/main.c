@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/verbs.h"
 #include "gitops/git/git.h"
+#include "providers/local/images/image_worker.h"
 #include "providers/local/sandbox/sandbox_worker.h"
 
 #include <errno.h>
@@ -151,6 +152,8 @@ int main(int argc, char **argv) {
                 return launcher_main(argc - 1, argv + 1);
         if (argc == 2 && strcmp(argv[1], "git-judge") == 0)
                 return git_judge_main();
+        if (argc == 2 && strcmp(argv[1], "image-worker") == 0)
+                return image_worker_main();
         arena = arena_new();
         code = run_verb(argc, argv, arena);
         arena_free(arena);

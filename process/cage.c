@@ -17,6 +17,7 @@
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -173,12 +174,20 @@ static int restrict_files(const struct cage *cage, unsigned version, struct erro
 }
 
 /* No right but that one; with no_new_privs none comes back by a program that is started. */
-static int drop_rights(bool keep_search, struct error *err) {
+static int drop_rights(struct error *err) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         struct __user_cap_data_struct rights[2] = { 0 };
 
-        if (keep_search)
-                rights[0].effective = rights[0].permitted = 1U << CAP_DAC_READ_SEARCH;
+        uint32_t kept;
+
+        if (syscall(SYS_capget, &header, rights) < 0)
+                return error_set(err, "the capabilities cannot be read: %s", strerror(errno));
+        /* Root of a container often has not this one but the wider one, which Landlock bounds all the same. */
+        kept = rights[0].permitted & 1U << CAP_DAC_READ_SEARCH;
+        if (!kept)
+                kept = rights[0].permitted & 1U << CAP_DAC_OVERRIDE;
+        memset(rights, 0, sizeof(rights));
+        rights[0].effective = rights[0].permitted = kept;
         if (syscall(SYS_capset, &header, rights) < 0)
                 return error_set(err, "the capabilities cannot be given up: %s", strerror(errno));
         return 0;
@@ -252,8 +261,7 @@ int cage_enter(const struct cage *cage, const char **ret_weak, struct error *err
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return error_set(err, "rights cannot be given up: %s", strerror(errno));
         if (set_limits(cage, err) < 0 || (version > 0 && restrict_files(cage, version, err) < 0) ||
-            (root && cage->user != 0 && become(cage->user, err) < 0) ||
-            (root && drop_rights(cage->user != 0, err) < 0))
+            (root && cage->user != 0 && become(cage->user, err) < 0) || (root && drop_rights(err) < 0))
                 return -1;
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return error_set(err, "this process cannot be closed to others: %s", strerror(errno));
@@ -303,4 +311,21 @@ int cage_user_of(const char *folder, uid_t *ret, struct error *err) {
                                  strerror(errno));
         *ret = user;
         return 0;
+}
+
+const char *const *cage_environment(struct arena *arena) {
+        static const char *const passed_on[] = { "PATH",         "ASAN_OPTIONS",     "UBSAN_OPTIONS",
+                                                 "LSAN_OPTIONS", "TSAN_OPTIONS",     "LLVM_PROFILE_FILE",
+                                                 "GCOV_PREFIX",  "GCOV_PREFIX_STRIP" };
+        size_t count = sizeof(passed_on) / sizeof(passed_on[0]), filled = 0;
+        const char **environment = arena_array(arena, count + 2, sizeof(*environment));
+
+        environment[filled++] = "LC_ALL=C.UTF-8";
+        for (size_t i = 0; i < count; i++) {
+                const char *value = getenv(passed_on[i]);
+
+                if (value)
+                        environment[filled++] = arena_printf(arena, "%s=%s", passed_on[i], value);
+        }
+        return environment;
 }

@@ -21,13 +21,14 @@
  * | sockets of Unix    | none, but for CAGE_JUDGES_NAMES                                                             |
  * | memory             | data_bytes of its own, none shared without a file                                            |
  *
- * Root gives itself up: with `user`, the process becomes that user, who owns nothing but what he was given, and keeps one
- * right, CAP_DAC_READ_SEARCH, to come through root's folders to what the cage names. Landlock is what bounds it, so root
- * without Landlock is refused.
+ * Root gives itself up: he keeps one right, CAP_DAC_READ_SEARCH, to come through others' folders to what the cage names, and with
+ * `user` he becomes that user, who owns nothing but what he was given. Landlock is what bounds him, so root without
+ * Landlock is refused.
  */
 #ifndef BERTH_PROCESS_CAGE_H
 #define BERTH_PROCESS_CAGE_H
 
+#include "base/arena.h"
 #include "base/error.h"
 
 #include <stdbool.h>
@@ -73,5 +74,8 @@ unsigned cage_landlock(void);
  * namespace has no such user.
  */
 int cage_user_of(const char *folder, uid_t *ret, struct error *err) MUST_USE;
+
+/* For a process that shall put itself into a cage: PATH, and nothing of ours (no credentials, proxies, locale). In the arena. */
+const char *const *cage_environment(struct arena *arena);
 
 #endif

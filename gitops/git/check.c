@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "gitops/git/wire.h"
+#include "process/cage.h"
 #include "process/run.h"
 
 #include <signal.h>
@@ -13,24 +14,6 @@
 #define GRACE_MS 3000
 /* Beside the files: the header, and what the phases take. */
 #define HEADER_MAX ((size_t)64 * 1024 * 1024)
-
-/* Nothing of the controller's own: no credentials of a cloud, no proxies, no locale. */
-static const char *const *worker_environment(struct arena *arena) {
-        static const char *const passed_on[] = { "PATH",         "ASAN_OPTIONS",     "UBSAN_OPTIONS",
-                                                 "LSAN_OPTIONS", "TSAN_OPTIONS",     "LLVM_PROFILE_FILE",
-                                                 "GCOV_PREFIX",  "GCOV_PREFIX_STRIP" };
-        size_t count = sizeof(passed_on) / sizeof(passed_on[0]), filled = 0;
-        const char **environment = arena_array(arena, count + 2, sizeof(*environment));
-
-        environment[filled++] = "LC_ALL=C.UTF-8";
-        for (size_t i = 0; i < count; i++) {
-                const char *value = getenv(passed_on[i]);
-
-                if (value)
-                        environment[filled++] = arena_printf(arena, "%s=%s", passed_on[i], value);
-        }
-        return environment;
-}
 
 /* The worker died: what it left may be what killed it, and the next one shall not find it. */
 static int fail_dead(const struct git_request *request, const struct run_result *result,
@@ -95,7 +78,7 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
         struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
         struct run_args args = {
                 .process = { .arguments = arguments,
-                             .environment = worker_environment(arena),
+                             .environment = cage_environment(arena),
                              .group = PROCESS_OWN_GROUP },
                 .output_max = limits.total_bytes + HEADER_MAX,
                 .errors = RUN_ERRORS_INHERITED,

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -654,3 +655,46 @@ def test_variables_that_code_never_gets_are_named(run, berth):
     assert result.err.count("AWS_THING") == 1 and result.err.count("BERTH_THING") == 1
     told = berth("exec", "--env", "own", "--accept-degraded", "--json", "-c", "1").expect(0).json()
     assert sorted(told["sandbox"]["withheld"]) == ["AWS_THING", "BERTH_THING"]
+
+
+# --- who reads them ---
+
+
+def test_an_image_is_read_in_a_cage(berth, tmp_path):
+    """While it is read: by a process that may call little, can gain nothing, and holds what it was given and no more."""
+    Made([file("data", os.urandom(150 * 2**20))], compress=False).write(tmp_path / "image", "stable")
+    process = berth.popen("image", "import", "data/etl:stable", tmp_path / "image")
+    seen = {}
+    while process.poll() is None:
+        try:
+            worker = int((Path("/proc") / str(process.pid) / f"task/{process.pid}/children").read_text().split()[0])
+            status = dict(line.split(":\t", 1) for line in Path(f"/proc/{worker}/status").read_text().splitlines() if ":\t" in line)
+            if b"image-worker" in Path(f"/proc/{worker}/cmdline").read_bytes() and status["Seccomp"] == "2":
+                seen = {**status, "open": [os.readlink(f) for f in Path(f"/proc/{worker}/fd").iterdir()]}
+        except (OSError, IndexError, KeyError):
+            continue
+    assert process.returncode == 0, process.stderr.read()
+    assert seen, "the worker was never seen in its cage"
+    assert seen["NoNewPrivs"] == "1"
+    # Nothing, or for root the one right to read, which Landlock bounds.
+    assert int(seen["CapEff"], 16) in (0, 1 << 2, 1 << 1), seen["CapEff"]
+    ours = (str(store(berth)), str(tmp_path / "image"), "pipe:", str(berth.folder))
+    assert [where for where in seen["open"] if not where.startswith((*ours, "/usr/", "/dev/null", "anon_inode:[eventfd]"))] == []
+
+
+def test_an_image_whose_reading_is_ended(berth, tmp_path):
+    """The worker is killed: the import says so, and nothing of the image stays."""
+    Made([file("data", os.urandom(150 * 2**20))], compress=False).write(tmp_path / "image", "stable")
+    process = berth.popen("image", "import", "data/etl:stable", tmp_path / "image")
+    killed = False
+    while process.poll() is None and not killed:
+        try:
+            worker = int((Path("/proc") / str(process.pid) / f"task/{process.pid}/children").read_text().split()[0])
+            if b"image-worker" in Path(f"/proc/{worker}/cmdline").read_bytes():
+                os.kill(worker, signal.SIGKILL)
+                killed = True
+        except (OSError, IndexError):
+            continue
+    out, err = process.communicate(timeout=60)
+    assert killed and process.returncode == 1 and b"image-worker, which reads it, was ended by signal 9" in err, (out, err)
+    assert list((store(berth) / "work").iterdir()) == [] and blobs(berth) == []

@@ -194,7 +194,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         ready = true;
         start_anew();
         path = lay_out(form[0], &parts);
-        if (local_image_import("store", "team/app:one", path, arena, &row, &err) < 0) {
+        if (local_image_import_here("store", "team/app:one", path, arena, &row, &err) < 0) {
                 if (err.message[0] == '\0')
                         abort();
         } else if (local_images_open("store", arena, &images, &err) < 0 ||

@@ -3,176 +3,24 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/json.h"
 #include "base/strbuf.h"
-#include "providers/image_rules.h"
 #include "providers/local/images/image_reference.h"
 #include "providers/local/images/image_source.h"
-#include "providers/local/images/image_store.h"
-#include "providers/local/images/image_unpack.h"
+#include "providers/local/images/image_worker.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
-
-/* What Docker's drivers take. */
-#define LAYERS_MAX 127
 
 struct import {
         struct arena *arena;
         struct local_reference name;
         struct image_store store;
-        struct image_source source;
-        struct image_source_manifest manifest;
-        struct image_verdict verdict;
-        json_t *document; /* the manifest's */
-        json_t *config;
-        struct unpack_tally tally;
-        bool present; /* it was unpacked by an earlier import */
+        struct image_prepared prepared;
+        const char *weak; /* of the cage that it was read in; or NULL */
 };
 
 static void end(struct import *import) {
-        image_source_close(&import->source);
         image_store_close(&import->store);
-        json_decref(import->document);
-        json_decref(import->config);
 }
-
-/* --- manifest and configuration --- */
-
-static int read_manifest(struct import *import, struct error *err) {
-        struct image_source_manifest *manifest = &import->manifest;
-
-        if (image_source_manifest(&import->source, import->name.repository, import->name.tag, import->arena,
-                                  manifest, err) < 0)
-                return -1;
-        import->document = json_loadb(manifest->bytes, manifest->length, JSON_REJECT_DUPLICATES, NULL);
-        image_rules_judge_manifest(import->document, manifest->type, &import->verdict, import->arena);
-        if (import->verdict.problem)
-                return 0;
-        if (!json_is_object(import->document))
-                return error_set(err, "its manifest is no JSON object");
-        return image_store_stage_bytes(&import->store, manifest->bytes, manifest->length, manifest->digest,
-                                       err);
-}
-
-/* Copies what a descriptor names into the store. */
-static int stage(struct import *import, const json_t *descriptor, uint64_t size_max, struct error *err) {
-        const char *digest = json_text(descriptor, "digest");
-        json_int_t size = json_integer_or(descriptor, "size", -1);
-        int blob DESCRIPTOR_CLEANUP = -1;
-
-        if (!digest || !image_rules_is_digest(digest))
-                return error_set(err, "it is named by no digest of SHA-256");
-        if (size < 0 || (uint64_t)size > size_max)
-                return error_set(err, "a size of %lld bytes is said of it, and at most %" PRIu64 " are taken",
-                                 (long long)size, size_max);
-        if (image_source_blob(&import->source, digest, &blob, err) < 0)
-                return -1;
-        return image_store_stage(&import->store, blob, digest, (uint64_t)size, err);
-}
-
-static int read_config(struct import *import, struct error *err) {
-        const json_t *descriptor = json_object_get(import->document, "config");
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        int file DESCRIPTOR_CLEANUP = -1;
-
-        if (stage(import, descriptor, IMAGE_SOURCE_JSON_MAX, err) < 0)
-                return error_context(err, "configuration");
-        file = image_store_blob(&import->store, json_text(descriptor, "digest"));
-        if (file < 0 || descriptor_read(file, IMAGE_SOURCE_JSON_MAX, &text) != 0)
-                return error_set(err, "configuration: it cannot be read back: %s", strerror(errno));
-        image_rules_judge_config(strbuf_text(&text), text.length, &import->verdict, import->arena);
-        if (import->verdict.problem)
-                return 0;
-        import->config = json_loadb(strbuf_text(&text), text.length, 0, NULL);
-        return 0;
-}
-
-/* --- layers --- */
-
-/* Tars, plain or compressed; not those that are encrypted, nor what charts and the like put there. */
-static bool is_layer_type(const char *type) {
-        static const char *const types[] = {
-                "application/vnd.oci.image.layer.v1.tar",
-                "application/vnd.oci.image.layer.v1.tar+gzip",
-                "application/vnd.oci.image.layer.v1.tar+zstd",
-                "application/vnd.oci.image.layer.nondistributable.v1.tar",
-                "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
-                "application/vnd.oci.image.layer.nondistributable.v1.tar+zstd",
-                "application/vnd.docker.image.rootfs.diff.tar",
-                "application/vnd.docker.image.rootfs.diff.tar.gzip",
-                "application/vnd.docker.image.rootfs.diff.tar.zstd",
-                "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
-        };
-
-        for (size_t i = 0; type && i < sizeof(types) / sizeof(types[0]); i++) {
-                if (strcmp(type, types[i]) == 0)
-                        return true;
-        }
-        return false;
-}
-
-static int stage_layer(struct import *import, const json_t *layer, struct error *err) {
-        const char *type = json_text(layer, "mediaType");
-
-        if (!is_layer_type(type))
-                return error_set(err, "its media type %s is none of a layer", type ? type : "(none)");
-        return stage(import, layer, IMAGE_RULES_SIZE_MAX, err);
-}
-
-static int unpack_layer(struct import *import, struct unpack *unpack, const json_t *layer, size_t number,
-                        struct error *err) {
-        const json_t *ids = json_object_get(json_object_get(import->config, "rootfs"), "diff_ids");
-        const char *diff_id = json_string_value(json_array_get(ids, number));
-        int blob DESCRIPTOR_CLEANUP = -1;
-
-        if (!diff_id)
-                return error_set(err, "its configuration gives it no diff_id");
-        blob = image_store_blob(&import->store, json_text(layer, "digest"));
-        return image_unpack_layer(unpack, blob, number == 0, diff_id, err);
-}
-
-static int take_layers(struct import *import, struct unpack *unpack, struct error *err) {
-        const json_t *layers = json_object_get(import->document, "layers"), *layer;
-        const json_t *ids = json_object_get(json_object_get(import->config, "rootfs"), "diff_ids");
-        size_t count = json_array_size(layers), i;
-
-        if (count == 0 || count > LAYERS_MAX)
-                return error_set(err, "it has %zu layers, and 1 to %d are taken", count, LAYERS_MAX);
-        if (json_array_size(ids) != count)
-                return error_set(err, "its configuration speaks of %zu layers, its manifest of %zu",
-                                 json_array_size(ids), count);
-        json_array_foreach (layers, i, layer) {
-                const char *digest = json_text(layer, "digest");
-
-                if (stage_layer(import, layer, err) < 0 ||
-                    (!import->present && unpack_layer(import, unpack, layer, i, err) < 0))
-                        return err->kind == ERROR_INTERRUPTED
-                                       ? -1
-                                       : error_context(err, "layer %zu of %zu (%s)", i + 1, count,
-                                                       digest && image_rules_is_digest(digest) ? digest
-                                                                                               : "no digest");
-        }
-        return 0;
-}
-
-static int take_content(struct import *import, struct error *err) {
-        struct unpack unpack = { .root = import->store.root, .limits = unpack_limits_default };
-
-        import->present = image_store_has(&import->store, import->manifest.digest);
-        if (take_layers(import, &unpack, err) < 0)
-                return -1;
-        if (!import->present && image_unpack_finish(&unpack, err) < 0)
-                return -1;
-        import->tally = unpack.tally;
-        return image_store_commit(
-                &import->store,
-                arena_printf(import->arena, "%s:%s", import->name.repository, import->name.tag),
-                import->manifest.digest, !import->present, import->arena, err);
-}
-
-/* --- what is said of it --- */
 
 static void note(struct strbuf *text, uint64_t count, const char *one, const char *many) {
         if (count > 0)
@@ -181,7 +29,8 @@ static void note(struct strbuf *text, uint64_t count, const char *one, const cha
 }
 
 /* Why something of the image is not there; NULL where all of it is. */
-static const char *describe_left_out(const struct unpack_tally *tally, struct arena *arena) {
+static const char *describe_left_out(const struct unpack_tally *tally, const char *weak,
+                                     struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         note(&text, tally->privileged, "file's set-uid, set-gid or sticky bit",
@@ -189,17 +38,20 @@ static const char *describe_left_out(const struct unpack_tally *tally, struct ar
         note(&text, tally->capabilities, "file's capabilities", "files' capabilities");
         note(&text, tally->devices, "device", "devices");
         note(&text, tally->specials, "FIFO or socket", "FIFOs or sockets");
-        return text.length ? arena_printf(arena, "left out: %s", strbuf_text(&text)) : NULL;
+        if (text.length)
+                return arena_printf(arena, "left out: %s%s%s", strbuf_text(&text), weak ? "; " : "",
+                                    weak ? weak : "");
+        return weak;
 }
 
-static void fill_row(const struct import *import, struct image_row *ret) {
-        const struct image_verdict *verdict = &import->verdict;
+static void fill_row(const struct import *import, const char *path, struct image_row *ret) {
+        const struct image_verdict *verdict = &import->prepared.verdict;
 
         *ret = (struct image_row){
                 .repository = import->name.repository,
                 .tags = arena_array(import->arena, 1, sizeof(*ret->tags)),
                 .tag_count = 1,
-                .digest = import->manifest.digest,
+                .digest = import->prepared.digest,
                 .size = verdict->size,
                 .media_type = verdict->media_type,
                 .platform = verdict->platform,
@@ -208,37 +60,53 @@ static void fill_row(const struct import *import, struct image_row *ret) {
         ret->tags[0] = import->name.tag;
         if (!verdict->problem) {
                 ret->pushed_ms = clock_system.wall_ms(&clock_system);
-                ret->note = describe_left_out(&import->tally, import->arena);
+                ret->note = describe_left_out(&import->prepared.tally, import->weak, import->arena);
                 return;
         }
-        ret->message = arena_printf(import->arena, "%s %s", import->source.path, verdict->seen);
+        ret->message = arena_printf(import->arena, "%s %s", path, verdict->seen);
         ret->remedy = local_reference_remedy(&import->name, verdict->problem, import->arena);
 }
 
-static int import_image(struct import *import, const char *store, const char *path, struct error *err) {
-        if (image_store_open(store, &import->store, err) < 0 ||
-            image_source_open(path, import->store.archive, &import->source, err) < 0)
+static int import_image(struct import *import, const char *store, const char *path, bool caged,
+                        struct error *err) {
+        struct image_prepared *prepared = &import->prepared;
+        int given DESCRIPTOR_CLEANUP = -1;
+
+        if (image_store_open(store, &import->store, err) < 0 || image_source_find(path, &given, err) < 0)
                 return -1;
-        if (read_manifest(import, err) < 0 || (!import->verdict.problem && read_config(import, err) < 0) ||
-            (!import->verdict.problem && take_content(import, err) < 0))
-                return err->kind == ERROR_INTERRUPTED ? -1 : error_context(err, "%s", path);
-        return 0;
+        if ((caged ? image_worker_prepare(&import->store, given, path, &import->name, import->arena, prepared,
+                                          &import->weak, err)
+                   : image_prepare(&import->store, given, path, &import->name, import->arena, prepared,
+                                   err)) < 0)
+                return -1;
+        if (prepared->verdict.problem)
+                return 0;
+        return image_store_commit(
+                &import->store,
+                arena_printf(import->arena, "%s:%s", import->name.repository, import->name.tag),
+                prepared->digest, !prepared->present, import->arena, err);
 }
 
-int local_image_import(const char *store, const char *name, const char *path, struct arena *arena,
-                       struct image_row *ret, struct error *err) {
-        struct import import __attribute__((cleanup(end))) = {
-                .arena = arena,
-                .store = IMAGE_STORE_INIT,
-                .source = IMAGE_SOURCE_INIT,
-        };
+static int import_as(const char *store, const char *name, const char *path, bool caged, struct arena *arena,
+                     struct image_row *ret, struct error *err) {
+        struct import import __attribute__((cleanup(end))) = { .arena = arena, .store = IMAGE_STORE_INIT };
 
         if (local_reference_parse(name, arena, &import.name, err) < 0)
                 return -1;
         if (import.name.digest)
                 return error_set(err, "%s is a digest: an image is imported as REPOSITORY:TAG", name);
-        if (import_image(&import, store, path, err) < 0)
+        if (import_image(&import, store, path, caged, err) < 0)
                 return -1;
-        fill_row(&import, ret);
+        fill_row(&import, path, ret);
         return 0;
+}
+
+int local_image_import(const char *store, const char *name, const char *path, struct arena *arena,
+                       struct image_row *ret, struct error *err) {
+        return import_as(store, name, path, true, arena, ret, err);
+}
+
+int local_image_import_here(const char *store, const char *name, const char *path, struct arena *arena,
+                            struct image_row *ret, struct error *err) {
+        return import_as(store, name, path, false, arena, ret, err);
 }

@@ -22,4 +22,8 @@
 int local_image_import(const char *store, const char *name, const char *path, struct arena *arena,
                        struct image_row *ret, struct error *err) MUST_USE;
 
+/* The same without a process of its own, for a fuzzer, which watches its own memory. */
+int local_image_import_here(const char *store, const char *name, const char *path, struct arena *arena,
+                            struct image_row *ret, struct error *err) MUST_USE;
+
 #endif

@@ -124,21 +124,28 @@ static const char *hint(const char *path) {
         return "";
 }
 
-int image_source_open(const char *path, int stage, struct image_source *ret, struct error *err) {
-        struct image_source source = { .path = path, .folder = -1 };
-        int given DESCRIPTOR_CLEANUP = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        struct stat status;
+int image_source_find(const char *path, int *ret, struct error *err) {
+        int given = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-        if (given < 0 || fstat(given, &status) < 0)
+        if (given < 0)
                 return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
                                       "cannot read %s: %s%s", path, strerror(errno), hint(path));
+        *ret = given;
+        return 0;
+}
+
+int image_source_open(int given, const char *path, int stage, struct image_source *ret, struct error *err) {
+        struct image_source source = { .path = path, .folder = -1 };
+        struct stat status;
+
+        if (fstat(given, &status) < 0)
+                return error_set(err, "cannot read %s: %s", path, strerror(errno));
         if (S_ISREG(status.st_mode)) {
                 if (unpack_archive(given, stage, err) < 0)
                         return error_context(err, "%s", path);
                 source.folder = openat(stage, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         } else if (S_ISDIR(status.st_mode)) {
-                source.folder = given;
-                given = -1;
+                source.folder = openat(given, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         } else {
                 return error_set(err, "%s is neither a file nor a folder", path);
         }

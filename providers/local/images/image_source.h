@@ -33,8 +33,11 @@ struct image_source {
         { .folder = -1 }
 #define IMAGE_SOURCE_CLEANUP __attribute__((cleanup(image_source_close)))
 
-/* An archive is unpacked into `stage`, an empty folder. `path` is borrowed. */
-int image_source_open(const char *path, int stage, struct image_source *ret, struct error *err) MUST_USE;
+/* Opens what people name: a file or a folder, in no way looked at. ERROR_NOT_FOUND where there is none. */
+int image_source_find(const char *path, int *ret, struct error *err) MUST_USE;
+/* An archive is unpacked into `stage`, an empty folder. `given` and `path`, its name for people, are borrowed. */
+int image_source_open(int given, const char *path, int stage, struct image_source *ret,
+                      struct error *err) MUST_USE;
 void image_source_close(struct image_source *source);
 
 struct image_source_manifest {
