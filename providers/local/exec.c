@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#define MEMORY_MB_PER_CPU 1769
 #define PROCESSES_MAX 512
 #define FILES_MAX 200000
 #define BYTES_PER_MB (UINT64_C(1024) * 1024)
@@ -74,7 +73,7 @@ static int64_t least(int64_t value, int64_t limit) {
 
 /* One run may take all of its agent's share, and never more. */
 static void size(struct exec *exec) {
-        int64_t cpu = (exec->environment.memory_mb * 1000 + MEMORY_MB_PER_CPU - 1) / MEMORY_MB_PER_CPU;
+        int64_t cpu = (exec->environment.memory_mb * 1000 + MEMORY_MB_PER_VCPU - 1) / MEMORY_MB_PER_VCPU;
 
         exec->memory_mb = least(exec->environment.memory_mb, exec->agent.memory_mb);
         exec->cpu_millis = least(cpu, exec->agent.cpus < 0 ? -1 : exec->agent.cpus * 1000);

@@ -44,8 +44,8 @@ static void test_what_stands_in_line_is_taken_back(void **state) {
         for (size_t i = 0; i < 4; i++)
                 assert_int_equal(bench->result.changes[i].outcome, JOB_NOT_STARTED);
         /* Those that had a turn let go of what they may hold. */
-        for (char name = 'a'; name <= 'd'; name++)
-                assert_non_null(strchr(world.abandoned, name));
+        for (const char *name = "abcd"; *name; name++)
+                assert_non_null(strchr(world.abandoned, *name));
 
         /* Nothing of this run is left in the state; what the earlier one left half-way still is. */
         assert_int_equal(state_load_records(bench->state, bench->arena, &records, &record_count, &err), 0);
