@@ -388,7 +388,7 @@ static bool has_state(struct source *source) {
         return false;
 }
 
-static void look(struct source *source, const struct dues *dues) {
+static void poll_and_reconcile(struct source *source, const struct dues *dues) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct git_answer answer = { 0 };
         enum poll_outcome outcome = POLL_UNCHANGED;
@@ -446,7 +446,7 @@ static bool wait_for_dues(struct source *source, struct dues *ret) {
 
 static void one_round(struct source *source, const struct dues *dues) {
         begin_round(source);
-        look(source, dues);
+        poll_and_reconcile(source, dues);
         end_round(source);
 }
 

@@ -3,8 +3,8 @@
 #ifndef BERTH_GITOPS_GIT_LIBGIT2_H
 #define BERTH_GITOPS_GIT_LIBGIT2_H
 
+#include "gitops/git/remote_failure.h"
 #include "gitops/git/repository.h"
-#include "gitops/git/trouble.h"
 
 #include <git2.h>
 
@@ -89,7 +89,7 @@ struct repository {
         git_remote *remote;
         uint64_t received;
         bool broken;
-        struct trouble trouble;
+        struct remote_failure failure;
         unsigned asked;
 };
 

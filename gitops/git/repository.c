@@ -15,11 +15,12 @@ static int fail_remote(struct repository *repository, int code, enum git_failure
                        struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
 
-        repository->trouble.untrusted |= code == GIT_ECERTIFICATE;
-        repository->trouble.unauthorised |= code == GIT_EAUTH;
-        repository->trouble.out_of_memory |= repository_is_out_of_memory();
-        return trouble_fail(&repository->trouble, repository->args->url, repository->args->pack_bytes,
-                            repository_last_words(repository, arena), ret_failure, err);
+        repository->failure.untrusted |= code == GIT_ECERTIFICATE;
+        repository->failure.unauthorised |= code == GIT_EAUTH;
+        repository->failure.out_of_memory |= repository_is_out_of_memory();
+        return remote_failure_report(&repository->failure, repository->args->url,
+                                     repository->args->pack_bytes, repository_last_words(repository, arena),
+                                     ret_failure, err);
 }
 
 static int on_credentials(git_credential **ret, const char *url, const char *user, unsigned allowed,
@@ -33,14 +34,14 @@ static int on_credentials(git_credential **ret, const char *url, const char *use
                 return sym_git_credential_username_new(ret, args->user);
         /* Asked again: what was given is not good enough. */
         if (repository->asked++ > 0) {
-                repository->trouble.refused = true;
+                repository->failure.refused = true;
                 return GIT_EAUTH;
         }
         if ((allowed & GIT_CREDENTIAL_SSH_KEY) && args->ssh_key_file)
                 return sym_git_credential_ssh_key_new(ret, args->user, NULL, args->ssh_key_file, NULL);
         if ((allowed & GIT_CREDENTIAL_USERPASS_PLAINTEXT) && args->password && args->url->scheme == URL_HTTPS)
                 return sym_git_credential_userpass_plaintext_new(ret, args->user, args->password);
-        repository->trouble.unasked = true;
+        repository->failure.unasked = true;
         return GIT_EAUTH;
 }
 
@@ -52,7 +53,7 @@ static int on_certificate(git_cert *certificate, int valid, const char *host, vo
         (void)host;
         if (valid)
                 return 0;
-        repository->trouble.untrusted = true;
+        repository->failure.untrusted = true;
         return GIT_ECERTIFICATE;
 }
 
@@ -60,8 +61,8 @@ static int on_progress(const git_indexer_progress *progress, void *context) {
         struct repository *repository = context;
 
         repository->received = progress->received_bytes;
-        repository->trouble.over_limit = progress->received_bytes > repository->args->pack_bytes;
-        return repository->trouble.over_limit ? GIT_EUSER : 0;
+        repository->failure.over_limit = progress->received_bytes > repository->args->pack_bytes;
+        return repository->failure.over_limit ? GIT_EUSER : 0;
 }
 
 static void set_callbacks(git_remote_callbacks *callbacks, struct repository *repository) {
@@ -252,7 +253,7 @@ static bool is_ours(const struct repository *repository) {
                                       GIT_ERROR_HTTP, GIT_ERROR_NOMEMORY, GIT_ERROR_CALLBACK };
         const git_error *last = sym_git_error_last();
 
-        if (trouble_is_known(&repository->trouble))
+        if (remote_failure_is_known(&repository->failure))
                 return false;
         for (size_t i = 0; last && i < sizeof(theirs) / sizeof(theirs[0]); i++) {
                 if (last->klass == theirs[i])

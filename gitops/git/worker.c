@@ -353,7 +353,7 @@ static int check_history(struct work *work, struct error *err) {
                     answer->ref, answer->commit, request->have);
 }
 
-static int judge(struct work *work, const struct remote_ref *ref, struct error *err) {
+static int judge_ref(struct work *work, const struct remote_ref *ref, struct error *err) {
         return verify_commit(&work->judge, work->repository, ref, work->arena, &work->found->answer.signer,
                              work->ret_failure, err);
 }
@@ -369,10 +369,10 @@ static int judge_named(struct work *work, struct error *err) {
         for (size_t i = 0; i < count; i++) {
                 struct error ignored = { 0 };
 
-                if (judge(work, &tags[i], &ignored) == 0)
+                if (judge_ref(work, &tags[i], &ignored) == 0)
                         return 0;
         }
-        return judge(work, &work->ref, err);
+        return judge_ref(work, &work->ref, err);
 }
 
 static int check_signature(struct work *work, struct error *err) {
@@ -381,7 +381,7 @@ static int check_signature(struct work *work, struct error *err) {
         if (request->gpg_key_count == 0 && !request->ssh_allowed_signers)
                 return 0;
         begin_phase(PHASE_VERIFYING);
-        return request->commit && request->tag ? judge_named(work, err) : judge(work, &work->ref, err);
+        return request->commit && request->tag ? judge_named(work, err) : judge_ref(work, &work->ref, err);
 }
 
 static int read_manifests(struct work *work, const char *tree, struct error *err) {

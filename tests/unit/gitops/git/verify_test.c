@@ -3,7 +3,7 @@
 #include "support.h"
 
 #include "gitops/git/known_hosts.h"
-#include "gitops/git/trouble.h"
+#include "gitops/git/remote_failure.h"
 #include "gitops/git/verify.h"
 
 #define G "[GNUPG:] "
@@ -176,31 +176,32 @@ static void troubles(void **state) {
         };
         const struct url https = { .scheme = URL_HTTPS, .host = "h" },
                          ssh = { .scheme = URL_SSH, .host = "h" };
-        struct trouble trouble = { 0 };
+        struct remote_failure trouble = { 0 };
         enum git_failure failure;
         struct error err = { 0 };
 
         (void)state;
-        assert_false(trouble_is_known(&trouble));
+        assert_false(remote_failure_is_known(&trouble));
         for (size_t i = 0; i < COUNT(cases); i++) {
-                assert_int_equal(trouble_fail(&trouble, &https, 1, cases[i].words, &failure, &err), -1);
+                assert_int_equal(remote_failure_report(&trouble, &https, 1, cases[i].words, &failure, &err),
+                                 -1);
                 assert_int_equal(failure, cases[i].failure);
                 assert_string_equal(err.message, cases[i].words);
         }
         trouble.unauthorised = true;
-        assert_int_equal(trouble_fail(&trouble, &https, 1, "no", &failure, &err), -1);
+        assert_int_equal(remote_failure_report(&trouble, &https, 1, "no", &failure, &err), -1);
         assert_int_equal(failure, GIT_AUTHENTICATION);
         trouble.unasked = true;
-        assert_int_equal(trouble_fail(&trouble, &ssh, 1, "no", &failure, &err), -1);
+        assert_int_equal(remote_failure_report(&trouble, &ssh, 1, "no", &failure, &err), -1);
         assert_non_null(strstr(err.message, "credentials.sshKeyFile"));
         trouble.untrusted = true;
-        assert_int_equal(trouble_fail(&trouble, &ssh, 1, "status code: 404", &failure, &err), -1);
+        assert_int_equal(remote_failure_report(&trouble, &ssh, 1, "status code: 404", &failure, &err), -1);
         assert_int_equal(failure, GIT_HOST_UNTRUSTED);
         trouble.over_limit = true;
-        assert_int_equal(trouble_fail(&trouble, &ssh, 12345, "no", &failure, &err), -1);
+        assert_int_equal(remote_failure_report(&trouble, &ssh, 12345, "no", &failure, &err), -1);
         assert_int_equal(failure, GIT_OVER_LIMIT);
         assert_non_null(strstr(err.message, "12345"));
-        assert_true(trouble_is_known(&trouble));
+        assert_true(remote_failure_is_known(&trouble));
 }
 
 static void names_of_tags(void **state) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gitops/git/trouble.h"
+#include "gitops/git/remote_failure.h"
 
 #include <string.h>
 
@@ -18,50 +18,50 @@ static const struct {
         { GIT_LOCAL, "read-only file system" },
 };
 
-static enum git_failure classify(const struct trouble *trouble, const char *words) {
-        if (trouble->over_limit || trouble->out_of_memory)
+static enum git_failure classify(const struct remote_failure *found, const char *words) {
+        if (found->over_limit || found->out_of_memory)
                 return GIT_OVER_LIMIT;
-        if (trouble->untrusted)
+        if (found->untrusted)
                 return GIT_HOST_UNTRUSTED;
-        if (trouble->refused || trouble->unasked)
+        if (found->refused || found->unasked)
                 return GIT_AUTHENTICATION;
         for (size_t i = 0; i < sizeof(sayings) / sizeof(sayings[0]); i++) {
                 if (strcasestr(words, sayings[i].words))
                         return sayings[i].failure;
         }
-        return trouble->unauthorised ? GIT_AUTHENTICATION : GIT_UNREACHABLE;
+        return found->unauthorised ? GIT_AUTHENTICATION : GIT_UNREACHABLE;
 }
 
-bool trouble_is_known(const struct trouble *trouble) {
-        return trouble->untrusted || trouble->refused || trouble->unasked || trouble->unauthorised ||
-               trouble->over_limit || trouble->out_of_memory;
+bool remote_failure_is_known(const struct remote_failure *found) {
+        return found->untrusted || found->refused || found->unasked || found->unauthorised ||
+               found->over_limit || found->out_of_memory;
 }
 
-int trouble_fail(const struct trouble *trouble, const struct url *url, size_t pack_bytes, const char *words,
-                 enum git_failure *ret_failure, struct error *err) {
-        enum git_failure failure = classify(trouble, words);
+int remote_failure_report(const struct remote_failure *found, const struct url *url, size_t pack_bytes,
+                          const char *words, enum git_failure *ret_failure, struct error *err) {
+        enum git_failure failure = classify(found, words);
         const char *host = url->host ? url->host : url->path;
         bool ssh = url->scheme == URL_SSH;
 
-        if (trouble->over_limit)
+        if (found->over_limit)
                 return FAIL(failure, "the repository is larger than the %zu bytes that it may have on disk",
                             pack_bytes);
-        if (trouble->out_of_memory)
+        if (found->out_of_memory)
                 return FAIL(failure, OUT_OF_MEMORY);
-        if (trouble->untrusted && ssh)
+        if (found->untrusted && ssh)
                 return FAIL(failure, "%s has a host key that credentials.knownHostsFile does not vouch for",
                             host);
-        if (trouble->untrusted)
+        if (found->untrusted)
                 return FAIL(
                         failure,
                         "%s has a TLS certificate that is not trusted: by an unknown authority "
                         "(credentials.caFile names one of your own), expired, or for another name (an address is "
                         "none)",
                         host);
-        if (trouble->unasked)
+        if (found->unasked)
                 return FAIL(failure, "%s asks for credentials, and none that it takes are given (%s)", host,
                             ssh ? "credentials.sshKeyFile" : "credentials.passwordFile");
-        if (trouble->refused)
+        if (found->refused)
                 return FAIL(failure, "%s does not accept the %s", host,
                             ssh ? "ssh key for this user, or the key cannot be read"
                                 : "user name and password");
