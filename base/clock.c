@@ -26,13 +26,13 @@ static int64_t system_monotonic_ms(const struct clock *clock) {
 }
 
 static int system_sleep_until(const struct clock *clock, int64_t until_ms) {
-        struct pollfd stop = { .fd = interrupt_descriptor(interrupt_of_user(), INTERRUPT_FINISH),
+        struct pollfd stop = { .fd = interrupt_descriptor(clock->interrupt, INTERRUPT_FINISH),
                                .events = POLLIN };
 
         for (;;) {
                 int64_t left = until_ms - system_monotonic_ms(clock);
 
-                if (interrupt_count() > 0)
+                if (interrupt_level(clock->interrupt) > INTERRUPT_NONE)
                         return -1;
                 if (left <= 0)
                         return 0;
@@ -44,6 +44,7 @@ const struct clock clock_system = {
         .wall_ms = system_wall_ms,
         .monotonic_ms = system_monotonic_ms,
         .sleep_until = system_sleep_until,
+        .interrupt = &interrupt_user,
 };
 
 void clock_format(int64_t wall_ms, char *buffer, size_t size) {

@@ -7,19 +7,21 @@
 #ifndef BERTH_BASE_CLOCK_H
 #define BERTH_BASE_CLOCK_H
 
-#include "base/interrupt.h"
-
 #include <stddef.h>
 #include <stdint.h>
+
+struct interrupt;
 
 struct clock {
         int64_t (*wall_ms)(const struct clock *clock);      /* since 1970-01-01T00:00:00Z */
         int64_t (*monotonic_ms)(const struct clock *clock); /* since some fixed point */
         /* Returns 0 when monotonic_ms() has reached `until_ms`, -1 when the wait was interrupted. */
         int (*sleep_until)(const struct clock *clock, int64_t until_ms);
+        /* What ends the waits of whoever is given this clock; NULL: nothing. A copy of a clock may have another. */
+        const struct interrupt *interrupt;
 };
 
-/* The system's clocks. Its sleeps end early once the user wants to stop (base/interrupt.h). */
+/* The system's clocks; the interrupt is the user's (base/interrupt.h). */
 extern const struct clock clock_system;
 
 /* "2026-01-31T12:00:00Z"; the buffer takes 21 bytes and more. */

@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static struct interrupt of_user = { .reached = { -1, -1 } };
+struct interrupt interrupt_user = { .reached = { -1, -1 } };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int first_signal;
 
@@ -71,28 +71,26 @@ void interrupt_raise(struct interrupt *interrupt) {
         write_reached(interrupt, before, before + 1);
 }
 
-int interrupt_level(const struct interrupt *interrupt) {
-        return interrupt ? atomic_load(&interrupt->level) : INTERRUPT_NONE;
-}
-
-int interrupt_descriptor(const struct interrupt *interrupt, int level) {
-        return interrupt ? interrupt->reached[level - 1] : -1;
-}
-
 static void make_of_user(void) {
         struct error err;
 
-        if (interrupt_init(&of_user, &err) < 0)
+        if (interrupt_init(&interrupt_user, &err) < 0)
                 abort(); /* without it the program could not be stopped in order */
 }
 
 struct interrupt *interrupt_of_user(void) {
         pthread_once(&once, make_of_user);
-        return &of_user;
+        return &interrupt_user;
 }
 
-int interrupt_count(void) {
-        return interrupt_level(interrupt_of_user());
+int interrupt_level(const struct interrupt *interrupt) {
+        return interrupt ? atomic_load(&interrupt->level) : INTERRUPT_NONE;
+}
+
+int interrupt_descriptor(const struct interrupt *interrupt, int level) {
+        if (interrupt == &interrupt_user)
+                interrupt_of_user();
+        return interrupt ? interrupt->reached[level - 1] : -1;
 }
 
 int interrupt_signal(void) {
@@ -107,18 +105,18 @@ static void note_signal(int number) {
 
 static void on_signal(int number) {
         note_signal(number);
-        interrupt_raise(&of_user);
+        interrupt_raise(&interrupt_user);
 }
 
 static void on_signal_at_once(int number) {
         note_signal(number);
-        interrupt_raise_to(&of_user, INTERRUPT_NOW);
+        interrupt_raise_to(&interrupt_user, INTERRUPT_NOW);
 }
 
 /* A terminal that goes away says so more than once, by the kernel and by the shell: that is no impatience. */
 static void on_hangup(int number) {
         note_signal(number);
-        interrupt_raise_to(&of_user, INTERRUPT_FINISH);
+        interrupt_raise_to(&interrupt_user, INTERRUPT_FINISH);
 }
 
 static void install(int number, void (*handler)(int)) {

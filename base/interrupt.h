@@ -33,6 +33,8 @@ int interrupt_level(const struct interrupt *interrupt);
 int interrupt_descriptor(const struct interrupt *interrupt, int level);
 
 /* What the user of this process wants: raised by the signals that are installed below, or by whoever ends the process. */
+extern struct interrupt interrupt_user;
+/* The same, with its descriptors made: whoever waits for it, or raises it, asks here. */
 struct interrupt *interrupt_of_user(void);
 /* Installs the handlers for SIGINT and SIGTERM. */
 void interrupt_install(void);
@@ -42,8 +44,5 @@ void interrupt_install_at_once(void);
 void interrupt_on_hangup(void);
 /* Which signal asked first; 0 where none did. */
 int interrupt_signal(void);
-
-/* The user's level, for who was not given an interrupt. */
-int interrupt_count(void);
 
 #endif

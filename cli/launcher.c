@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/launcher.h"
 
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "providers/local/launcher.h"
 

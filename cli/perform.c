@@ -6,6 +6,7 @@
 #include "cli/perform.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/terminal.h"
 #include "controller/report.h"
 
@@ -53,24 +54,25 @@ static void on_progress(void *context, const struct executor_stats *stats, int64
         if (stats->waiting > stats->queued)
                 fprintf(stderr, ", %zu waiting", stats->waiting - stats->queued);
         fprintf(stderr, "  %s%s", report_duration(elapsed_ms, duration, sizeof(duration)),
-                interrupt_count() ? "  finishing what was begun (again: stop now)" : "");
+                interrupt_level(interrupt_of_user()) ? "  finishing what was begun (again: stop now)" : "");
         fflush(stderr);
         screen->bar_drawn = true;
         funlockfile(stderr);
 }
 
-/* Reads one line from the terminal. Waits with poll(2), which a signal ends: Ctrl-C at the prompt is a no. */
+/* Reads one line from the terminal: Ctrl-C at the prompt is a no. */
 static int read_answer(char *answer, size_t size) {
-        struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+        struct pollfd polled[] = {
+                { .fd = STDIN_FILENO, .events = POLLIN },
+                { .fd = interrupt_descriptor(interrupt_of_user(), INTERRUPT_FINISH), .events = POLLIN },
+        };
 
-        while (interrupt_count() == 0) {
-                int ready = poll(&input, 1, 500);
-
-                if (ready > 0)
-                        return fgets(answer, (int)size, stdin) ? 0 : -1;
-                if (ready < 0 && errno != EINTR)
+        while (poll(polled, 2, -1) < 0) {
+                if (errno != EINTR)
                         return -1;
         }
+        if (!polled[1].revents)
+                return fgets(answer, (int)size, stdin) ? 0 : -1;
         fputc('\n', stderr);
         return -1;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apply and destroy: the same, but destroy desires nothing. */
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "cli/perform.h"
 #include "cli/session.h"
 #include "cli/verbs.h"

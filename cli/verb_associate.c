@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* disassociate and reassociate: set or clear an override for each dependent of an environment, and apply those dependents. */
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "cli/perform.h"
 #include "cli/session.h"
 #include "cli/verbs.h"

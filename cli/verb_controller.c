@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The controller, and the commands to a running one. */
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -217,10 +218,11 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
                 json_t *source = NULL;
                 int ended = 0, code;
 
-                while (ended == 0 && interrupt_count() == 0) {
+                while (ended == 0 && interrupt_level(interrupt_of_user()) == INTERRUPT_NONE) {
                         ended = has_ended(call, name, json_integer_value(round), &source, err);
                         if (ended == 0)
-                                nanosleep(&(struct timespec){ .tv_nsec = POLL_MS * 1000000 }, NULL);
+                                (void)clock_system.sleep_until(
+                                        &clock_system, clock_system.monotonic_ms(&clock_system) + POLL_MS);
                 }
                 if (ended < 0)
                         return -1;

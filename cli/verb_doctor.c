@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks what works here and says how to get the rest: a row for each check; exit code 1 where one fails. */
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/library.h"
 #include "base/terminal.h"

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "cli/session.h"
 #include "cli/verbs.h"

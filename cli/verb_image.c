@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* image: checks, imports, builds and removes images, and shows how to make them. */
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/terminal.h"
 #include "cli/registry.h"

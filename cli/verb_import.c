@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/adopt.h"

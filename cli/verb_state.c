@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state's own tools: state list|show|mv|rm|verify|backup, lock show|release. Each is a row of a table below. */
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/suggest.h"
 #include "base/terminal.h"

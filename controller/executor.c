@@ -2,6 +2,7 @@
 #include "controller/executor.h"
 
 #include "base/array.h"
+#include "base/interrupt.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gitops/attempt.h"
 
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "controller/report.h"
@@ -8,8 +9,8 @@
 #include "gitops/approval.h"
 #include "gitops/attempt_text.h"
 #include "gitops/carry_out.h"
-#include "gitops/found.h"
 #include "gitops/pins.h"
+#include "gitops/plan_findings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +31,8 @@ void attempt_settle(struct attempt *attempt, enum reconcile_result result, bool 
         attempt->verdict.ready = ready;
 }
 
-int work_give_up(struct work *work, const char *reason, const struct error *err) {
-        if (interrupt_count() > 0) {
+int attempt_give_up(struct work *work, const char *reason, const struct error *err) {
+        if (interrupt_level(work->following->clock->interrupt) > INTERRUPT_NONE) {
                 work->attempt->interrupted = true;
                 return -1;
         }
@@ -71,7 +72,7 @@ static int load(struct work *work) {
                                ? 0
                                : condemn(work, PINS_REASON);
         return err.kind == ERROR_DIAGNOSED ? condemn(work, "InvalidManifests")
-                                           : work_give_up(work, "InvalidManifests", &err);
+                                           : attempt_give_up(work, "InvalidManifests", &err);
 }
 
 /*
@@ -84,7 +85,7 @@ static int check_stack_name(struct work *work) {
         struct error err = { 0 };
 
         if (state_load_meta(work->source->state, "stack", work->arena, &recorded, &err) < 0)
-                return work_give_up(work, "StateFailed", &err);
+                return attempt_give_up(work, "StateFailed", &err);
         if (!recorded || strcmp(recorded, stack->name) == 0)
                 return 0;
         diagnostics_add(
@@ -118,17 +119,17 @@ static int open_provider(struct work *work) {
         struct error err = { 0 };
 
         if (stack_provider_open(&args, &work->ops, &work->provider, &err) < 0)
-                return work_give_up(work, "ProviderFailed", &err);
+                return attempt_give_up(work, "ProviderFailed", &err);
         return 0;
 }
 
 static int take_lease(struct work *work) {
         struct error err = { 0 };
 
-        if (state_lease_acquire(work->source->state, WORK_COMMAND, &err) == 0)
+        if (state_lease_acquire(work->source->state, ATTEMPT_COMMAND, &err) == 0)
                 return 0;
         work->attempt->locked = err.kind == ERROR_LOCKED;
-        return work_give_up(work, work->attempt->locked ? "Locked" : "StateFailed", &err);
+        return attempt_give_up(work, work->attempt->locked ? "Locked" : "StateFailed", &err);
 }
 
 static struct plan_args planning_of(struct work *work, const struct manifests *manifests) {
@@ -161,7 +162,7 @@ static int make_plan(struct work *work, const struct manifests *manifests) {
         if (plan_make(&work->planning, work->arena, &work->plan, &err) == 0)
                 return 0;
         if (err.kind != ERROR_DIAGNOSED)
-                return work_give_up(work, "PlanFailed", &err);
+                return attempt_give_up(work, "PlanFailed", &err);
         for (size_t i = 0; i < work->manifests.missing_count; i++)
                 diagnostics_add(&work->diagnostics, work->manifests.missing[i].diagnostic);
         return condemn(work, "InvalidManifests");
@@ -213,7 +214,7 @@ static int plan_approved(struct work *work) {
         if (make_plan(work, &work->saved.manifests) < 0)
                 return -1;
         if (saved_plan_compare(&work->saved, &work->plan, work->arena, &err) < 0)
-                return work_give_up(work, "PlanFailed", &err);
+                return attempt_give_up(work, "PlanFailed", &err);
         for (size_t i = 0; i < work->plan.refusal_count; i++) {
                 if (strcmp(work->plan.refusals[i].id, "plan-stale") == 0) {
                         forget_approval(work, work->plan.refusals[i].message);
@@ -287,7 +288,7 @@ static void wait_for_approval(struct work *work) {
         if (!known) {
                 (void)unlink(work->source->plan_path);
                 if (saved_plan_write(work->source->plan_path, &work->planning, &work->plan, &err) < 0) {
-                        (void)work_give_up(work, "StateFailed", &err);
+                        (void)attempt_give_up(work, "StateFailed", &err);
                         return;
                 }
                 plan = approval_plan_json(&work->plan, work->attempt->commit, id);
@@ -339,9 +340,9 @@ static void run(struct work *work) {
         if (open_provider(work) < 0 || (may_apply && take_lease(work) < 0))
                 return;
         if (make_any_plan(work) == 0) {
-                found_plan(work);
+                plan_findings_tell(work);
                 decide(work);
-                found_resources(work);
+                plan_findings_count(work);
         }
         if (may_apply)
                 state_lease_release(work->source->state);

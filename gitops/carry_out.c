@@ -119,11 +119,11 @@ void carry_out_plan(struct work *work) {
         struct apply_args args = {
                 .planning = &work->planning,
                 .plan = &work->plan,
-                .command = WORK_COMMAND,
+                .command = ATTEMPT_COMMAND,
                 .commit = work->attempt->commit,
                 .approved_by = approver_of(work),
                 .parallel = work->following->args->parallel,
-                .interrupt = interrupt_of_user(),
+                .interrupt = work->following->clock->interrupt,
                 .watcher = &watcher,
         };
         struct apply_result result = { 0 };
@@ -131,7 +131,7 @@ void carry_out_plan(struct work *work) {
         bool needed = plan_has_changes(&work->plan) || has_news_for_state(&work->plan);
 
         if (needed && apply_plan(&args, work->arena, &result, &err) < 0)
-                (void)work_give_up(work, "StateFailed", &err);
+                (void)attempt_give_up(work, "StateFailed", &err);
         else
                 note_applied(work, &result);
 }

@@ -3,7 +3,7 @@
 #ifndef BERTH_GITOPS_CARRY_OUT_H
 #define BERTH_GITOPS_CARRY_OUT_H
 
-#include "gitops/work.h"
+#include "gitops/attempt_parts.h"
 
 /*
  * work->plan, which has no refusals; one without changes is recorded as such. The lease is held. Whatever was decided for it is

@@ -3,6 +3,7 @@
 #include "gitops/follow.h"
 
 #include "base/files.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "gitops/controller_http.h"
 #include "gitops/source.h"
@@ -256,6 +257,10 @@ static int start(struct running *running, struct error *err) {
 
 /* Running */
 
+static bool is_interrupted(const struct following *following) {
+        return interrupt_level(following->clock->interrupt) > INTERRUPT_NONE;
+}
+
 static bool all_ended(struct following *following) {
         bool ended = true;
 
@@ -293,8 +298,7 @@ static int wait_for_end(struct running *running, struct error *err) {
         int64_t watchdog_ms = systemd_watchdog_ms(), last_ms = 0, told_ms = 0, looked_ms = 0;
         char reason[REASON_SIZE];
 
-        while (interrupt_count() == 0 && !(following->args->once && all_ended(following))) {
-                struct timespec tick = { .tv_nsec = TICK_MS * 1000000 };
+        while (!is_interrupted(following) && !(following->args->once && all_ended(following))) {
                 int64_t now_ms = following->clock->monotonic_ms(following->clock);
 
                 if (watchdog_ms && now_ms - last_ms >= watchdog_ms &&
@@ -317,7 +321,7 @@ static int wait_for_end(struct running *running, struct error *err) {
                                         reason);
                         }
                 }
-                nanosleep(&tick, NULL);
+                (void)following->clock->sleep_until(following->clock, now_ms + TICK_MS);
         }
         return 0;
 }
@@ -392,12 +396,12 @@ int follow_run(const struct follow_args *args, int *ret_exit, struct error *err)
                 systemd_tell("READY=1");
                 result = wait_for_end(&running, err);
                 systemd_tell("STOPPING=1");
-                if (interrupt_count() > 0)
+                if (is_interrupted(&running.following))
                         log_info("ending: what is in flight is finished first");
                 *ret_exit = 0;
         }
         if (result == 0 && args->once)
-                *ret_exit = interrupt_count() > 0 ? 1 : worst_exit(&running.following);
+                *ret_exit = is_interrupted(&running.following) ? 1 : worst_exit(&running.following);
         end(&running);
         return result;
 }

@@ -136,6 +136,7 @@ static enum verdict try_once(const struct channel *channel, const struct deliver
                 .answer_limit = ANSWER_MAX,
                 .timeout_ms = timeout_ms,
                 .allow_plain = true, /* a person wrote that URL */
+                .interrupt = clock_system.interrupt,
         };
 
         *ret_asked_ms = 0;

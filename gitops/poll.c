@@ -2,6 +2,7 @@
 /* Is there a new commit? One look at the repository, and what it means to the source. */
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "gitops/backoff.h"
@@ -181,11 +182,12 @@ enum poll_outcome source_poll(struct source *source, struct arena *arena, struct
                 request.have_ref = json_text(source->status.seen, "ref");
         }
         request.accepted_rewrite = accepted_rewrite(source, arena);
+        request.interrupt = clock->interrupt;
         *ret = (struct git_answer){ 0 };
         source_hear(source);
         result = git_check(&request, arena, ret, &failure, &err);
         source_hear(source);
-        if (result < 0 && interrupt_count() > 0)
+        if (result < 0 && interrupt_level(clock->interrupt) > INTERRUPT_NONE)
                 return POLL_INTERRUPTED;
         drop_accepted_rewrite(source, ret->commit);
         source->poll_failures = result < 0 ? source->poll_failures + 1 : 0;

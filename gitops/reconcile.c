@@ -2,6 +2,7 @@
 /* One reconciliation of a source: which commit, when again, and what is said of it. */
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "gitops/attempt.h"
 #include "gitops/backoff.h"
@@ -61,7 +62,8 @@ static void try_commit(struct attempt *attempt, const struct git_answer *answer)
         } else if (source_read_commit(attempt->source, attempt->commit, attempt->arena, &read, &err) == 0) {
                 attempt->files = &read;
         } else {
-                attempt->interrupted = interrupt_count() > 0;
+                attempt->interrupted =
+                        interrupt_level(attempt->source->following->clock->interrupt) > INTERRUPT_NONE;
                 attempt->transient = true;
                 snprintf(attempt->verdict.commit, sizeof(attempt->verdict.commit), "%s", attempt->commit);
                 attempt_fail(attempt, "SourceFailed", err.message);

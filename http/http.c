@@ -10,6 +10,7 @@
 #include "http/http.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/library.h"
 
 #include <arpa/inet.h>
@@ -176,8 +177,10 @@ static size_t append_header(char *data, size_t size, size_t count, void *opaque)
 }
 
 static int stop_when_interrupted(void *opaque, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
-        (void)opaque, (void)a, (void)b, (void)c, (void)d;
-        return interrupt_count() >= 2;
+        const struct interrupt *interrupt = opaque;
+
+        (void)a, (void)b, (void)c, (void)d;
+        return interrupt_level(interrupt) >= INTERRUPT_NOW;
 }
 
 /* This libcurl knows all of these options: a failure means a broken build. */
@@ -261,6 +264,7 @@ static void set_options(const struct http_pool *pool, CURL *easy, const struct h
                 SET(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
         SET(easy, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
         SET(easy, CURLOPT_NOPROGRESS, 0L);
+        SET(easy, CURLOPT_XFERINFODATA, request->interrupt);
         SET(easy, CURLOPT_XFERINFOFUNCTION, stop_when_interrupted);
         SET(easy, CURLOPT_WRITEFUNCTION, append_body);
         SET(easy, CURLOPT_WRITEDATA, response);

@@ -10,6 +10,7 @@
 #define BERTH_HTTP_HTTP_H
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/strbuf.h"
 
 #include <stdbool.h>
@@ -31,7 +32,7 @@ enum http_failure {
         HTTP_TLS,          /* the certificate, or the handshake */
         HTTP_TOO_LARGE,    /* the answer exceeds its limit */
         HTTP_REFUSED,      /* not sent: the URL is not allowed, or libcurl is missing */
-        HTTP_INTERRUPTED   /* the user asked twice to stop */
+        HTTP_INTERRUPTED   /* the request's interrupt: INTERRUPT_NOW */
 };
 
 struct http_request {
@@ -46,6 +47,8 @@ struct http_request {
         int64_t timeout_ms;  /* for the whole request; 0 for 60 s */
         bool allow_plain;    /* http:// to any host, because it is configured; otherwise to loopback only */
         bool direct;         /* without a proxy, even where the environment names one */
+        const struct interrupt
+                *interrupt; /* at INTERRUPT_NOW nobody waits for the answer any more; NULL: never */
 };
 
 struct http_response {

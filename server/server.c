@@ -79,8 +79,8 @@ struct request {
         struct server_stream stream;
 };
 
-static struct request *of(const struct server_request *public) {
-        return (struct request *)(uintptr_t) public;
+static struct request *of(const struct server_request *request) {
+        return (struct request *)(uintptr_t)request;
 }
 
 /* --- answers --- */
@@ -100,24 +100,24 @@ static void queue(struct request *request, unsigned status, const char *type, st
         sym_MHD_destroy_response(response);
 }
 
-void server_add_header(struct server_request *public, const char *name, const char *value) {
-        struct request *request = of(public);
+void server_add_header(struct server_request *request, const char *name, const char *value) {
+        struct request *own = of(request);
 
-        if (request->header_count == HEADERS_MAX)
+        if (own->header_count == HEADERS_MAX)
                 abort();
-        request->headers[request->header_count++] =
-                (struct header){ arena_strdup(public->arena, name), arena_strdup(public->arena, value) };
+        own->headers[own->header_count++] =
+                (struct header){ arena_strdup(request->arena, name), arena_strdup(request->arena, value) };
 }
 
-void server_answer(struct server_request *public, unsigned status, const char *type, const void *bytes,
+void server_answer(struct server_request *request, unsigned status, const char *type, const void *bytes,
                    size_t length) {
         /* The library takes the bytes as it would some to change, but copies them. */
-        queue(of(public), status, type,
+        queue(of(request), status, type,
               sym_MHD_create_response_from_buffer(length, (void *)(uintptr_t)bytes, MHD_RESPMEM_MUST_COPY));
 }
 
-void server_answer_text(struct server_request *public, unsigned status, const char *text) {
-        server_answer(public, status, "text/plain; charset=utf-8", text, strlen(text));
+void server_answer_text(struct server_request *request, unsigned status, const char *text) {
+        server_answer(request, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
 /* The client owes us nothing while we look for something to send; a block that was found he has to take in time. */
@@ -134,24 +134,24 @@ static ssize_t read_stream(void *context, uint64_t at, char *buffer, size_t size
         return count > 0 ? count : (ssize_t)MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-void server_answer_stream(struct server_request *public, unsigned status, const char *type,
+void server_answer_stream(struct server_request *request, unsigned status, const char *type,
                           const struct server_stream *stream) {
-        struct request *request = of(public);
+        struct request *own = of(request);
 
-        request->stream = *stream;
-        queue(request, status, type,
+        own->stream = *stream;
+        queue(own, status, type,
               sym_MHD_create_response_from_callback(stream->length < 0 ? MHD_SIZE_UNKNOWN
                                                                        : (uint64_t)stream->length,
-                                                    BLOCK, read_stream, request, NULL));
+                                                    BLOCK, read_stream, own, NULL));
 }
 
-enum server_wait server_wait(struct server_request *public, int descriptor, short events, int timeout_ms) {
-        struct request *request = of(public);
+enum server_wait server_wait(struct server_request *request, int descriptor, short events, int timeout_ms) {
+        struct request *own = of(request);
         int64_t patience = timeout_ms;
         struct pollfd polled[] = {
                 { .fd = descriptor, .events = events },
-                { .fd = request->socket, .events = POLLRDHUP },
-                { .fd = interrupt_descriptor(&request->server->stop, INTERRUPT_NOW), .events = POLLIN },
+                { .fd = own->socket, .events = POLLRDHUP },
+                { .fd = interrupt_descriptor(&own->server->stop, INTERRUPT_NOW), .events = POLLIN },
         };
         int ready;
 
@@ -173,22 +173,23 @@ struct pipe_stream {
         char tail[2]; /* what was sent last: between two events it is an empty line's end */
 };
 
-static ssize_t read_descriptor(void *context, struct server_request *public, char *buffer, size_t size) {
+static ssize_t read_descriptor(void *context, struct server_request *request, char *buffer, size_t size) {
+        static const char comment[] = { ':', '\n', '\n' };
         struct pipe_stream *pipe = context;
 
         for (;;) {
                 ssize_t count;
 
-                switch (server_wait(public, pipe->descriptor, POLLIN, pipe->events ? pipe->quiet_ms : -1)) {
+                switch (server_wait(request, pipe->descriptor, POLLIN, pipe->events ? pipe->quiet_ms : -1)) {
                 case SERVER_LEFT:
                         return -1;
                 case SERVER_STOPS:
                         return pipe->events ? 0 : -1; /* a stream of events has no end that could be missed */
                 case SERVER_TIME:
-                        if (size < 3 || memcmp(pipe->tail, "\n\n", 2) != 0)
+                        if (size < sizeof(comment) || memcmp(pipe->tail, "\n\n", 2) != 0)
                                 continue;
-                        memcpy(buffer, ":\n\n", 3);
-                        return 3;
+                        memcpy(buffer, comment, sizeof(comment));
+                        return sizeof(comment);
                 case SERVER_READY:
                 default:
                         break;
@@ -210,28 +211,28 @@ static void end_descriptor(void *context) {
         close_descriptor(&pipe->descriptor); /* its memory is the request's */
 }
 
-void server_answer_descriptor(struct server_request *public, unsigned status, const char *type,
+void server_answer_descriptor(struct server_request *request, unsigned status, const char *type,
                               int descriptor) {
-        struct pipe_stream *pipe = arena_alloc(public->arena, sizeof(*pipe));
+        struct pipe_stream *pipe = arena_alloc(request->arena, sizeof(*pipe));
         struct server_stream stream = { pipe, read_descriptor, end_descriptor, -1 };
 
         *pipe = (struct pipe_stream){
                 .descriptor = descriptor,
                 .events = strncmp(type, "text/event-stream", 17) == 0,
-                .quiet_ms = of(public)->server->config.quiet_ms,
+                .quiet_ms = of(request)->server->config.quiet_ms,
                 .tail = { '\n', '\n' },
         };
-        server_answer_stream(public, status, type, &stream);
+        server_answer_stream(request, status, type, &stream);
 }
 
-const char *server_header(const struct server_request *public, const char *name) {
-        return head_field(&of(public)->head, name);
+const char *server_header(const struct server_request *request, const char *name) {
+        return head_field(&of(request)->head, name);
 }
 
-const char *server_query(const struct server_request *public, const char *name) {
-        for (size_t i = 0; i < public->query_count; i++) {
-                if (strcmp(public->query[i].name, name) == 0)
-                        return public->query[i].value;
+const char *server_query(const struct server_request *request, const char *name) {
+        for (size_t i = 0; i < request->query_count; i++) {
+                if (strcmp(request->query[i].name, name) == 0)
+                        return request->query[i].value;
         }
         return NULL;
 }

@@ -83,7 +83,7 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
                 .output_max = limits.total_bytes + HEADER_MAX,
                 .errors = RUN_ERRORS_INHERITED,
                 .deadline_ms = clock_system.monotonic_ms(&clock_system) + limits.timeout_ms,
-                .interrupt = interrupt_of_user(),
+                .interrupt = request->interrupt,
                 .grace_ms = GRACE_MS,
         };
         int outcome;

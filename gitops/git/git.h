@@ -66,7 +66,8 @@ struct git_request {
          * server: its files, its verdict, everything else of the answer. ref NULL, fetched false, moved as ever.
          */
         const char *commit;
-        struct git_limits limits; /* 0 in any of them: the default */
+        struct git_limits limits;          /* 0 in any of them: the default */
+        const struct interrupt *interrupt; /* ends it early; NULL: nothing does */
 };
 
 struct git_file {
@@ -107,7 +108,7 @@ const char *git_failure_reason(enum git_failure failure);
 /*
  * 0 with *ret (all of it in the arena), or -1 with *ret_failure and an error that names the commit where one was seen. After
  * GIT_REWRITTEN, GIT_UNVERIFIED, GIT_UNSAFE_TREE and GIT_OVER_LIMIT ret->commit is the commit refused. No secret is in any message.
- * An interrupt (interrupt_count()) ends it early: GIT_UNREACHABLE with ERROR_INTERRUPTED. A `commit` that the folder does not have
+ * The interrupt ends it early: GIT_UNREACHABLE with ERROR_INTERRUPTED. A `commit` that the folder does not have
  * (any more) is GIT_NOT_FOUND.
  */
 int git_check(const struct git_request *request, struct arena *arena, struct git_answer *ret,

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "process/frame.h"

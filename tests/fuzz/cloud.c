@@ -200,7 +200,7 @@ static int sleep_until(const struct clock *clock, int64_t until_ms) {
         return 0;
 }
 
-const struct clock cloud_clock = { wall_ms, monotonic_ms, sleep_until };
+const struct clock cloud_clock = { wall_ms, monotonic_ms, sleep_until, NULL };
 
 void cloud_environment(void) {
         static const char *const settings[][2] = {

@@ -101,6 +101,7 @@ static int send_signed(struct aws_client *client, const struct aws_request *requ
                 .body_length = ready->body_length,
                 .answer_limit = request->answer_limit ? request->answer_limit : ANSWER_LIMIT,
                 .allow_plain = endpoint->configured_by != NULL,
+                .interrupt = client->clock->interrupt,
         };
 
         return http_send(client->http, &http, answer, ret_failure, err);
@@ -310,7 +311,9 @@ int aws_step_call(struct aws_client *client, const struct aws_request *request, 
 
 int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit, struct strbuf *ret,
                         struct error *err) {
-        struct http_request http = { .method = "GET", .url = url, .answer_limit = limit };
+        struct http_request http = {
+                .method = "GET", .url = url, .answer_limit = limit, .interrupt = client->clock->interrupt
+        };
         struct aws_request request = { .service = AWS_ECR, .operation = "presigned URL" };
         struct error last = { 0 };
 

@@ -55,7 +55,7 @@ int command_run(char *const *argv, const struct command_limits *limits, struct s
                              .environment = (const char *const *)environ },
                 .output_max = limits->output,
                 .deadline_ms = clock_system.monotonic_ms(&clock_system) + limits->timeout_ms,
-                .interrupt = interrupt_of_user(),
+                .interrupt = limits->interrupt,
                 .grace_ms = -1,
         };
 

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/strbuf.h"
 
 #include <stddef.h>
@@ -18,7 +19,8 @@ int command_split(const char *line, struct arena *arena, char ***ret, struct err
 
 struct command_limits {
         int64_t timeout_ms;
-        size_t output; /* bytes of standard output */
+        size_t output;                     /* bytes of standard output */
+        const struct interrupt *interrupt; /* kills it at INTERRUPT_NOW; NULL: nothing does */
 };
 /*
  * Runs argv[0], looked for along PATH, with nothing to read and our environment, and appends its standard output. Fails

@@ -86,6 +86,7 @@ static int ask_container(const struct container_source *self, const struct strbu
                 .timeout_ms = TIMEOUT_MS,
                 .allow_plain = true, /* credentials_container_check_url() has looked */
                 .direct = true,
+                .interrupt = self->clock->interrupt,
         };
         enum http_failure failure;
 

@@ -93,6 +93,7 @@ static int ask_once(const struct instance_source *self, const char *method, cons
                 .timeout_ms = self->timeout_ms,
                 .allow_plain = true,
                 .direct = true,
+                .interrupt = self->clock->interrupt,
         };
         enum http_failure failure;
 

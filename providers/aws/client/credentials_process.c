@@ -12,7 +12,8 @@
 
 #include <stdlib.h>
 
-static const struct command_limits limits = { .timeout_ms = 60 * 1000, .output = 64U * 1024U };
+#define TIMEOUT_MS (60 * 1000)
+#define OUTPUT_MAX ((size_t)64 * 1024)
 
 struct process_source {
         struct credentials_source source;
@@ -41,6 +42,7 @@ static int read_output(const struct process_source *self, const struct strbuf *o
 static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
                  int64_t *ret_asked_ms, struct error *err) {
         const struct process_source *self = (const struct process_source *)source;
+        const struct command_limits limits = { TIMEOUT_MS, OUTPUT_MAX, self->clock->interrupt };
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct strbuf output = STRBUF_INIT;
         char **argv;

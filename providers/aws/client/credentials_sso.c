@@ -87,6 +87,7 @@ static int ask_for_role(const struct sso_source *self, const struct strbuf *toke
                 .header_count = 1,
                 .answer_limit = ANSWER_LIMIT,
                 .allow_plain = self->portal.configured_by != NULL,
+                .interrupt = self->at.clock->interrupt,
         };
         enum http_failure failure;
         int result;

@@ -22,7 +22,7 @@ struct quota_set *quota_set_new(double scale) {
 static bool is_of(const struct quota_set *set, const char *account, const char *region,
                   const struct clock *clock, double scale) {
         return strcmp(set->account, account) == 0 && strcmp(set->region, region) == 0 &&
-               set->clock == clock && !(set->scale < scale) && !(set->scale > scale);
+               set->monotonic_ms == clock->monotonic_ms && !(set->scale < scale) && !(set->scale > scale);
 }
 
 struct quota_set *quota_set_share(const char *account, const char *region, const struct clock *clock,
@@ -40,7 +40,7 @@ struct quota_set *quota_set_share(const char *account, const char *region, const
                 set->region = strdup(region);
                 if (!set->account || !set->region)
                         abort();
-                set->clock = clock;
+                set->monotonic_ms = clock->monotonic_ms;
                 set->next = shared;
                 shared = set;
         }

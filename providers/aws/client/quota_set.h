@@ -13,7 +13,7 @@ struct quota_set {
         struct quota_bucket buckets[QUOTA_COUNT];
         /* The registry's; of a set that is nobody else's `account` is NULL. */
         char *account, *region;
-        const struct clock *clock;
+        int64_t (*monotonic_ms)(const struct clock *clock); /* the clock's */
         double scale;
         size_t users;
         struct quota_set *next;

@@ -79,6 +79,7 @@ static int ask_for_token(const struct sso_token_source *source, const char *body
                 .answer_limit = ANSWER_LIMIT,
                 .timeout_ms = TIMEOUT_MS,
                 .allow_plain = source->oidc->configured_by != NULL,
+                .interrupt = source->clock->interrupt,
         };
         enum http_failure failure;
         int result;

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/interrupt.h"
 #include "providers/image_rules.h"
 #include "providers/local/images/image_index.h"
 #include "providers/local/images/tree.h"
@@ -51,7 +52,7 @@ static int take_lock(const struct image_store *store, struct error *err) {
                 return -1;
         }
         while (flock(lock, LOCK_EX) < 0) {
-                if (errno == EINTR && interrupt_count() == 0)
+                if (errno == EINTR && interrupt_level(interrupt_of_user()) == 0)
                         continue;
                 if (errno == EINTR)
                         (void)error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
@@ -199,7 +200,7 @@ static int copy_and_hash(const struct image_store *store, int from, int to, uint
         if (!piece)
                 abort();
         while (result == 0 && bytes <= size && (count = read(from, piece, PIECE)) != 0) {
-                if (interrupt_count() > 0)
+                if (interrupt_level(interrupt_of_user()) > 0)
                         result = error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
                 else if (count < 0 && errno != EINTR)
                         result = error_set(err, "it cannot be read: %s", strerror(errno));

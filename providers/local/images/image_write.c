@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/sorted.h"
 #include "providers/local/images/tarball.h"
@@ -133,7 +134,7 @@ static int copy_system(struct tarball *from, struct tarball_writer *to, int64_t 
         int more;
 
         while ((more = tarball_next(from, &entry, err)) > 0) {
-                if (interrupt_count() > 0)
+                if (interrupt_level(interrupt_of_user()) > 0)
                         return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
                 if (copy_entry(from, to, &entry, dated_s, err) < 0)
                         return -1;

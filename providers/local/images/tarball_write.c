@@ -6,6 +6,7 @@
 #include "providers/local/images/tarball_write.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/library.h"
 
 #include <archive.h>
@@ -55,7 +56,7 @@ struct tarball_writer {
 static int fail_archive(struct archive *archive, struct error *err) {
         const char *message = sym_archive_error_string(archive);
 
-        if (interrupt_count() > 0)
+        if (interrupt_level(interrupt_of_user()) > 0)
                 return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
         return error_set(err, "%s", message ? message : "it cannot be written");
 }
@@ -66,7 +67,7 @@ static la_ssize_t write_stored(struct archive *archive, void *context, const voi
         ssize_t count;
 
         do {
-                if (interrupt_count() > 0) {
+                if (interrupt_level(interrupt_of_user()) > 0) {
                         sym_archive_set_error(archive, EINTR, "interrupted");
                         return -1;
                 }

@@ -149,7 +149,7 @@ void sandbox_end(struct sandbox *sandbox);
 /*
  * All of it in one. Fails as its parts do, and where a sink does not take what the program printed (a full disk; a reader that
  * went away is none of that). Installs nothing and leaves nothing behind; SIGINT, SIGTERM and SIGHUP are looked at through
- * interrupt_count().
+ * the user's interrupt.
  */
 int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sinks, struct arena *arena,
                 struct sandbox_result *ret, struct error *err) MUST_USE;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/interrupt.h"
 #include "controller/executor.h"
 
 #include <setjmp.h>

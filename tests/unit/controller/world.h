@@ -6,6 +6,7 @@
 #ifndef BERTH_TESTS_WORLD_H
 #define BERTH_TESTS_WORLD_H
 
+#include "base/interrupt.h"
 #include "folder.h"
 
 #include "controller/apply.h"

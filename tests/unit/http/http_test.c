@@ -105,6 +105,60 @@ static void nobody_listens(void **state) {
         http_pool_free(pool);
 }
 
+struct waiting {
+        struct http_pool *pool;
+        const char *url;
+        struct interrupt interrupt;
+        enum http_failure failure;
+};
+
+static void *wait_for_ever(void *opaque) {
+        struct http_response response HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+        struct waiting *waiting = opaque;
+        struct http_request request = { .method = "GET",
+                                        .url = waiting->url,
+                                        .answer_limit = 10,
+                                        .timeout_ms = 4000,
+                                        .interrupt = &waiting->interrupt };
+        struct error err = { 0 };
+
+        assert_int_equal(http_send(waiting->pool, &request, &response, &waiting->failure, &err), -1);
+        return NULL;
+}
+
+/* Two wait for one that never answers: one of them is told to stop, once for what is in flight, and then at once. */
+static void one_of_many_is_interrupted(void **state) {
+        struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        socklen_t length = sizeof(address);
+        int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct waiting waiting[2] = { { .pool = http_pool_new(NULL) } };
+        pthread_t threads[2];
+        struct error err = { 0 };
+        char url[64];
+
+        (void)state;
+        assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof(address)), 0);
+        assert_int_equal(listen(listener, 8), 0);
+        assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+        snprintf(url, sizeof(url), "http://127.0.0.1:%u/", ntohs(address.sin_port));
+        waiting[1].pool = waiting[0].pool;
+        for (size_t i = 0; i < 2; i++) {
+                waiting[i].url = url;
+                assert_int_equal(interrupt_init(&waiting[i].interrupt, &err), 0);
+                interrupt_raise(&waiting[i].interrupt);
+                assert_int_equal(pthread_create(&threads[i], NULL, wait_for_ever, &waiting[i]), 0);
+        }
+        interrupt_raise(&waiting[0].interrupt);
+        for (size_t i = 0; i < 2; i++) {
+                pthread_join(threads[i], NULL);
+                interrupt_dispose(&waiting[i].interrupt);
+        }
+        assert_int_equal(waiting[0].failure, HTTP_INTERRUPTED);
+        assert_int_equal(waiting[1].failure, HTTP_TIMED_OUT);
+        close(listener);
+        http_pool_free(waiting[0].pool);
+}
+
 static void what_is_not_sent(void **state) {
         static const char *const urls[] = { "http://example.com/",
                                             "ftp://127.0.0.1/",
@@ -266,10 +320,15 @@ static void dates_are_read(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(answers_and_failures),      cmocka_unit_test(nobody_listens),
-                cmocka_unit_test(what_is_not_sent),          cmocka_unit_test(requests_look_as_they_should),
-                cmocka_unit_test(threads_share_connections), cmocka_unit_test(headers_are_found),
-                cmocka_unit_test(loopback_is_recognised),    cmocka_unit_test(dates_are_read),
+                cmocka_unit_test(answers_and_failures),
+                cmocka_unit_test(nobody_listens),
+                cmocka_unit_test(one_of_many_is_interrupted),
+                cmocka_unit_test(what_is_not_sent),
+                cmocka_unit_test(requests_look_as_they_should),
+                cmocka_unit_test(threads_share_connections),
+                cmocka_unit_test(headers_are_found),
+                cmocka_unit_test(loopback_is_recognised),
+                cmocka_unit_test(dates_are_read),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "process/run.h"
 
 #include <pthread.h>

@@ -8,6 +8,7 @@
  */
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/terminal.h"
 #include "gitops/git/git.h"
@@ -69,6 +70,7 @@ static int check(void) {
                 fprintf(stderr, "%s\n", err.message);
                 return 1;
         }
+        request.interrupt = interrupt_of_user();
         result = git_check(&request, arena, &answer, &failure, &err);
         object = describe(&answer);
         set(object, "ok", json_boolean(result == 0));

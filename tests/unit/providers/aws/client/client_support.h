@@ -39,7 +39,7 @@ static inline int sleep_until(const struct clock *clock, int64_t until_ms) {
         return 0;
 }
 
-static const struct clock test_clock = { wall_ms, monotonic_ms, sleep_until };
+static const struct clock test_clock = { wall_ms, monotonic_ms, sleep_until, NULL };
 
 static inline double half(void) {
         return 0.5;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gitops/found.h"
+#include "gitops/plan_findings.h"
 
 #include "base/digest.h"
 #include "base/json.h"
@@ -103,14 +103,14 @@ static void say_warnings(struct work *work) {
                 log_warning("%.*s", (int)strcspn(plan->warnings[i], "\n"), plan->warnings[i]);
 }
 
-void found_plan(struct work *work) {
+void plan_findings_tell(struct work *work) {
         say_warnings(work);
         note_drift(work);
         if (!work->attempt->fallback)
                 note_refusals(work);
 }
 
-void found_resources(struct work *work) {
+void plan_findings_count(struct work *work) {
         size_t *counts = arena_array(work->arena, kind_count, sizeof(*counts)), count;
         json_t *resources = json_object();
         struct record *records;

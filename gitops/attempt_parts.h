@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An attempt from within: what attempt.c, carry_out.c and found.c share, and nobody else sees. */
-#ifndef BERTH_GITOPS_WORK_H
-#define BERTH_GITOPS_WORK_H
+/* An attempt from within: what attempt.c, carry_out.c and plan_findings.c share, and nobody else sees. */
+#ifndef BERTH_GITOPS_ATTEMPT_PARTS_H
+#define BERTH_GITOPS_ATTEMPT_PARTS_H
 
 #include "controller/saved_plan.h"
 #include "gitops/attempt.h"
 
-#define WORK_COMMAND "controller" /* what holds the lease, and stands in the history */
+#define ATTEMPT_COMMAND "controller" /* what holds the lease, and stands in the history */
 
 /* Filled in from the top, step by step. */
 struct work {
@@ -32,6 +32,6 @@ void attempt_settle(struct attempt *attempt, enum reconcile_result result, bool 
  * A failure that another try may mend. Where the program is told to end, calls fail because of that: it says nothing about the
  * commit then. Returns -1.
  */
-int work_give_up(struct work *work, const char *reason, const struct error *err);
+int attempt_give_up(struct work *work, const char *reason, const struct error *err);
 
 #endif
