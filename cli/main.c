@@ -35,7 +35,7 @@ const struct verb verbs[] = {
         { "images", "[REPOSITORY]", 0, 1, "list the registry's images, and which can run", verb_images },
         { "image", "check|instructions|import|build|remove|prune [REF] [PATH]", 1, 3,
           "check, import, build or remove an image", verb_image },
-        { "exec", "[FILE|-] [ARG]...", 0, 1024, "run code in a fresh sandbox of an environment", verb_exec },
+        { "exec", "[FILE|-] [ARG]...", 0, 1000000, "run code in a fresh sandbox of an environment", verb_exec },
         { "import", "ADDR ID", 2, 2, "take an existing resource into the state", verb_import },
         { "schema", "[KIND]", 0, 1, "print the JSON Schema of the manifests", verb_schema },
         { "explain", "KIND[.FIELD]", 1, 1, "say what a kind or a field means", verb_explain },

@@ -3,8 +3,10 @@
 
 #include "base/files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,14 +38,6 @@ bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start) {
         return true;
 }
 
-/* 0 where there is no such process. */
-static uint64_t start_of(pid_t pid) {
-        uint64_t start = 0;
-        char state;
-
-        return identity_look(pid, &state, &start) ? start : 0;
-}
-
 /* Both are the same for all processes that can see each other. */
 static uint64_t boot_of_machine(void) {
         char text[64], digits[17];
@@ -65,17 +59,23 @@ static uint64_t own_namespace(void) {
         return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-struct identity identity_of_self(void) {
-        return (struct identity){ getpid(), start_of(getpid()), boot_of_machine(), own_namespace() };
+struct process_identity identity_of_self(void) {
+        struct process_identity own = { .pid = getpid(),
+                                        .boot = boot_of_machine(),
+                                        .namespace = own_namespace() };
+        char ignored;
+
+        (void)identity_look(own.pid, &ignored, &own.start);
+        return own;
 }
 
-void identity_write(const struct identity *identity, char text[IDENTITY_TEXT_SIZE]) {
+void identity_write(const struct process_identity *identity, char text[IDENTITY_TEXT_SIZE]) {
         snprintf(text, IDENTITY_TEXT_SIZE, "%ld-%" PRIu64 "-%" PRIx64 "-%" PRIx64, (long)identity->pid,
                  identity->start, identity->boot, identity->namespace);
 }
 
-bool identity_read(const char *text, struct identity *ret, const char **ret_end) {
-        struct identity identity;
+bool identity_read(const char *text, struct process_identity *ret, const char **ret_end) {
+        struct process_identity identity;
         int length = 0;
         long pid;
 
@@ -89,8 +89,18 @@ bool identity_read(const char *text, struct identity *ret, const char **ret_end)
         return true;
 }
 
-enum identity_life identity_life(const struct identity *identity) {
+enum identity_life identity_process_life(pid_t pid, uint64_t start) {
+        uint64_t found;
+        char state;
+
+        if (identity_look(pid, &state, &found))
+                return found == start && state != 'Z' && state != 'X' ? IDENTITY_ALIVE : IDENTITY_DEAD;
+        /* Where /proc hides others' processes, there may be one all the same. */
+        return kill(pid, 0) == 0 || errno == EPERM ? IDENTITY_UNKNOWN : IDENTITY_DEAD;
+}
+
+enum identity_life identity_life(const struct process_identity *identity) {
         if (identity->boot != boot_of_machine() || identity->namespace != own_namespace())
                 return IDENTITY_UNKNOWN;
-        return start_of(identity->pid) == identity->start ? IDENTITY_ALIVE : IDENTITY_DEAD;
+        return identity_process_life(identity->pid, identity->start);
 }

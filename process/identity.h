@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct identity {
+struct process_identity {
         pid_t pid;
         uint64_t start;     /* clock ticks since boot */
         uint64_t boot;      /* the first half of the boot's id */
@@ -23,19 +23,22 @@ struct identity {
 bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start);
 
 /* Of this process. */
-struct identity identity_of_self(void);
+struct process_identity identity_of_self(void);
 
 /* "PID-START-BOOT-NAMESPACE", digits and a to f: a name for files, and part of one. */
 #define IDENTITY_TEXT_SIZE 80
-void identity_write(const struct identity *identity, char text[IDENTITY_TEXT_SIZE]);
+void identity_write(const struct process_identity *identity, char text[IDENTITY_TEXT_SIZE]);
 /* False where the text does not begin with one. *ret_end is what stands behind it. */
-bool identity_read(const char *text, struct identity *ret, const char **ret_end);
+bool identity_read(const char *text, struct process_identity *ret, const char **ret_end);
 
 enum identity_life {
         IDENTITY_DEAD,
         IDENTITY_ALIVE,
-        IDENTITY_UNKNOWN /* of another PID namespace or boot (a machine that shares files, say): nothing is to be seen of it here */
+        /* Nothing is to be seen of it here: another PID namespace or boot (a machine that shares files, say), a hidden /proc. */
+        IDENTITY_UNKNOWN
 };
-enum identity_life identity_life(const struct identity *identity);
+enum identity_life identity_life(const struct process_identity *identity);
+/* The same for a process of this boot and namespace, of which no more is known. A zombie is dead. */
+enum identity_life identity_process_life(pid_t pid, uint64_t start);
 
 #endif

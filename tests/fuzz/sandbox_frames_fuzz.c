@@ -28,7 +28,7 @@ static void read_all(const struct frame *frame, struct arena *arena) {
         struct sandbox_starting starting;
         struct sandbox_running running;
         struct sandbox_ending ending;
-        struct identity identity;
+        struct process_identity identity;
         const char *const *words;
         struct error err;
 

@@ -8,7 +8,7 @@
 static_assert(LOCK_HOLDER_SIZE == IDENTITY_TEXT_SIZE, "an identity fits");
 
 void lock_holder_self(char text[LOCK_HOLDER_SIZE]) {
-        const struct identity self = identity_of_self();
+        const struct process_identity self = identity_of_self();
 
         identity_write(&self, text);
 }
@@ -18,7 +18,7 @@ void lock_holder_self(char text[LOCK_HOLDER_SIZE]) {
  * machines without /proc would pass for one.
  */
 bool lock_holder_is_gone(const char *text) {
-        struct identity holder;
+        struct process_identity holder;
         const char *rest;
 
         return identity_read(text, &holder, &rest) && !*rest && holder.boot && holder.namespace &&

@@ -107,7 +107,7 @@ void cgroup_folder_name(unsigned number, char *buffer, size_t size) {
         static pid_t pid;
 
         if (pid != getpid()) {
-                struct identity own = identity_of_self();
+                struct process_identity own = identity_of_self();
 
                 pid = own.pid;
                 identity_write(&own, text);
@@ -120,7 +120,7 @@ void cgroup_folder_name(unsigned number, char *buffer, size_t size) {
  * whom we could not see if he lived is left alone.
  */
 static bool is_of_the_dead(const char *name) {
-        struct identity identity;
+        struct process_identity identity;
         const char *end;
 
         return strncmp(name, "run-", 4) == 0 && identity_read(name + 4, &identity, &end) && *end == '-' &&

@@ -84,3 +84,61 @@ for name, (family, address) in json.loads(sys.argv[1]).items():
             answers[name] = error.errno or -1
 print(json.dumps(answers))
 """
+
+# Looks for texts in whatever can be read of every process inside (environment, arguments, memory, every other file below
+# /proc/PID) and of the sandbox's own files; prints where each was found. The texts come reversed, and are searched for in
+# reversed bytes, by a child that leaves itself out: what the search itself has in memory is no find.
+CANARIES = """
+import json, os, sys
+backwards = json.loads(sys.argv[1])
+found, looked = [], 0
+def search(where, data):
+    global looked
+    looked += len(data)
+    data = data[::-1]
+    for number, text in enumerate(backwards):
+        if text.encode() in data: found.append([number, where])
+def read(path):
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        search(path, os.read(file, 1 << 20))
+    except OSError:
+        pass
+    finally:
+        os.close(file)
+def links(folder):
+    try: names = os.listdir(folder)
+    except OSError: return
+    for name in names:
+        try: search(folder + "/" + name, os.readlink(folder + "/" + name).encode())
+        except OSError: pass
+def memory(pid):
+    try:
+        maps = open(f"/proc/{pid}/maps").read().splitlines()
+        file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
+    except OSError:
+        return
+    for line in maps:
+        start, end = (int(n, 16) for n in line.split()[0].split("-"))
+        try: search(f"memory of {pid}: {line}", os.pread(file, min(end - start, 64 << 20), start))
+        except (OSError, OverflowError): pass
+    os.close(file)
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+seen = [p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()]
+for pid in seen:
+    for folder, folders, files in os.walk(f"/proc/{pid}"):
+        for name in files:
+            if name not in ("mem", "clear_refs", "pagemap", "kmsg"): read(folder + "/" + name)
+        if folder.count("/") > 4: folders.clear()
+    links(f"/proc/{pid}/fd"); links(f"/proc/{pid}"); links(f"/proc/{pid}/map_files")
+    memory(pid)
+for top in ("/run", "/etc", "/workspace", "/tmp", "/dev/shm"):
+    for folder, _, files in os.walk(top):
+        for name in files: read(folder + "/" + name)
+print(json.dumps({"found": found, "processes": len(seen), "looked": looked}))
+"""

@@ -31,7 +31,8 @@ class Launcher:
         shutil.copy(CLIENT, self.folder / "client.py")
         self.process = subprocess.Popen(
             [binary, "launcher", "--socket", self.socket, "--for", str(ORDINARY), *options],
-            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin"},
+            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            env={name: text for name, text in os.environ.items() if name in ("PATH", "CANARY")},
         )  # fmt: skip
         assert b"listening" in self.process.stderr.readline()
 

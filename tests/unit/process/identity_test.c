@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 static void test_there_and_back(void **state) {
-        struct identity own = identity_of_self(), read;
+        struct process_identity own = identity_of_self(), read;
         char text[IDENTITY_TEXT_SIZE], again[IDENTITY_TEXT_SIZE], longer[IDENTITY_TEXT_SIZE + 8];
         const char *end;
 
@@ -37,7 +37,7 @@ static void test_what_is_none(void **state) {
         static const char *const texts[] = { "",         "1",       "1-2",
                                              "1-2-3",    "1-2-3-",  "x-2-3-4",
                                              "-1-2-3-4", "0-2-3-4", "99999999999-2-3-4" };
-        struct identity read;
+        struct process_identity read;
         const char *end;
 
         (void)state;
@@ -48,12 +48,15 @@ static void test_what_is_none(void **state) {
 }
 
 static void test_the_dead_and_the_unseen(void **state) {
-        struct identity other = identity_of_self();
+        struct process_identity other = identity_of_self();
         pid_t pid = fork();
 
         (void)state;
         if (pid == 0)
                 _exit(0);
+        assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WEXITED | WNOWAIT), 0);
+        assert_int_equal(identity_process_life(pid, other.start),
+                         IDENTITY_DEAD); /* a zombie, not yet reaped */
         assert_int_equal(waitpid(pid, NULL, 0), pid);
         other.start++; /* the same number given again */
         assert_int_equal(identity_life(&other), IDENTITY_DEAD);
@@ -70,7 +73,7 @@ static void test_the_dead_and_the_unseen(void **state) {
 
 /* Seen from another PID namespace, where our number is nobody's or another's: nothing can be said. */
 static void test_from_another_namespace(void **state) {
-        struct identity own = identity_of_self();
+        struct process_identity own = identity_of_self();
         int status;
         pid_t pid;
 

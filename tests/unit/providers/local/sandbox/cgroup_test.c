@@ -72,7 +72,7 @@ static void test_reading_and_writing(void **state) {
 }
 
 /* A folder's name as if `identity` had made it. */
-static const char *name_of(struct place *place, const struct identity *identity) {
+static const char *name_of(struct place *place, const struct process_identity *identity) {
         char text[IDENTITY_TEXT_SIZE];
 
         identity_write(identity, text);
@@ -82,7 +82,7 @@ static const char *name_of(struct place *place, const struct identity *identity)
 /* Those of the dead go; those of the living stay, and those of whom nothing can be known: of another PID namespace, say. */
 static void test_the_dead_are_swept(void **state) {
         struct place *place = *state;
-        struct identity own = identity_of_self(), dead = own, another = own, unseen = own;
+        struct process_identity own = identity_of_self(), dead = own, another = own, unseen = own;
         const char *kept[] = { "other", "run-x", "run-1-1", name_of(place, &own), NULL }, *gone[2];
         char *bases[2];
         pid_t pid = fork();
@@ -153,7 +153,7 @@ static void test_a_child_is_born_in_it(void **state) {
         struct place *place = *state;
         struct cgroup *group = make_or_skip(place);
         struct cgroup_usage usage;
-        struct identity self = identity_of_self();
+        struct process_identity self = identity_of_self();
         char own[IDENTITY_TEXT_SIZE], text[8192];
         int status;
         pid_t pid;
