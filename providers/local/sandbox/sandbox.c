@@ -232,6 +232,7 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
                   struct error *err) {
         struct cgroup_limits limits = { spec->limits.memory_bytes, spec->limits.cpu_millis,
                                         spec->limits.processes };
+        static const char *const no_launcher[] = { NULL };
         struct sandbox *sandbox = arena_alloc(arena, sizeof(*sandbox));
 
         if (spec->file_count > SANDBOX_FILES_MAX || spec->held_count >= SANDBOX_HELD_MAX)
@@ -244,9 +245,13 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
                 .pipes = { -1, -1, -1 },
                 .late_ms = sandbox_now_ms() + PATIENCE_MS,
         };
+        /* Root never needs systemd for a group: the worker starts, which takes a millisecond, while the group is made. */
+        if (geteuid() == 0 && sandbox_keeper_start(&sandbox->keeper, no_launcher, err) < 0)
+                goto failed;
         sandbox->group = cgroup_make(&limits, arena);
         if (check_degraded(sandbox, err) < 0 ||
-            sandbox_keeper_start(&sandbox->keeper, cgroup_launcher(sandbox->group), err) < 0)
+            (sandbox->keeper.socket < 0 &&
+             sandbox_keeper_start(&sandbox->keeper, cgroup_launcher(sandbox->group), err) < 0))
                 goto failed;
         sandbox->reader.socket = sandbox->keeper.socket;
         if (place(sandbox, err) < 0 || tell_run(sandbox, err) < 0)

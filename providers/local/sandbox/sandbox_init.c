@@ -26,6 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LEFT_MS 1000
+
 /* Bubblewrap, and then the sandbox, is started without anything of ours in its environment. */
 static char *const no_environment[] = { NULL };
 
@@ -70,7 +72,11 @@ static void become_bubblewrap(const struct sandbox_init *init, const struct fram
         _exit(EXIT_FAILURE);
 }
 
-/* Until bubblewrap has ended. Whoever lost its parent in the namespace is a child of ours. */
+/*
+ * Until bubblewrap has ended, and those whom it left: whoever lost its parent in the namespace is a child of ours, the inner
+ * process 1 first of all, and only who is waited for is counted in what the run used. A program may hold that one up: not for
+ * long, and then it is killed with us.
+ */
 static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, int64_t until_ms,
                              int children) __attribute__((noreturn));
 static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, int64_t until_ms,
@@ -84,7 +90,7 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
                 pid_t ended;
 
                 if (left <= 0)
-                        _exit(EXIT_FAILURE);
+                        _exit(bubblewrap == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
                 if (poll(polled, 2, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)
                         _exit(EXIT_FAILURE);
                 /* The worker has nothing more to say: it is gone. */
@@ -93,9 +99,13 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
                 if (polled[0].revents)
                         (void)!read(children, &ignored, sizeof(ignored));
                 while ((ended = waitpid(-1, NULL, WNOHANG)) > 0) {
-                        if (ended == bubblewrap)
-                                _exit(EXIT_SUCCESS);
+                        if (ended == bubblewrap) {
+                                bubblewrap = 0;
+                                until_ms = sandbox_now_ms() + LEFT_MS;
+                        }
                 }
+                if (bubblewrap == 0 && ended < 0)
+                        _exit(EXIT_SUCCESS);
         }
 }
 

@@ -29,8 +29,6 @@
 /* How often the sandbox's sockets are counted. */
 #define SOCKETS_MS 200
 
-extern char **environ;
-
 struct worker {
         struct arena *arena;
         struct frame_reader reader; /* of keeper and client */
