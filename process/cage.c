@@ -237,6 +237,7 @@ static int filter_calls(enum cage_calls calls, struct error *err) {
         /* The sanitizers stop and trace their own process at its end. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
         (void)program;
+        (void)err;
 #else
         if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
                 return error_set(err, "the kernel takes no filter of system calls: %s", strerror(errno));
