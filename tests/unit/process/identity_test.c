@@ -84,7 +84,7 @@ static void test_from_another_namespace(void **state) {
                         _exit(77);
                 pid = fork();
                 if (pid == 0)
-                        _exit(identity_life(&own));
+                        _exit((int)identity_life(&own));
                 _exit(waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : 99);
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -67,7 +67,7 @@ static int add_namespaces(scmp_filter_ctx filter, struct error *err) {
 /* prlimit(2) asks where its new limit is NULL, and sets otherwise: that, of core files, is answered and not done. */
 static int add_core_limit(scmp_filter_ctx filter, struct error *err) {
         struct scmp_arg_cmp set[] = { SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, RLIMIT_CORE),
-                                      SCMP_CMP(2, SCMP_CMP_NE, 0) };
+                                      SCMP_CMP(2, SCMP_CMP_NE, 0, 0) };
 
         return add(filter, SCMP_ACT_ERRNO(0), "prlimit64", set, 2, err);
 }
