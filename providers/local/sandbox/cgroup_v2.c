@@ -192,7 +192,7 @@ const char *const *cgroup_scope_words(struct arena *arena) {
                                              "--scope",
                                              "--quiet",
                                              "--collect",
-                                             "--slice=" CGROUP_SLICE,
+                                             ("--slice=" CGROUP_SLICE),
                                              "--property=Delegate=yes",
                                              "--" };
         const char **list = arena_array(arena, sizeof(words) / sizeof(words[0]) + 1, sizeof(*list));
