@@ -149,8 +149,10 @@ void sandbox_init_main(const struct sandbox_init *init) {
         pid = fork();
         if (pid == 0)
                 become_bubblewrap(init, &go, words);
-        if (pid < 0)
-                _exit(EXIT_FAILURE);
+        if (pid < 0) {
+                (void)error_set(&err, "cannot start a process: %s", strerror(errno));
+                give_up(init->channel, &err);
+        }
         frame_release(&go);
         wait_for_the_end(init, pid, until_ms, signals);
 }

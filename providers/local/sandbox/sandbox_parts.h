@@ -92,6 +92,8 @@ enum sandbox_init_message {
 };
 /* After the run's deadline so long, init ends it even where the worker does not. */
 #define SANDBOX_INIT_GRACE_MS 2000
+/* The exit code of process 1 where its clock ended the run; any other but 0 is a failure of its own. */
+#define SANDBOX_INIT_LATE 3
 
 /* Milliseconds of the monotonic clock, the same in every process of the machine. */
 int64_t sandbox_now_ms(void);

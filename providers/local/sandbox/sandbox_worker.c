@@ -348,6 +348,16 @@ static void read_client(struct worker *worker) {
         kill_all(worker);
 }
 
+/* Process 1 gave up before bubblewrap was started, and says why by the channel that it had. */
+static int explain_init(const struct worker *worker, struct error *err) {
+        struct frame_reader reader FRAME_READER_CLEANUP = FRAME_READER(worker->channel);
+        struct frame answer FRAME_CLEANUP = { 0 };
+
+        if (frame_receive(&reader, &answer, err) == FRAME_WHOLE && answer.type == INIT_FAILED)
+                return error_set(err, "%s", strbuf_text(&answer.payload));
+        return error_set(err, "process 1 of the sandbox failed");
+}
+
 static int collect_end(struct worker *worker, int64_t started_ms, struct error *err) {
         struct sandbox_ending *ending = &worker->ending;
         struct rusage usage;
@@ -365,9 +375,12 @@ static int collect_end(struct worker *worker, int64_t started_ms, struct error *
         ending->peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
         if (WIFSIGNALED(status) && !worker->killed)
                 ending->killed_by = WTERMSIG(status);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) == 0 || worker->killed)
+                return 0;
+        if (WEXITSTATUS(status) != SANDBOX_INIT_LATE)
+                return explain_init(worker, err);
         /* Its own clock ended it: we were stopped, and go on now. */
-        else if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && !worker->killed)
-                ending->deadline = true;
+        ending->deadline = true;
         return 0;
 }
 

@@ -235,6 +235,13 @@ def test_deadline(box):
     assert gone(marker)
 
 
+def test_no_process_to_be_had_is_no_deadline(box):
+    """Whose limit of processes is used up gets no sandbox, and is told why: no time has passed."""
+    done = box.berth(*box.words("print(1)"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)))
+    assert done.returncode == 125 and b"deadline" not in done.stderr, done.stderr
+    assert b"Resource temporarily unavailable" in done.stderr, done.stderr
+
+
 def test_deadline_holds_where_nobody_reads(box):
     process = box.popen(*[w for w in box.words("while True: print('x' * 1000)", "--timeout", "2") if w != "--json"])
     try:
