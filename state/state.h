@@ -28,7 +28,7 @@ enum state_mode {
 
 /*
  * Checks the store before its first read: a truncated, zeroed or foreign file, and a newer format, are errors. A
- * process opens a folder once at a time, and does not use a state after fork().
+ * process opens a folder once at a time, and does not use a state in a copy of itself.
  */
 int state_open(const char *folder, enum state_mode mode, struct state **ret, struct error *err) MUST_USE;
 void state_close(struct state *state); /* NULL is fine */
