@@ -74,7 +74,7 @@ static void fill(struct metrics *metrics) {
 
 static void set(char *state, size_t size, const char *reason) {
         pthread_mutex_lock(&lock);
-        snprintf(state, size, "%s", strcmp(reason, "-") == 0 ? "" : reason);
+        snprintf(state, size, "%.*s", (int)size - 1, strcmp(reason, "-") == 0 ? "" : reason);
         pthread_mutex_unlock(&lock);
         printf("set\n");
         fflush(stdout);
