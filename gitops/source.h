@@ -99,7 +99,8 @@ int source_save(struct source *source, struct error *err) MUST_USE;
  * Writes the status as it will be with this decision, and puts the decision into it only then: what could not be written
  * nobody has acted on. `decision` is given up. ERROR_REFUSED where another commit came meanwhile: it was decided about the one before.
  */
-int source_decide(struct source *source, struct decision *decision, struct error *err) MUST_USE;
+int source_decide(struct source *source, struct decision *decision, struct error *err) MUST_USE
+        __attribute__((nonnull(2)));
 /* The status of a running source: a new reference. */
 json_t *source_json(struct source *source);
 void source_hear(struct source *source); /* it lives */

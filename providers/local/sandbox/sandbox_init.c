@@ -90,7 +90,7 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
                 pid_t ended;
 
                 if (left <= 0)
-                        _exit(bubblewrap == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+                        _exit(bubblewrap == 0 ? EXIT_SUCCESS : SANDBOX_INIT_LATE);
                 if (poll(polled, 2, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)
                         _exit(EXIT_FAILURE);
                 /* The worker has nothing more to say: it is gone. */
