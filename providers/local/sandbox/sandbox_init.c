@@ -17,10 +17,12 @@
 #include <limits.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -109,6 +111,22 @@ static void wait_for_the_end(const struct sandbox_init *init, pid_t bubblewrap, 
         }
 }
 
+/*
+ * A /proc of this PID namespace: bubblewrap looks its own child up there, and in the one that it has from outside that id is
+ * another process's, or in a container mostly nobody's. In a mount namespace apart, since the worker, who shares the other
+ * one, is not in this PID namespace and needs a /proc where it is.
+ */
+static int mount_proc(struct error *err) {
+        if (unshare(CLONE_NEWNS) < 0 ||
+            mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+                return error_set(
+                        err,
+                        "cannot mount a /proc (%s): a container must be allowed to, and see all of its own "
+                        "(docker: --privileged, or --security-opt systempaths=unconfined)",
+                        strerror(errno));
+        return 0;
+}
+
 void sandbox_init_main(const struct sandbox_init *init) {
         struct frame_reader reader = FRAME_READER(init->channel);
         struct frame go;
@@ -127,7 +145,7 @@ void sandbox_init_main(const struct sandbox_init *init) {
                 (void)error_set(&err, "cannot enter the cgroup that was made for it: %s", strerror(errno));
                 give_up(init->channel, &err);
         }
-        if (sandbox_drop_rights(init->placing, &err) < 0)
+        if (mount_proc(&err) < 0 || sandbox_drop_rights(init->placing, &err) < 0)
                 give_up(init->channel, &err);
         /* After the change of user, which forgets it. A worker that died before is seen by its end of the channel. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)

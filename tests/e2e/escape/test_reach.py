@@ -254,6 +254,16 @@ def test_nothing_that_the_host_mounts_below_proc_is_there(box):
     assert "berth-probe" not in text and "overcommit_memory" in text
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="root makes a PID namespace for the test")
+def test_in_a_container_where_low_process_ids_are_free(box):
+    """The ids of processes in a run's own namespace are nobody's in the one around it."""
+    script = 'for _ in 1 2 3 4 5 6 7 8 9; do /bin/true; done; "$@"'
+    words = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "sh", "-c", script, "sh"]
+    done = subprocess.run([*words, *box.command(*box.words("print(6 * 7)"))], cwd=box.stack, env=box.env, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["stdout"]["content"] == "42\n"
+
+
 def test_set_user_id_has_no_effect(box):
     """Every mount is nosuid; a set-user-id program gains nothing."""
     lines = box.exec("print(open('/proc/self/mountinfo').read(), end='')")["text"].splitlines()
