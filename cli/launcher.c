@@ -17,6 +17,15 @@
 #define USAGE \
         "berth launcher --socket PATH --for USER [--images FOLDER] [--users FIRST+COUNT] [--runs N] [--accept-degraded]"
 
+static const char help[] = "usage: " USAGE "\n\n"
+                           "Starts sandboxes for a server that has no rights of its own: docs/sandbox.md.\n\n"
+                           "  --socket PATH        where it listens\n"
+                           "  --for USER           who may ask it: a name or a number\n"
+                           "  --images FOLDER      the image store whose images may be asked for, by digest\n"
+                           "  --users FIRST+COUNT  host users that runs are given (1900000000+65536)\n"
+                           "  --runs N             at most so many at once (256)\n"
+                           "  --accept-degraded    runs where this machine cannot enforce every limit\n";
+
 static int parse_number(const char *text, unsigned long most, unsigned *ret) {
         char *end;
         unsigned long number;
@@ -104,6 +113,10 @@ int launcher_main(int argc, char **argv) {
         };
         struct error err;
 
+        if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+                fputs(help, stdout);
+                return EXIT_SUCCESS;
+        }
         if (parse(argc, argv, &config) < 0) {
                 log_error("usage: %s", USAGE);
                 return EXIT_FAILURE;
