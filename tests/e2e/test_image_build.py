@@ -194,7 +194,7 @@ def test_aws_takes_it(built, cloud, berth):
 def test_what_is_asked_for_must_be_there(lab):
     for arguments, says in {
         ("build",): "berth image build python",
-        ("build", "python", "more"): "nothing more",
+        ("build", "python", "more"): "needs only the name",
         ("build", "pyton"): "did you mean python?",
         ("build", "node"): "there are: python (Debian 12",
         ("build", "python", "-o", "nowhere/x.tar"): "cannot write nowhere/x.tar: No such file",
