@@ -37,7 +37,7 @@ static int64_t now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
 }
 
-static void kill_it(struct run *run, enum run_end end) {
+static void kill_run(struct run *run, enum run_end end) {
         if (run->killed)
                 return;
         run->killed = true;
@@ -71,7 +71,7 @@ static void take_output(struct run *run, const char *bytes, size_t length) {
         else if (args->keep_end)
                 append_end(output, args->output_max, bytes, length);
         else if (length > args->output_max - output->length)
-                kill_it(run, RUN_TALKATIVE);
+                kill_run(run, RUN_TALKATIVE);
         else
                 strbuf_append_bytes(output, bytes, length);
 }
@@ -154,9 +154,9 @@ static void check_stop(struct run *run) {
                         process_signal(&run->process, args->ask);
         }
         if (level >= INTERRUPT_NOW)
-                kill_it(run, RUN_INTERRUPTED);
+                kill_run(run, RUN_INTERRUPTED);
         else if (now >= run->give_up_ms)
-                kill_it(run, run->asked && now < args->deadline_ms ? RUN_INTERRUPTED : RUN_LATE);
+                kill_run(run, run->asked && now < args->deadline_ms ? RUN_INTERRUPTED : RUN_LATE);
 }
 
 static bool is_over(const struct run *run) {

@@ -5,6 +5,7 @@
  */
 #include "server/control.h"
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -47,10 +48,7 @@ struct control {
 };
 
 static int64_t now_ms(void) {
-        struct timespec now;
-
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+        return clock_system.monotonic_ms(&clock_system);
 }
 
 /* Through the folder's descriptor: a socket's name takes 107 bytes, and states lie deeper than that. */

@@ -34,11 +34,6 @@ bool wire_is_id(const char *text) {
         return strlen(text) == 40 && strspn(text, "0123456789abcdef") == 40;
 }
 
-static void set(json_t *object, const char *name, json_t *value) {
-        if (!value || json_object_set_new(object, name, value) < 0)
-                abort();
-}
-
 static json_t *texts(const char *const *items, size_t count) {
         json_t *array = json_array();
 
@@ -71,12 +66,12 @@ static json_t *limits_json(const struct git_limits *limits) {
         struct git_limits all = wire_limits(limits);
         json_t *object = json_object();
 
-        set(object, "entries", json_integer((json_int_t)all.entries));
-        set(object, "blobBytes", json_integer((json_int_t)all.blob_bytes));
-        set(object, "totalBytes", json_integer((json_int_t)all.total_bytes));
-        set(object, "depth", json_integer((json_int_t)all.depth));
-        set(object, "packBytes", json_integer((json_int_t)all.pack_bytes));
-        set(object, "timeoutMs", json_integer((json_int_t)all.timeout_ms));
+        json_put(object, "entries", json_integer((json_int_t)all.entries));
+        json_put(object, "blobBytes", json_integer((json_int_t)all.blob_bytes));
+        json_put(object, "totalBytes", json_integer((json_int_t)all.total_bytes));
+        json_put(object, "depth", json_integer((json_int_t)all.depth));
+        json_put(object, "packBytes", json_integer((json_int_t)all.pack_bytes));
+        json_put(object, "timeoutMs", json_integer((json_int_t)all.timeout_ms));
         return object;
 }
 
@@ -87,17 +82,17 @@ void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         json_set_text(object, "branch", request->branch);
         json_set_text(object, "tag", request->tag);
         json_set_text(object, "path", request->path);
-        set(object, "credentials", credentials_json(&request->credentials));
-        set(object, "gpgKeys", texts(request->gpg_keys, request->gpg_key_count));
+        json_put(object, "credentials", credentials_json(&request->credentials));
+        json_put(object, "gpgKeys", texts(request->gpg_keys, request->gpg_key_count));
         json_set_text(object, "sshAllowedSigners", request->ssh_allowed_signers);
-        set(object, "fastForwardOnly", json_boolean(request->fast_forward_only));
+        json_put(object, "fastForwardOnly", json_boolean(request->fast_forward_only));
         json_set_text(object, "acceptedRewrite", request->accepted_rewrite);
         json_set_text(object, "folder", request->folder);
         json_set_text(object, "have", request->have);
         json_set_text(object, "haveRef", request->have_ref);
-        set(object, "readAnyway", json_boolean(request->read_anyway));
+        json_put(object, "readAnyway", json_boolean(request->read_anyway));
         json_set_text(object, "commit", request->commit);
-        set(object, "limits", limits_json(&request->limits));
+        json_put(object, "limits", limits_json(&request->limits));
         append_frame(ret, object);
 }
 
@@ -200,30 +195,30 @@ void wire_write_answer(const struct wire_answer *answer, struct strbuf *ret) {
         const struct git_answer *found = &answer->answer;
         json_t *object JSON_CLEANUP = json_object(), *files = json_array();
 
-        set(object, "ok", json_boolean(!answer->failed));
+        json_put(object, "ok", json_boolean(!answer->failed));
         if (answer->failed) {
-                set(object, "failure", json_integer((json_int_t)answer->failure));
+                json_put(object, "failure", json_integer((json_int_t)answer->failure));
                 json_set_text(object, "message", answer->message);
         }
-        set(object, "moved", json_boolean(found->moved));
-        set(object, "fetched", json_boolean(found->fetched));
+        json_put(object, "moved", json_boolean(found->moved));
+        json_put(object, "fetched", json_boolean(found->fetched));
         json_set_text(object, "commit", found->commit);
         json_set_text(object, "ref", found->ref);
         json_set_text(object, "subject", found->subject);
         json_set_text(object, "author", found->author);
-        set(object, "committedMs", json_integer((json_int_t)found->committed_ms));
+        json_put(object, "committedMs", json_integer((json_int_t)found->committed_ms));
         json_set_text(object, "signer", found->signer);
-        set(object, "bytesReceived", json_integer((json_int_t)found->bytes_received));
-        set(object, "warnings", texts(found->warnings, found->warning_count));
+        json_put(object, "bytesReceived", json_integer((json_int_t)found->bytes_received));
+        json_put(object, "warnings", texts(found->warnings, found->warning_count));
         for (size_t i = 0; i < answer->file_count; i++) {
                 json_t *file = json_object();
 
                 json_set_text(file, "path", answer->files[i].path);
-                set(file, "length", json_integer((json_int_t)answer->files[i].length));
+                json_put(file, "length", json_integer((json_int_t)answer->files[i].length));
                 if (json_array_append_new(files, file) < 0)
                         abort();
         }
-        set(object, "files", files);
+        json_put(object, "files", files);
         append_frame(ret, object);
         for (size_t i = 0; i < answer->file_count; i++)
                 strbuf_append_bytes(ret, answer->files[i].bytes, answer->files[i].length);
