@@ -6,7 +6,7 @@
 #include <string.h>
 
 int registry_open(struct session *session, const struct options *options, struct error *err) {
-        struct identity identity;
+        struct caller_identity identity;
         const char *declared;
 
         if (session_load(session, options, false, err) < 0 ||

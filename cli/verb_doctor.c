@@ -176,7 +176,7 @@ static void examine_state(struct examination *examination) {
 
 static void examine_provider(struct examination *examination) {
         struct session *session = &examination->session;
-        struct identity identity;
+        struct caller_identity identity;
         struct error err;
 
         if (session_open_provider(session, examination->options, &err) < 0) {

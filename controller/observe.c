@@ -15,7 +15,7 @@ static const char *stack_account(const struct plan_args *args) {
 
 static void refuse_account(struct planning *planning, const char *expected, const char *said_by) {
         struct arena *arena = planning->arena;
-        const struct identity *identity = &planning->plan->identity;
+        const struct caller_identity *identity = &planning->plan->identity;
 
         plan_refuse(arena, planning->plan,
                     (struct refusal){
@@ -40,7 +40,7 @@ static int compare_meta(struct planning *planning, const char *name, const char 
 
 int planning_identify(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;
-        struct identity *identity = &planning->plan->identity;
+        struct caller_identity *identity = &planning->plan->identity;
         const char *declared = stack_account(args), *recorded;
         int differs;
 

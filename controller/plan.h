@@ -53,7 +53,7 @@ struct plan_summary {
 struct plan {
         const char *stack_name;
         const char *provider_name;
-        struct identity identity;
+        struct caller_identity identity;
         uint64_t serial;
         int64_t created_ms;
         bool destroy;

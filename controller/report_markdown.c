@@ -252,7 +252,7 @@ static void append_counts(struct strbuf *to, const struct plan_summary *summary)
 }
 
 static void print_head(const struct plan *plan, struct strbuf *to) {
-        const struct identity *identity = &plan->identity;
+        const struct caller_identity *identity = &plan->identity;
 
         strbuf_append(to, "### Berth plan: ");
         markup_code(to, plan->stack_name, 0);

@@ -60,8 +60,8 @@ struct provider_config {
         const struct provider_watch *watch; /* borrowed for the provider's life, or NULL */
 };
 
-/* Where the provider's resources live: a plan made for one place is not applied to another. */
-struct identity {
+/* Who calls, and where: a plan made for one account and region is not applied to another. */
+struct caller_identity {
         const char *account; /* AWS account id, or the host */
         const char *region;
         const char *principal; /* who we are there: an ARN; NULL where the provider has no such thing */
@@ -263,7 +263,7 @@ struct provider_ops {
         int (*open)(const struct provider_config *config, struct provider **ret, struct error *err);
         void (*close)(struct provider *provider); /* NULL is fine */
         /* Who and where we are, by one call at the most; also fails where credentials are missing. */
-        int (*identify)(struct provider *provider, struct arena *arena, struct identity *ret,
+        int (*identify)(struct provider *provider, struct arena *arena, struct caller_identity *ret,
                         struct error *err);
         /* The least time, in milliseconds, that the provider's quotas allow for these calls. Pure. May be NULL: none. */
         int64_t (*floor_ms)(const struct cost *cost);

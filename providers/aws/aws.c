@@ -53,7 +53,8 @@ static void close_provider(struct provider *provider) {
         arena_free(provider->arena);
 }
 
-static int identify(struct provider *provider, struct arena *arena, struct identity *ret, struct error *err) {
+static int identify(struct provider *provider, struct arena *arena, struct caller_identity *ret,
+                    struct error *err) {
         const char *role = value_get_text(value_get(provider->stack, "aws"), "executionRole");
         const char *account, *principal;
 
@@ -69,7 +70,7 @@ static int identify(struct provider *provider, struct arena *arena, struct ident
                 role ? role
                      : arena_printf(provider->arena, "arn:%s:iam::%s:role/%s-execution-%s",
                                     provider->partition, account, provider->prefix, provider->region);
-        *ret = (struct identity){
+        *ret = (struct caller_identity){
                 .account = arena_strdup(arena, account),
                 .region = arena_strdup(arena, provider->region),
                 .principal = arena_strdup(arena, principal),

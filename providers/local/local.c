@@ -62,7 +62,8 @@ static const char *identify_machine(struct arena *arena) {
         return "this-machine";
 }
 
-static int identify(struct provider *provider, struct arena *arena, struct identity *ret, struct error *err) {
+static int identify(struct provider *provider, struct arena *arena, struct caller_identity *ret,
+                    struct error *err) {
         struct passwd entry, *user = NULL;
         char buffer[4096];
 
@@ -70,7 +71,7 @@ static int identify(struct provider *provider, struct arena *arena, struct ident
                 user = NULL;
         (void)provider;
         (void)err;
-        *ret = (struct identity){
+        *ret = (struct caller_identity){
                 .account = identify_machine(arena),
                 .region = "local",
                 .principal = user ? arena_strdup(arena, user->pw_name)

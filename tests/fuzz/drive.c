@@ -187,7 +187,7 @@ static void carry_out(struct pass *pass, struct subject_here *subject, const str
 }
 
 static int run_pass(struct pass *pass, bool again, struct error *err) {
-        struct identity identity;
+        struct caller_identity identity;
         struct change changes[SUBJECTS_MAX];
 
         if (aws_provider_ops.identify(pass->provider, pass->arena, &identity, err) < 0)
@@ -210,7 +210,7 @@ static void ask_registry(struct pass *pass) {
         const struct image_ops *images = aws_provider_ops.images;
         struct image_instructions instructions;
         struct image_row *rows, row;
-        struct identity identity;
+        struct caller_identity identity;
         struct error err;
         size_t count;
 

@@ -44,12 +44,12 @@ static void set_up(void) {
         close(descriptor);
 }
 
-static int empty_identify(struct provider *provider, struct arena *arena, struct identity *ret,
+static int empty_identify(struct provider *provider, struct arena *arena, struct caller_identity *ret,
                           struct error *err) {
         (void)provider;
         (void)arena;
         (void)err;
-        *ret = (struct identity){ .account = "111111111111", .region = "eu-west-1" };
+        *ret = (struct caller_identity){ .account = "111111111111", .region = "eu-west-1" };
         return 0;
 }
 

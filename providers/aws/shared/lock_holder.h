@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that holds a lock, as the lock's text names it: for lock.c, which cannot see process/identity.h, since a
- * provider's account is a struct identity as well.
+ * The process that holds a lock, as the lock's text names it. Apart from lock.c, so that a lock can be judged without S3.
  */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_LOCK_HOLDER_H
 #define BERTH_PROVIDERS_AWS_SHARED_LOCK_HOLDER_H

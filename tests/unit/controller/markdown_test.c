@@ -176,7 +176,7 @@ static void nothing_to_do(void **state) {
                             "### Berth plan: <code>lab</code> on aws <code>123456789012</code> "
                             "<code>eu-west-1</code>\n\nNothing to do: 1 resource is as declared.\n"
                             "\n<!-- berth plan lab -->\n");
-        desk->plan.identity = (struct identity){ "lab-host", "local", NULL };
+        desk->plan.identity = (struct caller_identity){ "lab-host", "local", NULL };
         desk->plan.provider_name = "local";
         assert_non_null(strstr(render(desk), "on local <code>lab-host</code>\n\n"));
 }

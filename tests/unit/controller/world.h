@@ -236,10 +236,11 @@ static const struct kind_ops *world_ops(const struct provider *provider, enum ki
         return kind_ops_find(tables, sizeof(tables) / sizeof(tables[0]), kind);
 }
 
-static int world_identify(struct provider *provider, struct arena *arena, struct identity *ret,
+static int world_identify(struct provider *provider, struct arena *arena, struct caller_identity *ret,
                           struct error *err) {
         (void)err;
-        *ret = (struct identity){ .account = arena_strdup(arena, provider->account), .region = "mars-1" };
+        *ret = (struct caller_identity){ .account = arena_strdup(arena, provider->account),
+                                         .region = "mars-1" };
         return 0;
 }
 
