@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An import is a plan of which one line is kept: all that plan_make() finds out about the resource (is it declared,
+ * does it exist, whose is it) is what an import has to know, so no second way of reading is needed. The plan itself
+ * is thrown away.
+ *
+ * What is recorded has an empty spec. So no field counts as set by Berth yet, and the next plan shows each one that
+ * the manifest sets and the resource has otherwise, as an update that a person sees before it is made.
+ */
 #include "controller/adopt.h"
 
 #include "controller/record.h"
@@ -29,6 +37,7 @@ static bool may_take(const struct plan_args *args, const char *address) {
         return false;
 }
 
+/* In the order of what a person has to put right first: the manifest, the state, the id, the owner. */
 static int check_adoptable(const struct plan_args *args, const struct subject *subject, const char *address,
                            const char *id, struct error *err) {
         const struct observation *observed;
@@ -69,6 +78,7 @@ int adopt_resource(const struct plan_args *args, const char *address, const char
 
         if (plan_make(args, arena, &plan, err) < 0)
                 return -1;
+        /* A plan refused as a whole (the wrong account) has read nothing: there is no subject to judge. */
         if (plan.refusal_count > 0 && plan.change_count == 0)
                 return error_set_kind(err, ERROR_REFUSED, "%s: %s", plan.refusals[0].id,
                                       plan.refusals[0].message);

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One job of the executor for each change of the plan; a turn of a job is one stage of its change:
+ *
+ *     intent of the stage into the journal -> the provider's step() -> outcome into the journal, or into the record
+ *
+ * The order is the whole point. What the journal does not say was not sent, so that after a crash at any place the
+ * next plan knows which resources to read again. A stage whose intent cannot be written is not carried out; one whose
+ * outcome cannot be written has failed, though its call went well: the journal's entry stays, and says so.
+ *
+ * Several threads run turns, one at a time for each change. They share only the state (which commits for those that
+ * wait together) and the provider; each change has an arena and a result of its own.
+ */
 #include "controller/apply.h"
 
 #include "controller/history.h"
@@ -12,7 +24,7 @@ struct work {
         struct subject *subject;
         struct change *change;
         struct progress progress;
-        int journaled_stage; /* the last one whose intent is in the journal; -1: none */
+        int journaled_stage; /* the last one whose intent is in the journal; -1: none. A poll writes none again */
         int64_t started_ms;
         bool started;
 };
@@ -92,7 +104,7 @@ static int abandon_change(struct applying *applying, struct work *work) {
         return -1;
 }
 
-/* It only stood in line, and an interrupt came: withdraw_intents() takes back what the journal has of it. */
+/* The change only waited for its quota when an interrupt came: withdraw_intents() takes back what the journal has of it. */
 static void give_up_job(void *context, size_t job) {
         struct applying *applying = context;
 
@@ -118,6 +130,7 @@ static int take_journalled_step(struct applying *applying, struct work *work, st
                         return abandon_change(applying, work);
                 work->journaled_stage = stage;
         }
+        /* The provider sets it anew each turn; what an earlier turn said must not hold up this one. */
         work->progress.not_before_ms = 0;
         result = work->subject->ops->step(applying->provider, work->change, &work->progress, &observed, err);
         turn->begun = work->progress.sent;
@@ -129,6 +142,9 @@ static int take_journalled_step(struct applying *applying, struct work *work, st
                 turn->done = true;
                 return record_outcome(applying, work, &observed, err);
         }
+        /*
+         * A token of the quota that is reserved for a first try: the change waits for its turn and has sent nothing.
+         */
         turn->queued = work->progress.reserved && work->progress.attempts == 0;
         turn->not_before_ms = work->progress.not_before_ms;
         if (work->progress.stage != stage && write_journal(applying, work, true, stage, err) < 0)
@@ -136,6 +152,7 @@ static int take_journalled_step(struct applying *applying, struct work *work, st
         return 0;
 }
 
+/* A turn, on one of the executor's threads. */
 static int run_job(void *context, size_t job, struct turn *turn) {
         struct applying *applying = context;
         struct work *work = &applying->works[job];
@@ -148,6 +165,7 @@ static int run_job(void *context, size_t job, struct turn *turn) {
         return result;
 }
 
+/* Once for each change, on the thread that called apply_plan(). */
 static void job_ended(void *context, size_t job, enum job_outcome outcome) {
         struct applying *applying = context;
         struct work *work = &applying->works[job];
@@ -169,7 +187,7 @@ static void job_ended(void *context, size_t job, enum job_outcome outcome) {
         }
 }
 
-static void watch_jobs(void *context, const struct executor_stats *stats) {
+static void report_progress(void *context, const struct executor_stats *stats) {
         struct applying *applying = context;
         const struct apply_watcher *watcher = applying->args->watcher;
 
@@ -189,6 +207,7 @@ static size_t *index_changes(const struct plan *plan, struct arena *arena) {
         return positions;
 }
 
+/* The changes as jobs, in the plan's order. depends_on names subjects; the executor wants numbers of jobs. */
 static struct job *make_jobs(struct applying *applying, struct arena *arena) {
         struct plan *plan = applying->plan;
         size_t *positions = index_changes(plan, arena);
@@ -214,7 +233,10 @@ static struct job *make_jobs(struct applying *applying, struct arena *arena) {
         return jobs;
 }
 
-/* Jobs that an interrupt kept from starting left at most an intent in the journal: nothing was sent. */
+/*
+ * Jobs that an interrupt kept from starting left at most an intent in the journal: nothing was sent. The operations hold
+ * addresses alone, nothing of the writer, so that they may be copied out of it.
+ */
 static int withdraw_intents(struct applying *applying, struct arena *arena, struct error *err) {
         size_t total = applying->plan->change_count, count = 0;
         struct state_op *ops = arena_array(arena, total * RECORD_WRITER_MAX + 1, sizeof(*ops));
@@ -235,7 +257,11 @@ static int withdraw_intents(struct applying *applying, struct arena *arena, stru
         return count ? state_commit(applying->state, ops, count, err) : 0;
 }
 
-/* What needed no change, but of which the state did not know yet that it is as it shall be. */
+/*
+ * Resources that need no change, but whose record says something else: an earlier run changed them and died before it
+ * could record that, or the manifest now asks for what was there already. Each writer stays in the arena, since its
+ * operations point into it until they are committed.
+ */
 static int record_what_is_settled(struct applying *applying, struct arena *arena, struct error *err) {
         struct plan *plan = applying->plan;
         struct state_op *ops = arena_array(arena, plan->subject_count * RECORD_WRITER_MAX + 1, sizeof(*ops));
@@ -258,6 +284,7 @@ static int record_what_is_settled(struct applying *applying, struct arena *arena
         return count ? state_commit(applying->state, ops, count, err) : 0;
 }
 
+/* Whose state this is, from the first apply on: later plans compare themselves to it (wrong-account, the stack's name). */
 static int write_identity(struct applying *applying, struct error *err) {
         const struct plan *plan = applying->plan;
         struct state_op ops[3] = {
@@ -270,9 +297,9 @@ static int write_identity(struct applying *applying, struct error *err) {
         return state_commit(applying->state, ops, count, err);
 }
 
-static int carry_out(struct applying *applying, struct arena *arena, struct error *err) {
+static int run_changes(struct applying *applying, struct arena *arena, struct error *err) {
         static const struct executor_ops ops = {
-                .run = run_job, .ended = job_ended, .give_up = give_up_job, .watch = watch_jobs
+                .run = run_job, .ended = job_ended, .give_up = give_up_job, .watch = report_progress
         };
         struct plan *plan = applying->plan;
         struct job *jobs = make_jobs(applying, arena);
@@ -305,7 +332,7 @@ int apply_plan(const struct apply_args *args, struct arena *arena, struct apply_
         result.run = applying.run;
         if (history_begin(args, &result, wall_now(&applying), err) < 0)
                 return -1;
-        if (carry_out(&applying, arena, err) < 0)
+        if (run_changes(&applying, arena, err) < 0)
                 return -1;
         result.duration_ms = monotonic_now(&applying) - applying.started_ms;
         if (history_end(args, &result, wall_now(&applying), err) < 0)

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An override is a note in the state that a dependent is out of service. Taking out writes one for each dependent of
+ * the environment that has none yet; putting back deletes those that name the environment, also of dependents that
+ * are gone since. Nothing is done here to the dependents themselves: the plan that follows sees the overrides and
+ * changes the bindings.
+ */
 #include "controller/association.h"
 
 #include "controller/map.h"

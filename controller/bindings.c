@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bindings are asked for by environment (who depends on it?), overrides by dependent (is it out of service?). Both
+ * are sorted once for a plan and searched from then on.
+ */
 #include "controller/planning.h"
 
 #include "base/sorted.h"

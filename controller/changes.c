@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From desired, recorded and observed to what has to be done with each subject. Pure. */
+/*
+ * From desired, recorded and observed to what has to be done with each subject. Pure.
+ *
+ *     wanted, not there            create (also where somebody else deleted it)
+ *     wanted, there, ours          update; replace where a field cannot change in place, or where it has failed;
+ *                                  nothing where no field differs
+ *     wanted, there, not ours      adopt, which a guard refuses unless the marks are ours
+ *     not wanted, recorded         delete, also where nothing is there any more: the record has to go
+ *     not wanted, not recorded     nothing; but delete what a run that died had begun
+ *
+ * The wish is what the provider's desire() makes of a manifest. Two fingerprints spare most of this work: that of the wish,
+ * and that of all that the wish is made from (the source). Where they are the recorded ones, and the resource was as
+ * applied when it was last seen, an offline plan compares nothing.
+ */
 #include "controller/diff.h"
 #include "controller/planning.h"
 
@@ -34,8 +47,8 @@ static struct change *new_change(struct planning *planning, struct subject *subj
         return change;
 }
 
-static void compare(struct planning *planning, const struct subject *subject, struct field_change **ret,
-                    size_t *ret_count) {
+static void compare_three_ways(struct planning *planning, const struct subject *subject,
+                               struct field_change **ret, size_t *ret_count) {
         struct diff_args args = {
                 .desired = subject->wish,
                 .recorded = subject->record ? subject->record->spec : NULL,
@@ -66,7 +79,11 @@ static void plan_existing(struct planning *planning, struct subject *subject) {
         size_t count;
         struct change *change;
 
-        compare(planning, subject, &fields, &count);
+        compare_three_ways(planning, subject, &fields, &count);
+        /*
+         * The reasons are in the order in which they matter to people; a failed resource's own, below, is said before
+         * any.
+         */
         if (action == ACTION_ADOPT)
                 reason = ours ? "exists already, and is not in the state yet"
                               : "exists, and is not this stack's";
@@ -144,6 +161,7 @@ static struct value make_context(const struct planning *planning) {
         return value_text(arena, hex);
 }
 
+/* The map is put together on the stack, out of the manifest's own values: it is hashed and forgotten. */
 static void note_source(const struct planning *planning, struct subject *subject) {
         const struct resource *resource = subject->desired;
         const struct value name = { .type = VALUE_TEXT,
@@ -180,7 +198,10 @@ static int make_wish(struct planning *planning, struct subject *subject, struct 
         return 0;
 }
 
-/* A text that was sensitive when it was applied and is the same still did not drift: the manifest calls it plain now. */
+/*
+ * A text that was sensitive when it was applied, and is the same still, did not drift. The record has its hash, and the
+ * provider shows it as plain text, since the manifest calls it plain now.
+ */
 static void drop_revealed(struct planning *planning, struct drift *drift) {
         const uint8_t *key = state_secret_key(planning->args->state);
         size_t kept = 0;

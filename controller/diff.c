@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks the desired and the recorded spec side by side; whatever stands in neither is not Berth's and is never looked
+ * at. A field that only the record has was set once and is set no longer: it is compared to nothing, which is how a
+ * removed field is seen.
+ *
+ * The result is sorted by path, since two maps with the same members in another order are the same plan.
+ */
 #include "controller/diff.h"
 
 #include "base/array.h"
@@ -62,6 +69,10 @@ static void compare_field(struct walk *walk, const char *path, const struct valu
                         return;
                 before = recorded;
         }
+        /*
+         * value_equal() takes an empty text for none. In a map with free keys it is something: a tag of no value is a
+         * tag.
+         */
         if (!value_equal(desired, before, walk->args->key) || (in_free_map && !desired != !before))
                 add_change(walk, path, before, desired);
 }
@@ -88,7 +99,7 @@ static void walk_maps(struct walk *walk, const char *prefix, const struct value 
         }
 }
 
-static int by_path(const void *a, const void *b) {
+static int compare_paths(const void *a, const void *b) {
         return strcmp(((const struct field_change *)a)->path, ((const struct field_change *)b)->path);
 }
 
@@ -98,7 +109,7 @@ void diff_fields(const struct diff_args *args, struct arena *arena, struct field
 
         walk_maps(&walk, NULL, args->desired, args->recorded, args->observed);
         if (walk.count > 1)
-                qsort(walk.changes, walk.count, sizeof(*walk.changes), by_path);
+                qsort(walk.changes, walk.count, sizeof(*walk.changes), compare_paths);
         *ret = walk.changes;
         *ret_count = walk.count;
 }

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job's way: BLOCKED while jobs it waits for have not ended; NEW once they are all done; RUNNING during a turn;
+ * PARKED until the time it named; READY when that has come; ENDED.
+ *
+ * One lock guards all of it and is let go while a turn runs. A worker that finds nothing to do waits for the
+ * condition, at the most until the earliest parked job is due. Ready jobs come before new ones: what is begun is
+ * brought to its end first, so that an interrupt finds little under way.
+ *
+ * Nothing is allocated once the threads run. Each job stands on one list at the most, linked through its slot, or on
+ * the heap of parked jobs, which has room for all of them.
+ */
 #include "controller/executor.h"
 
 #include "base/array.h"
@@ -68,6 +79,7 @@ static void list_push(struct executor *executor, struct list *list, size_t job) 
         list->last = job;
 }
 
+/* NONE where the list is empty. */
 static size_t list_pop(struct executor *executor, struct list *list) {
         size_t job = list->first;
 
@@ -79,7 +91,7 @@ static size_t list_pop(struct executor *executor, struct list *list) {
         return job;
 }
 
-static bool earlier(const struct executor *executor, size_t a, size_t b) {
+static bool is_due_earlier(const struct executor *executor, size_t a, size_t b) {
         return executor->slots[a].not_before_ms < executor->slots[b].not_before_ms;
 }
 
@@ -90,17 +102,19 @@ static void swap_parked(struct executor *executor, size_t a, size_t b) {
         executor->parked[b] = job;
 }
 
+/* Onto the heap: the new entry goes up while it is due before its parent. */
 static void park(struct executor *executor, size_t job) {
         size_t at = executor->parked_count++;
 
         executor->slots[job].phase = PHASE_PARKED;
         executor->parked[at] = job;
-        while (at > 0 && earlier(executor, executor->parked[at], executor->parked[(at - 1) / 2])) {
+        while (at > 0 && is_due_earlier(executor, executor->parked[at], executor->parked[(at - 1) / 2])) {
                 swap_parked(executor, at, (at - 1) / 2);
                 at = (at - 1) / 2;
         }
 }
 
+/* Takes the earliest off the heap: the last entry takes its place, and goes down while a child is due before it. */
 static size_t unpark(struct executor *executor) {
         size_t job = executor->parked[0], at = 0;
 
@@ -110,7 +124,7 @@ static size_t unpark(struct executor *executor) {
 
                 for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < executor->parked_count;
                      child++) {
-                        if (earlier(executor, executor->parked[child], executor->parked[least]))
+                        if (is_due_earlier(executor, executor->parked[child], executor->parked[least]))
                                 least = child;
                 }
                 if (least == at)
@@ -237,6 +251,10 @@ static void wait_for_work(struct executor *executor) {
         pthread_cond_timedwait(&executor->wake, &executor->lock, &until);
 }
 
+/*
+ * How many jobs of a lane wait for its quota. next_job() begins no further one of it while they are as many as the
+ * threads.
+ */
 static void count_queued(struct executor *executor, size_t job, bool queued) {
         struct slot *slot = &executor->slots[job];
         size_t *count = &executor->queued[executor->jobs[job].lane];
@@ -248,6 +266,10 @@ static void count_queued(struct executor *executor, size_t job, bool queued) {
         slot->queued = queued;
 }
 
+/*
+ * One turn of a job, with the lock let go meanwhile. Nobody else touches a job that is RUNNING, not even an
+ * interrupt.
+ */
 static void take_turn(struct executor *executor, size_t job) {
         struct slot *slot = &executor->slots[job];
         struct turn turn = { .begun = slot->begun };
@@ -273,7 +295,7 @@ static void take_turn(struct executor *executor, size_t job) {
         pthread_cond_broadcast(&executor->wake);
 }
 
-static void *worker(void *argument) {
+static void *worker_main(void *argument) {
         struct executor *executor = argument;
 
         pthread_mutex_lock(&executor->lock);
@@ -355,7 +377,7 @@ static void tell_ended(struct executor *executor) {
 }
 
 /* The calling thread's part, while the others work. */
-static void watch(struct executor *executor) {
+static void watch_workers(struct executor *executor) {
         pthread_mutex_lock(&executor->lock);
         while (tell_ended(executor), executor->ended < executor->count) {
                 struct executor_stats stats;
@@ -422,11 +444,15 @@ void executor_run(const struct executor_ops *ops, void *context, const struct jo
                 abort();
         init_executor(&executor);
         link_jobs(&executor);
-        while (started < threads && pthread_create(&pool[started], NULL, worker, &executor) == 0)
+        while (started < threads && pthread_create(&pool[started], NULL, worker_main, &executor) == 0)
                 started++;
         if (started == 0)
                 abort(); /* not one thread to be had: dying is safe, and says more than hanging */
-        watch(&executor);
+        watch_workers(&executor);
+        /*
+         * watch_workers() returns when all jobs have ended and the caller knows of them; the workers see the same and
+         * end.
+         */
         for (unsigned i = 0; i < started; i++)
                 pthread_join(pool[i], NULL);
         release_executor(&executor);

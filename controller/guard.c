@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards: what a plan must not do by accident. Each has a stable id; docs/guards.md lists them. */
+/*
+ * Guards: what a plan must not do by accident. Each has a stable id; docs/guards.md lists them.
+ *
+ * A guard adds a refusal to a change, or to the plan as a whole. Then the refusals that --allow names are taken away, for
+ * each change before the next one is judged: whether an environment's dependents still need it depends on whether their
+ * own changes are refused. So subjects are judged from the last kind to the first, dependents before environments.
+ *
+ * Guards see subjects, not the list of changes: what --target leaves out is still there, and still guards.
+ */
 #include "base/array.h"
 #include "base/sorted.h"
 #include "controller/diff.h"
@@ -67,6 +75,10 @@ static void guard_ownership(struct planning *planning, const struct subject *sub
                       });
 }
 
+/*
+ * By what was applied, not by the manifest: taking out `protect: true` and the resource in one commit must not be
+ * enough.
+ */
 static void guard_protection(struct planning *planning, struct change *change) {
         const char *verb = change->action == ACTION_DELETE ? "deleted" : "replaced";
 
@@ -84,6 +96,7 @@ static void guard_protection(struct planning *planning, struct change *change) {
                 });
 }
 
+/* A resource that has failed is of no use to anybody: replacing it needs no leave. */
 static void guard_replacement(struct planning *planning, struct subject *subject) {
         struct change *change = subject->change;
         const char *instead = change->kind->instead_of_replacing, *path = NULL;
@@ -224,6 +237,10 @@ static void guard_specialists(struct planning *planning, struct change *change) 
                       });
 }
 
+/*
+ * Without settings of its own a plan may delete up to half of what is recorded, or up to four resources. Where only
+ * maxDeletes is set there is no percentage, and the other way round. What is gone already does not count.
+ */
 static void guard_mass_deletion(struct planning *planning) {
         const struct value *guards = value_get(planning->args->manifests->stack->spec, "guards");
         int64_t most = value_get_integer(guards, "maxDeletes", -1);
@@ -293,7 +310,6 @@ int planning_guard(struct planning *planning, struct error *err) {
 
         if (check_missing(planning, err) < 0)
                 return -1;
-        /* Environments come before agents and swarms, whose own refusals decide whether they still are dependents. */
         for (size_t i = plan->subject_count; i-- > 0;) {
                 struct change *change = plan->subjects[i].change;
 

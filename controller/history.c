@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An apply has one entry: written as "begun" with the changes it will try, so that a run that dies has left its
+ * trace, and written over at its end with each change's outcome. Both have the run's number as their key.
+ */
 #include "controller/history.h"
 
 #include <pwd.h>
 #include <unistd.h>
 
-static const char *who(struct arena *arena) {
+static const char *user_and_host(struct arena *arena) {
         char host[256] = "localhost", buffer[4096];
         struct passwd entry, *found = NULL;
 
@@ -39,8 +43,8 @@ static struct value describe_change(struct arena *arena, const struct change *ch
 }
 
 /* The changes (with their outcomes once there are any) and what --allow let through. */
-static const struct value *describe(const struct apply_args *args, const struct apply_result *result,
-                                    bool ended, struct arena *arena) {
+static const struct value *describe_apply(const struct apply_args *args, const struct apply_result *result,
+                                          bool ended, struct arena *arena) {
         struct value *detail = value_new_map(arena), *changes = value_new_list(arena),
                      *allowed = value_new_list(arena);
 
@@ -69,11 +73,11 @@ static int write_entry(const struct apply_args *args, const struct apply_result 
         struct history_entry entry = {
                 .run = result->run,
                 .at_ms = wall_ms,
-                .who = who(arena),
+                .who = user_and_host(arena),
                 .command = args->command,
                 .commit = args->commit,
                 .outcome = outcome,
-                .detail = describe(args, result, ended, arena),
+                .detail = describe_apply(args, result, ended, arena),
         };
         struct state_op op = { .type = STATE_PUT_HISTORY, .history = &entry };
 
@@ -106,7 +110,7 @@ struct history_entry history_of_edit(uint64_t run, const char *command, const ch
         return (struct history_entry){
                 .run = run,
                 .at_ms = wall_ms,
-                .who = who(arena),
+                .who = user_and_host(arena),
                 .command = command,
                 .outcome = "done",
                 .detail = detail,

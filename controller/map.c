@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which agents and swarms depend on which environment, as the state has it: no provider is asked. The same data in
+ * four forms; lines for people are cut to the terminal, the forms for other programs are not.
+ */
 #include "controller/map.h"
 
 #include "base/suggest.h"

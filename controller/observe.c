@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Meeting reality: who we are, and what exists. What was seen is kept in the state for the next run's sweep. */
+/*
+ * Meeting reality: who we are, and what exists. What was seen is kept in the state for the next run's sweep.
+ *
+ * The provider is asked kind by kind, with all names of a kind at once, so that it can read by lists. It is given what was
+ * seen last time, and hands that back where its lists show that nothing moved. For a resource that an earlier run left
+ * half-way there is no last time: it is withheld, which makes the provider read it.
+ *
+ * With PLAN_REFRESH_NONE nothing is asked, and what was seen last time stands in.
+ */
 #include "controller/planning.h"
 
 #include "controller/sighting.h"
@@ -72,7 +80,7 @@ int planning_identify(struct planning *planning, struct error *err) {
 }
 
 /* What the providers are given of the past: decoded, and withheld where it cannot be trusted. */
-static int recall(struct planning *planning, struct subject *subject, struct error *err) {
+static int decode_past(struct planning *planning, struct subject *subject, struct error *err) {
         struct observation *last;
 
         if (subject->record && record_decode(subject->record, planning->arena, err) < 0)
@@ -87,7 +95,7 @@ static int recall(struct planning *planning, struct subject *subject, struct err
 }
 
 /* Without a refresh the past stands in for the present. */
-static void assume(struct subject *subject) {
+static void take_past_for_present(struct subject *subject) {
         if (subject->last) {
                 subject->observed = *subject->last;
                 return;
@@ -100,6 +108,7 @@ static void assume(struct subject *subject) {
         }
 }
 
+/* `subjects` are all those of one kind. */
 static int observe_kind(struct planning *planning, struct subject *subjects, size_t count,
                         struct error *err) {
         const struct plan_args *args = planning->args;
@@ -135,7 +144,10 @@ static bool same_text(const char *a, const char *b) {
         return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Providers hand back the very spec they were given where nothing moved. */
+/*
+ * Whether the sighting has to be written anew. Specs are compared by address: providers hand back the very one they were
+ * given where nothing moved. Most of a thousand resources have not moved, and a plan of them writes nothing.
+ */
 static bool is_news(const struct subject *subject) {
         const struct observation *now = &subject->observed, *last = subject->last;
 
@@ -174,9 +186,9 @@ int planning_assume(struct planning *planning, struct subject *subject, struct e
         if (subject->sighting && state_load_sighting(planning->args->state, subject->address, planning->arena,
                                                      &subject->sighting, err) < 0)
                 return -1;
-        if (recall(planning, subject, err) < 0)
+        if (decode_past(planning, subject, err) < 0)
                 return error_context(err, "%s", subject->address);
-        assume(subject);
+        take_past_for_present(subject);
         return 0;
 }
 
@@ -189,7 +201,7 @@ int planning_observe(struct planning *planning, struct error *err) {
                 subject->ops = planning->args->provider_ops->ops(planning->args->provider, subject->kind->id);
                 if (planning->args->refresh == PLAN_REFRESH_NONE)
                         continue;
-                if (recall(planning, subject, err) < 0)
+                if (decode_past(planning, subject, err) < 0)
                         return error_context(err, "%s", subject->address);
         }
         if (planning->args->refresh == PLAN_REFRESH_NONE)

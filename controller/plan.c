@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of a plan, in the only order in which they make sense: what was seen is remembered before changes are
+ * left out or refused, since it is true whatever is planned; --target comes before the guards, which judge what is
+ * left; the order comes last.
+ */
 #include "controller/planning.h"
 
 #include <string.h>

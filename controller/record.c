@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each end of a change means for the state:
+ *
+ *     applied    record, sighting, binding; the journal's entry goes
+ *     begun      a creation only: an incomplete record, so that its parts can be found and deleted should this run die
+ *     withdrawn  the above undone, but for what an even earlier run had left
+ *     failed     the older record, marked as incomplete; no sighting, so that the next plan reads the resource
+ *     forgotten  record, sighting, binding and override go
+ */
 #include "controller/record.h"
 
 #include "controller/planning.h"
@@ -6,6 +15,7 @@
 
 #include <string.h>
 
+/* RECORD_WRITER_MAX is the most that any of the functions below adds. */
 static void add_op(struct record_writer *writer, struct state_op op) {
         writer->ops[writer->count++] = op;
 }

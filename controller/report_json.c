@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The forms of docs/json.md. All texts go through json_from_text(): a name from a provider may hold bytes that are
+ * not UTF-8, which Jansson would refuse, and the whole plan with them. A sensitive side is null here, not a hash:
+ * plans are put into pipelines' logs.
+ */
 #include "controller/report.h"
 
 #include "base/json.h"
@@ -10,7 +15,7 @@ json_t *report_time_json(int64_t wall_ms) {
         return json_string(text);
 }
 
-static json_t *side(const struct value *value, bool sensitive) {
+static json_t *side_or_null(const struct value *value, bool sensitive) {
         return value && !sensitive ? value_to_json(value, NULL) : json_null();
 }
 
@@ -21,8 +26,8 @@ static json_t *fields_json(const struct field_change *fields, size_t count) {
                 json_t *field = json_object();
 
                 json_put(field, "path", json_from_text(fields[i].path));
-                json_put(field, "before", side(fields[i].before, fields[i].sensitive));
-                json_put(field, "after", side(fields[i].after, fields[i].sensitive));
+                json_put(field, "before", side_or_null(fields[i].before, fields[i].sensitive));
+                json_put(field, "after", side_or_null(fields[i].after, fields[i].sensitive));
                 json_put(field, "sensitive", json_boolean(fields[i].sensitive));
                 json_add(list, field);
         }

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan as lines for people. On a terminal each line is cut to its width, and a change is shown from where its two
+ * sides begin to differ; into a file or a pipe everything goes whole. Widths are columns of the terminal, not bytes,
+ * and are counted of the text as it is shown: what could move the cursor is written as an escape.
+ *
+ * Green is what is made, yellow what changes, red what is lost or refused; the sign before each line says the same
+ * without colour.
+ */
 #include "controller/report.h"
 
 #include "base/json.h"
@@ -17,7 +25,7 @@
 #define ACTION_WIDTH 9 /* the longest of them, and two spaces */
 #define NOTE_WIDTH 24  /* what is left to the note, before the addresses are no column any more */
 
-static const char *symbol(enum action action) {
+static const char *action_symbol(enum action action) {
         static const char *const symbols[] = {
                 [ACTION_NONE] = " ",    [ACTION_CREATE] = "+", [ACTION_UPDATE] = "~",
                 [ACTION_REPLACE] = "x", [ACTION_DELETE] = "-", [ACTION_ADOPT] = "=",
@@ -87,7 +95,7 @@ static void append_cut(struct strbuf *out, const char *text, size_t from, int co
 }
 
 /* Where the two begin to differ, a little before it, at the start of a character. */
-static size_t difference(const char *before, const char *after) {
+static size_t difference_start(const char *before, const char *after) {
         size_t at = 0, back;
 
         while (before[at] && before[at] == after[at])
@@ -119,7 +127,7 @@ static void append_sides(struct strbuf *line, const char *before, const char *af
                 strbuf_printf(line, "%s -> %s", before, after);
                 return;
         }
-        from = difference(before, after);
+        from = difference_start(before, after);
         append_side(line, before, before_columns, after_columns, room - 4, from);
         strbuf_append(line, " -> ");
         append_side(line, after, after_columns, before_columns, room - 4, from);
@@ -212,7 +220,7 @@ static void print_change(const struct change *change, int width, const struct re
 
         fprintf(stream, "  %s%s%s ",
                 terminal_style(stream, refused ? STYLE_RED : action_style(change->action)),
-                refused ? "!" : symbol(change->action), plain);
+                refused ? "!" : action_symbol(change->action), plain);
         used = print_padded(change->address, width, stream) + 4 + 2 + ACTION_WIDTH;
         fprintf(stream, "  %s%s%s", terminal_style(stream, STYLE_DIM), action, plain);
         describe_change(change, &note);
@@ -395,8 +403,8 @@ void report_ended_text(const struct change *change, const struct change_result *
         report_duration(result->duration_ms, duration, sizeof(duration));
         if (result->outcome == JOB_DONE) {
                 fprintf(stream, "  %s%s%s %s %s in %s\n",
-                        terminal_style(stream, action_style(change->action)), symbol(change->action), plain,
-                        change->address, past[change->action], duration);
+                        terminal_style(stream, action_style(change->action)), action_symbol(change->action),
+                        plain, change->address, past[change->action], duration);
         } else if (result->outcome == JOB_FAILED) {
                 fprintf(stream, "  %s!%s %s failed: ", terminal_style(stream, STYLE_RED), plain,
                         change->address);

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file is one JSON object whose hash is keyed by the state's secret key: only who has the state can write a plan
+ * that is applied. It is checked before anything in it is read further, but what it vouches for may still come from
+ * another version of Berth, so that each member is read as if it might be missing.
+ *
+ * A plan is applied by planning anew from the saved manifests, and comparing with what was saved. Nothing of the
+ * saved list of changes is carried out by itself: guards hold as in any plan, and a change that is not needed any
+ * more shows as a difference.
+ */
 #include "controller/saved_plan.h"
 
 #include "base/files.h"
@@ -101,7 +110,7 @@ static int parse_document(const char *path, json_t **ret, struct error *err) {
         return 0;
 }
 
-/* A plan goes into a new file or in place of an older plan, and over nothing else: a manifest, a device, what a link means. */
+/* A plan is written into a new file, or in place of an older plan: never over a manifest, into a device or through a link. */
 static int check_target(const char *path, struct error *err) {
         json_t *document JSON_CLEANUP = NULL;
         struct error unreadable;
@@ -247,8 +256,8 @@ static int read_missing(const json_t *list, struct arena *arena, struct manifest
         return 0;
 }
 
-/* Whether `next` may stand behind `before`: they are searched by kind and name. */
-static bool in_order(const struct resource *before, const struct resource *next) {
+/* Resources are searched by kind and name, and so must be sorted by these. */
+static bool is_before(const struct resource *before, const struct resource *next) {
         if (before->kind->id != next->kind->id)
                 return before->kind->id < next->kind->id;
         return strcmp(before->name, next->name) < 0;
@@ -267,7 +276,7 @@ static int read_manifests(const json_t *desired, struct arena *arena, struct man
         for (size_t i = 0; i < count; i++) {
                 if (resource_from_json(arena, json_array_get(list, i), &ret->resources[i], err) < 0)
                         return -1;
-                if (i > 0 && !in_order(&ret->resources[i - 1], &ret->resources[i]))
+                if (i > 0 && !is_before(&ret->resources[i - 1], &ret->resources[i]))
                         return unknown_form(err);
         }
         if (resource_from_json(arena, json_object_get(desired, "stack"), stack, err) < 0)
@@ -275,6 +284,7 @@ static int read_manifests(const json_t *desired, struct arena *arena, struct man
         return stack->kind->id == KIND_STACK ? 0 : unknown_form(err);
 }
 
+/* Whether a keyed hash stands anywhere in it, whose text is needed to apply it. */
 static bool has_secret(const struct value *value) {
         if (!value)
                 return false;
@@ -336,7 +346,8 @@ void saved_plan_release(struct saved_plan *saved) {
 }
 
 /* `saved` is a value of the plan's own arena: its hashes are replaced by the texts they were made from. */
-static int restore(struct value *saved, const struct value *current, const uint8_t *key, struct error *err) {
+static int restore_secret_texts(struct value *saved, const struct value *current, const uint8_t *key,
+                                struct error *err) {
         if (saved->type == VALUE_SECRET) {
                 if (!current || !value_equal(saved, current, key))
                         return error_set(
@@ -349,7 +360,7 @@ static int restore(struct value *saved, const struct value *current, const uint8
                 struct member *member = &saved->members[i];
 
                 if (has_secret(&member->value) &&
-                    restore(&member->value, value_get(current, member->name), key, err) < 0)
+                    restore_secret_texts(&member->value, value_get(current, member->name), key, err) < 0)
                         return error_context(err, "%s", member->name);
         }
         return 0;
@@ -369,7 +380,7 @@ int saved_plan_restore_secrets(struct saved_plan *saved, const struct manifests 
                 current = manifests_find(manifests, resource->kind->id, resource->name);
                 spec = arena_alloc(arena, sizeof(*spec));
                 *spec = value_copy(arena, resource->spec);
-                if (restore(spec, current ? current->spec : NULL, key, err) < 0)
+                if (restore_secret_texts(spec, current ? current->spec : NULL, key, err) < 0)
                         return error_context(err, "%s", resource->address);
                 resource->spec = spec;
         }

@@ -51,7 +51,7 @@ static bool mark_pattern(const struct plan *plan, const char *pattern, bool *mar
         return any;
 }
 
-/* Of each subject, whether one of the option's patterns means it; NULL with err where a pattern means none. */
+/* For each subject, whether one of the option's patterns means it; NULL with err where a pattern means none. */
 static bool *mark_all(struct planning *planning, const char *option, const char *const *patterns,
                       size_t count, struct error *err) {
         bool *marks = arena_array(planning->arena, planning->plan->subject_count + 1, sizeof(*marks));

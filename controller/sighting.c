@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An observation holds pointers of one pass, a sighting what the state keeps. `resolved`, `warnings` and `claim` are
+ * left out: they hold for the pass that found them.
+ */
 #include "controller/sighting.h"
 
 void sighting_of(const struct observation *observation, const char *address, int64_t wall_ms,

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `state rm` and `state mv` do to the state what an apply would, without the resource. They refuse whatever would
+ * leave the state at odds with itself: a binding to an environment that it does not know, a record under a name from
+ * which the next apply would make a second resource, a resource that a journal entry still speaks of.
+ *
+ * Sightings are forgotten rather than moved: the next plan reads the resource anew.
+ */
 #include "controller/state_edit.h"
 
 #include "base/strbuf.h"

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joins what the manifests declare with what the state knows: one subject for each address that either names. */
+/*
+ * Joins what the manifests declare with what the state knows: one subject for each address that either names.
+ *
+ * The declared ones come first and are sorted already; what only the state knows is added behind them, and then all are
+ * sorted. With tens of thousands of resources the searching is what takes the time: see find_record().
+ *
+ * A subject is unfinished if a journal entry without an end, or a record marked incomplete, says so. Nothing that the state
+ * has of it is believed then.
+ */
 #include "controller/planning.h"
 
 #include <stdlib.h>
@@ -51,8 +59,8 @@ static int compare_sighting(const void *address, const void *sighting) {
 }
 
 /*
- * Addresses are asked for in the order in which they stand, kind by kind: the one after the last found is nearly always
- * the next one wanted, and only else is it searched for.
+ * Addresses are asked for in the order in which the records are sorted: the one after the last found is nearly always the
+ * next one wanted. Only where it is not, the record is searched for.
  */
 static struct record *find_record(struct known *known, const char *address) {
         struct record *next = known->next_record;
@@ -170,7 +178,7 @@ static void add_desired(struct planning *planning, struct known *known, struct s
         }
 }
 
-/* The implicit Stack (none declared) stands in no list of resources, but is made all the same. */
+/* A Stack that no manifest declares is in no list of resources, but is made all the same. */
 static bool stack_is_listed(const struct manifests *manifests) {
         return manifests_find(manifests, KIND_STACK, manifests->stack->name) != NULL;
 }
@@ -197,7 +205,7 @@ static int add_all_undeclared(struct planning *planning, struct known *known, st
                               size_t *count, struct error *err) {
         struct plan declared = { .subjects = subjects, .subject_count = *count };
 
-        /* Addresses are different: once each record was found, all are declared. */
+        /* No two records have one address: once each of them was found by a manifest, none is left to be added. */
         for (size_t i = 0; i < known->record_count && known->records_found < known->record_count; i++) {
                 if (add_undeclared(planning, known, known->records[i].address, &declared, subjects, count,
                                    err) < 0)
