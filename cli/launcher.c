@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <grp.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -14,17 +15,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#define USAGE \
-        "berth launcher --socket PATH --for USER [--images FOLDER] [--users FIRST+COUNT] [--runs N] [--accept-degraded]"
+#define USAGE                                                                                                         \
+        "berth launcher --socket PATH --for USER [--group GROUP] [--images FOLDER] [--users FIRST+COUNT] [--runs N] " \
+        "[--runs-each N] [--accept-degraded]"
 
-static const char help[] = "usage: " USAGE "\n\n"
-                           "Starts sandboxes for a server that has no rights of its own: docs/sandbox.md.\n\n"
-                           "  --socket PATH        where it listens\n"
-                           "  --for USER           who may ask it: a name or a number\n"
-                           "  --images FOLDER      the image store whose images may be asked for, by digest\n"
-                           "  --users FIRST+COUNT  host users that runs are given (1900000000+65536)\n"
-                           "  --runs N             at most so many at once (256)\n"
-                           "  --accept-degraded    runs where this machine cannot enforce every limit\n";
+static const char help[] =
+        "usage: " USAGE "\n\n"
+        "Starts sandboxes for a server that has no rights of its own: docs/launcher.md.\n\n"
+        "  --socket PATH        where it listens; not needed where systemd passes the socket\n"
+        "  --for USER           who may ask it: a name or a number; repeats\n"
+        "  --group GROUP        may open the socket as well (with more than one USER)\n"
+        "  --images FOLDER      the image store whose images may be asked for, by digest\n"
+        "  --users FIRST+COUNT  host users that runs are given (1900000000+65536)\n"
+        "  --runs N             at most so many at once (256)\n"
+        "  --runs-each N        at most so many of one USER (an even share)\n"
+        "  --accept-degraded    runs where this machine cannot enforce every limit\n";
 
 static int parse_number(const char *text, unsigned long most, unsigned *ret) {
         char *end;
@@ -48,6 +53,16 @@ static int parse_user(const char *text, uid_t *ret) {
         return 0;
 }
 
+static int parse_group(const char *text, gid_t *ret) {
+        const struct group *entry = getgrnam(text);
+        unsigned number;
+
+        if (!entry && parse_number(text, UINT_MAX - 1, &number) < 0)
+                return -1;
+        *ret = entry ? entry->gr_gid : number;
+        return 0;
+}
+
 /* "1900000000+65536" */
 static int parse_range(const char *text, struct sandbox_users *ret) {
         const char *plus = strchr(text, '+');
@@ -67,13 +82,14 @@ static int parse(int argc, char **argv, struct launcher_config *ret) {
         static const struct option options[] = {
                 { "socket", required_argument, NULL, 's' },
                 { "for", required_argument, NULL, 'f' },
+                { "group", required_argument, NULL, 'g' },
                 { "images", required_argument, NULL, 'i' },
                 { "users", required_argument, NULL, 'u' },
                 { "runs", required_argument, NULL, 'r' },
+                { "runs-each", required_argument, NULL, 'e' },
                 { "accept-degraded", no_argument, NULL, 'd' },
                 { NULL, 0, NULL, 0 },
         };
-        bool known = false;
         int option;
 
         while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -82,7 +98,13 @@ static int parse(int argc, char **argv, struct launcher_config *ret) {
                         ret->socket = optarg;
                         break;
                 case 'f':
-                        known = parse_user(optarg, &ret->client) == 0;
+                        if (ret->client_count == LAUNCHER_CLIENTS_MAX ||
+                            parse_user(optarg, &ret->clients[ret->client_count++]) < 0)
+                                return -1;
+                        break;
+                case 'g':
+                        if (parse_group(optarg, &ret->group) < 0)
+                                return -1;
                         break;
                 case 'i':
                         ret->images = optarg;
@@ -95,6 +117,10 @@ static int parse(int argc, char **argv, struct launcher_config *ret) {
                         if (parse_number(optarg, LAUNCHER_RUNS_MAX, &ret->runs_max) < 0)
                                 return -1;
                         break;
+                case 'e':
+                        if (parse_number(optarg, LAUNCHER_RUNS_MAX, &ret->runs_each) < 0)
+                                return -1;
+                        break;
                 case 'd':
                         ret->accept_degraded = true;
                         break;
@@ -102,11 +128,17 @@ static int parse(int argc, char **argv, struct launcher_config *ret) {
                         return -1;
                 }
         }
-        return known && ret->socket && optind == argc ? 0 : -1;
+        if (ret->client_count == 0 || optind != argc || (!ret->socket && !getenv("LISTEN_FDS")))
+                return -1;
+        if (ret->runs_each == 0)
+                ret->runs_each =
+                        (ret->runs_max + (unsigned)ret->client_count - 1) / (unsigned)ret->client_count;
+        return 0;
 }
 
 int launcher_main(int argc, char **argv) {
         struct launcher_config config = {
+                .group = (gid_t)-1,
                 .users = SANDBOX_USERS_DEFAULT,
                 .most = launcher_limits_default(),
                 .runs_max = 256,
@@ -121,7 +153,11 @@ int launcher_main(int argc, char **argv) {
                 log_error("usage: %s", USAGE);
                 return EXIT_FAILURE;
         }
-        if (geteuid() != 0 && config.client != geteuid()) {
+        if (config.client_count > 1 && config.socket && config.group == (gid_t)-1) {
+                log_error("more than one --for needs --group GROUP: a socket is one user's and one group's");
+                return EXIT_FAILURE;
+        }
+        if (geteuid() != 0 && (config.client_count > 1 || config.clients[0] != geteuid())) {
                 log_error("berth launcher starts sandboxes for another user as root only");
                 return EXIT_FAILURE;
         }

@@ -12,27 +12,28 @@
 #include "base/log.h"
 #include "process/frame.h"
 #include "providers/local/images/images.h"
+#include "providers/local/launcher_listen.h"
 #include "providers/local/sandbox/cgroup.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /* The largest START there can be is a tenth of it. */
 #define QUESTION_MAX 4096
+/* A millisecond in each period of 100. */
+#define CPU_MILLIS_LEAST 10U
 
 struct connection {
-        int socket;      /* -1: the place is free */
+        int socket; /* -1: the place is free */
+        uid_t client;
         unsigned number; /* never given again, as the place is */
         struct frame_reader reader;
 };
@@ -41,6 +42,7 @@ struct run {
         bool taken;
         uint64_t number;
         unsigned connection; /* who asked */
+        uid_t client;
         struct sandbox_keeper keeper;
         struct cgroup *group;
         struct arena *arena;
@@ -48,7 +50,7 @@ struct run {
 
 struct launcher {
         const struct launcher_config *config;
-        int listener;
+        struct launcher_listener listener;
         struct connection connections[LAUNCHER_CONNECTIONS_MAX];
         unsigned connections_ever;
         struct run runs[LAUNCHER_RUNS_MAX];
@@ -72,6 +74,10 @@ struct sandbox_limits launcher_limits_default(void) {
 }
 
 int launcher_check(const struct sandbox_limits *asked, const struct sandbox_limits *most, struct error *err) {
+        if (asked->cpu_millis < CPU_MILLIS_LEAST)
+                return error_set(err,
+                                 "cpuMillis is %u at the least: the kernel gives no smaller share of a CPU",
+                                 CPU_MILLIS_LEAST);
         if (asked->memory_bytes > most->memory_bytes || asked->cpu_millis > most->cpu_millis ||
             asked->processes > most->processes || asked->workspace_bytes > most->workspace_bytes ||
             asked->workspace_files > most->workspace_files || asked->deadline_ms > most->deadline_ms)
@@ -81,59 +87,58 @@ int launcher_check(const struct sandbox_limits *asked, const struct sandbox_limi
 
 /* --- connections --- */
 
-static int listen_at(const struct launcher_config *config, struct error *err) {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        int listener DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                     made;
-
-        if (strlen(config->socket) >= sizeof(address.sun_path))
-                return error_set(err, "%s: the path of a socket has at most %zu bytes", config->socket,
-                                 sizeof(address.sun_path) - 1);
-        memcpy(address.sun_path, config->socket, strlen(config->socket) + 1);
-        if (unlink(config->socket) < 0 && errno != ENOENT)
-                return error_set(err, "cannot remove %s: %s", config->socket, strerror(errno));
-        umask(0177);
-        if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0)
-                return error_set(err, "cannot make the socket %s: %s", config->socket, strerror(errno));
-        umask(022);
-        if (lchown(config->socket, config->client, (gid_t)-1) < 0 ||
-            listen(listener, LAUNCHER_CONNECTIONS_MAX) < 0)
-                return error_set(err, "cannot listen at %s: %s", config->socket, strerror(errno));
-        made = listener;
-        listener = -1;
-        return made;
-}
-
 static void close_connection(struct connection *connection) {
         frame_reader_release(&connection->reader);
         close_descriptor(&connection->socket);
 }
 
-/* The socket's mode is looked at when it is opened, and by who the other side is: it may have been handed on. */
-static bool is_the_client(const struct launcher *launcher, int socket) {
+/*
+ * The socket's mode is looked at when it is opened, and by who the other side is: it may have been handed on. What is known is
+ * who connected.
+ */
+static bool is_client(const struct launcher *launcher, int socket, uid_t *ret) {
+        const struct launcher_config *config = launcher->config;
         struct ucred peer;
         socklen_t length = sizeof(peer);
+        bool may = false;
 
-        return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-               (peer.uid == launcher->config->client || peer.uid == geteuid());
+        if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+                return false;
+        for (size_t i = 0; i < config->client_count; i++)
+                may |= peer.uid == config->clients[i];
+        *ret = peer.uid;
+        return may || peer.uid == geteuid();
 }
 
+/* A stranger is told nothing. A client that has its share of connections already is told so. */
 static void accept_connection(struct launcher *launcher) {
-        int socket = accept4(launcher->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        static const char enough[] = "this user has as many connections to the launcher as it may";
+        int socket DESCRIPTOR_CLEANUP =
+                accept4(launcher->listener.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        size_t share = LAUNCHER_CONNECTIONS_MAX / launcher->config->client_count, open = 0;
+        struct connection *place = NULL;
+        struct error ignored;
+        uid_t client;
 
-        if (socket < 0)
+        if (socket < 0 || !is_client(launcher, socket, &client))
                 return;
-        for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX && is_the_client(launcher, socket); i++) {
+        for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++) {
                 struct connection *connection = &launcher->connections[i];
 
-                if (connection->socket >= 0)
-                        continue;
-                *connection = (struct connection){ .socket = socket,
-                                                   .number = ++launcher->connections_ever,
-                                                   .reader = FRAME_READER(socket) };
+                if (connection->socket < 0 && !place)
+                        place = connection;
+                open += connection->socket >= 0 && connection->client == client;
+        }
+        if (!place || open >= share) {
+                (void)!frame_send_now(socket, LAUNCHER_REFUSED, enough, sizeof(enough) - 1, NULL, 0,
+                                      &ignored);
                 return;
         }
-        close(socket);
+        *place = (struct connection){ .socket = socket,
+                                      .client = client,
+                                      .number = ++launcher->connections_ever,
+                                      .reader = FRAME_READER(socket) };
+        socket = -1;
 }
 
 /* Who does not take an answer loses the connection, and nobody waits. */
@@ -216,22 +221,28 @@ static void start_for(struct launcher *launcher, struct connection *connection,
                       const struct sandbox_starting *starting) {
         struct error err = { 0 };
         struct run *run = NULL;
-        unsigned living = 0;
+        unsigned living = 0, of_client = 0;
         char text[64];
 
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
-                living += launcher->runs[i].taken;
-                if (!launcher->runs[i].taken && !run)
+                const struct run *other = &launcher->runs[i];
+
+                living += other->taken;
+                of_client += other->taken && other->client == connection->client;
+                if (!other->taken && !run)
                         run = &launcher->runs[i];
         }
-        if (!run || living >= launcher->config->runs_max) {
-                (void)error_set(&err, "as many runs as this launcher starts are running: %u", living);
+        if (!run || living >= launcher->config->runs_max || of_client >= launcher->config->runs_each) {
+                (void)error_set(&err,
+                                "as many runs as this launcher starts are running: %u, %u of them of user %u",
+                                living, of_client, (unsigned)connection->client);
                 answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
                 return;
         }
         *run = (struct run){ .taken = true,
                              .number = ++launcher->runs_ever,
                              .connection = connection->number,
+                             .client = connection->client,
                              .keeper = SANDBOX_KEEPER_NONE,
                              .arena = arena_new() };
         if (start_run(launcher, starting, run, &err) < 0) {
@@ -315,7 +326,7 @@ static int one_turn(struct launcher *launcher, const struct interrupt *interrupt
         struct pollfd polled[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
         struct pollfd *connections = polled + 2, *runs = connections + LAUNCHER_CONNECTIONS_MAX;
 
-        polled[0] = (struct pollfd){ .fd = launcher->listener, .events = POLLIN };
+        polled[0] = (struct pollfd){ .fd = launcher->listener.socket, .events = POLLIN };
         polled[1] =
                 (struct pollfd){ .fd = interrupt_descriptor(interrupt, INTERRUPT_FINISH), .events = POLLIN };
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
@@ -352,11 +363,12 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
         launcher->config = config;
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
                 launcher->connections[i].socket = -1;
-        launcher->listener = listen_at(config, err);
-        if (launcher->listener >= 0)
-                log_info("listening at %s for user %lu", config->socket, (unsigned long)config->client);
-        else
-                result = -1;
+        launcher->listener = (struct launcher_listener)LAUNCHER_LISTENER_NONE;
+        result = config->socket ? launcher_listen(config->socket, config->clients[0], config->group,
+                                                  &launcher->listener, err)
+                                : launcher_listen_inherited(&launcher->listener, err);
+        if (result == 0)
+                log_info("listening at %s", config->socket ? config->socket : "systemd's socket");
         while (result == 0 && interrupt_level(interrupt) == INTERRUPT_NONE)
                 result = one_turn(launcher, interrupt, err);
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
@@ -365,9 +377,7 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
                 if (launcher->runs[i].taken)
                         release_run(&launcher->runs[i]);
         }
-        if (launcher->listener >= 0)
-                unlink(config->socket);
-        close_descriptor(&launcher->listener);
+        launcher_listener_close(&launcher->listener);
         free(launcher);
         return result;
 }

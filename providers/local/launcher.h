@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `berth launcher`: root's rights for a server that has none. It does one thing, over a Unix socket that one user may open:
+ * `berth launcher`: root's rights for a server that has none. It does one thing, over a Unix socket that few users may open:
  * start a sandbox's worker for an image of its store, within bounds, as a host user that it chooses. Whoever asks can name no
  * path, no user and no descriptor. Messages are frames (process/frame.h):
  *
@@ -34,18 +34,22 @@ enum launcher_message {
         LAUNCHER_ENDED
 };
 
-#define LAUNCHER_CONNECTIONS_MAX 16
+#define LAUNCHER_RUNS_MAX 1024
+#define LAUNCHER_CONNECTIONS_MAX 256 /* shared out evenly to the clients */
+#define LAUNCHER_CLIENTS_MAX 16
 
 struct launcher_config {
-        const char *socket; /* its path; made anew, mode 0600, the client's */
-        uid_t client;
+        const char *socket; /* its path, the first client's; NULL: systemd's */
+        gid_t group; /* whose the socket is besides; -1: nobody's. It opens the door; the list below decides */
+        uid_t clients[LAUNCHER_CLIENTS_MAX]; /* who may ask, besides the launcher's own user */
+        size_t client_count;
         const char *images; /* the image store's folder, or NULL: only the machine's own /usr */
         struct sandbox_users users;
         struct sandbox_limits most;
         unsigned runs_max;    /* at most LAUNCHER_RUNS_MAX */
+        unsigned runs_each;   /* of one client */
         bool accept_degraded; /* where cgroups cannot hold a limit */
 };
-#define LAUNCHER_RUNS_MAX 1024
 /* As much as a sandbox can have at all, on this machine. */
 struct sandbox_limits launcher_limits_default(void);
 
@@ -53,7 +57,7 @@ struct sandbox_limits launcher_limits_default(void);
 int launcher_run(const struct launcher_config *config, const struct interrupt *interrupt,
                  struct error *err) MUST_USE;
 
-/* What is asked for is within `most`. */
+/* What is asked for is within `most`, and no less than the kernel can give. */
 int launcher_check(const struct sandbox_limits *asked, const struct sandbox_limits *most,
                    struct error *err) MUST_USE;
 

@@ -24,13 +24,13 @@ CLIENT = Path(__file__).with_name("launcher_client.py")
 
 
 class Launcher:
-    def __init__(self, binary, *options):
+    def __init__(self, binary, *options, users=(ORDINARY,)):
         self.folder = Path(tempfile.mkdtemp(prefix="berth-launcher-"))
         self.folder.chmod(0o755)
         self.socket = str(self.folder / "socket")
         shutil.copy(CLIENT, self.folder / "client.py")
         self.process = subprocess.Popen(
-            [binary, "launcher", "--socket", self.socket, "--for", str(ORDINARY), *options],
+            [binary, "launcher", "--socket", self.socket, *(f"--for={user}" for user in users), *options],
             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
             env={name: text for name, text in os.environ.items() if name in ("PATH", "CANARY")},
         )  # fmt: skip
@@ -54,10 +54,14 @@ class Launcher:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def launcher(binary):
+def needs_root():
     if os.geteuid() != 0:
         pytest.skip("the launcher has root's rights")
+
+
+@pytest.fixture(scope="module")
+def launcher(binary):
+    needs_root()
     made = Launcher(binary, "--accept-degraded")
     yield made
     assert made.process.poll() is None, made.process.stderr.read()
@@ -211,17 +215,17 @@ def test_floods_end_their_own_connection_only(launcher):
             for _ in range(20000):  # refused each time, and no answer is read
                 flood.sendall(frame)
         halves = []
-        for _ in range(40):
+        for _ in range(260):
             half = stack.enter_context(socket.socket(socket.AF_UNIX))
             half.connect(launcher.socket)
             with contextlib.suppress(OSError):
                 half.sendall(frame[:11])
             halves.append(half)
-        # The places are all taken now: who comes is turned away at once, and the launcher lives.
-        late = stack.enter_context(socket.socket(socket.AF_UNIX))
-        late.connect(launcher.socket)
-        late.settimeout(60)
-        assert late.recv(1) == b""
+        # The places are all taken now: who comes is told so, and turned away at once, and the launcher lives.
+        late = launcher_client.connect(launcher.socket)
+        kind, text, _ = late.receive()
+        assert kind == launcher_client.REFUSED and b"as many connections" in text
+        assert late.receive() is None
     for _ in range(100):
         with contextlib.suppress(AssertionError):
             assert launcher.client("print(json.dumps(run(connect(path), 'print(1)')))")["output"] == "1\n"
@@ -254,8 +258,7 @@ print(json.dumps([kind, json.loads(payload)["run"] == number]))
 
 
 def test_runs_are_bounded_and_end_with_the_launcher(binary):
-    if os.geteuid() != 0:
-        pytest.skip("the launcher has root's rights")
+    needs_root()
     launcher = Launcher(binary, "--accept-degraded", "--runs", "2", "--users", "1900070000+2")
     marker = f"{RUN}-end"
     process = subprocess.Popen(
@@ -280,3 +283,133 @@ for worker, _ in workers: worker.receive()
         process.kill()
         process.wait()
         launcher.end()
+
+
+# --- its socket ---
+
+
+def refused(binary, path, *options):
+    done = subprocess.run(
+        [binary, "launcher", "--socket", path, "--for", str(os.geteuid()), *options], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1, done.stderr
+    return done.stderr
+
+
+def test_what_is_no_dead_socket_is_left_where_it_is(binary, tmp_path):
+    """A file, a folder, a link, a socket at which somebody listens: none of them is removed."""
+    file, link, folder, living = (tmp_path / name for name in ("file", "link", "folder", "living"))
+    file.write_text("somebody's")
+    link.symlink_to(file)
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(living))
+        server.listen(1)
+        for path in (file, link, folder):
+            assert "is no socket" in refused(binary, path)
+        assert "another program listens" in refused(binary, living)
+        server.accept()[0].close()  # it was asked, and is there
+        launcher_client.connect(str(living))
+    assert file.read_text() == "somebody's" and link.is_symlink() and folder.is_dir()
+    # Now it is a dead one's.
+    process = subprocess.Popen(
+        [binary, "launcher", "--socket", living, "--for", str(os.geteuid())], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
+    )
+    try:
+        assert b"listening" in process.stderr.readline()
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0 and not living.exists()
+
+
+def test_a_second_launcher_leaves_the_first_alone(binary, launcher):
+    assert "another launcher listens" in refused(binary, launcher.socket)
+    assert launcher.client("print(json.dumps(run(connect(path), 'print(1)')))")["output"] == "1\n"
+
+
+def test_at_its_end_only_its_own_socket_is_removed(binary):
+    """Who moved it away and put another one there keeps that."""
+    needs_root()
+    ours = Launcher(binary, "--accept-degraded")
+    try:
+        os.unlink(ours.socket)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(ours.socket)
+            ours.process.terminate()
+            assert ours.process.wait(timeout=60) == 0
+            assert os.path.exists(ours.socket)
+    finally:
+        ours.end()
+
+
+def test_socket_of_systemd(binary, tmp_path):
+    """As ListenStream= passes it: nothing is made, and nothing removed. Anything else than a listening Unix socket is refused."""
+    path = tmp_path / "socket"
+    start = (
+        "import os, socket, sys; os.dup2(int(sys.argv[1]), 3, inheritable=True); os.environ['LISTEN_PID'] = str(os.getpid());"
+        "os.environ['LISTEN_FDS'] = '1'; os.execv(sys.argv[2], [sys.argv[2], 'launcher', '--for', str(os.geteuid())])"
+    )
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        command = [sys.executable, "-c", start, str(server.fileno()), binary]
+        done = subprocess.run(command, pass_fds=[server.fileno()], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and "no Unix socket that listens" in done.stderr
+        server.listen(4)
+        process = subprocess.Popen(command, pass_fds=[server.fileno()], stderr=subprocess.PIPE)
+        try:
+            assert b"listening" in process.stderr.readline()
+            peer = launcher_client.connect(str(path))
+            assert "larger than this launcher gives" in launcher_client.start(peer, memoryBytes=1 << 50)
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+    assert process.returncode == 0 and path.exists()
+
+
+# --- who may, and how much ---
+
+
+def test_a_share_of_a_cpu_that_no_kernel_gives(launcher):
+    told = launcher.client("""
+peer = connect(path)
+print(json.dumps([start(peer, cpuMillis=9), isinstance(start(peer, cpuMillis=10), tuple)]))
+""")
+    assert "cpuMillis is 10 at the least" in told[0]
+    assert told[1]
+
+
+def test_several_clients_have_a_share_each(binary):
+    """The list says who may; what one of them takes is not taken from another."""
+    needs_root()
+    assert "needs --group" in refused(binary, "/nonexistent/socket", "--for", "1")
+    other, third = ORDINARY + 1, ORDINARY + 2
+    ours = Launcher(binary, "--accept-degraded", "--runs", "2", "--group", str(ORDINARY + 7), users=(ORDINARY, other))
+    try:
+        assert os.stat(ours.socket).st_mode & 0o777 == 0o660 and os.stat(ours.socket).st_gid == ORDINARY + 7
+        os.chmod(ours.socket, 0o666)
+        hold = "peer = connect(path); first = start(peer); second = start(connect(path));"
+        greedy = "peers = [connect(path) for _ in range(200)]; last = peers[-1].receive();"
+        told = ours.client(f"""
+{hold} {greedy}
+print(json.dumps([isinstance(first, tuple), second, last[0] == REFUSED]))
+""")
+        assert told[0] and "as many runs" in told[1] and told[2]
+        holder = subprocess.Popen(
+            ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-groups", sys.executable, ours.folder / "client.py"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            lines = f"path = {ours.socket!r}\n{hold} {greedy}\nprint('held', flush=True)\nsys.stdout.close()\nfirst[0].receive()"
+            holder.stdin.write(lines.encode())
+            holder.stdin.close()
+            assert holder.stdout.readline() == b"held\n"
+            assert ours.client("print(json.dumps(run(connect(path), 'print(2)')))", user=other)["output"] == "2\n"
+            stranger = "peer = connect(path)\ntry: peer.send(START, {**LIMITS, 'image': None}); print(json.dumps(peer.receive()))\nexcept OSError: print('null')"
+            assert ours.client(stranger, user=third) is None
+        finally:
+            holder.kill()
+            holder.wait()
+            holder.stdout.close()
+    finally:
+        ours.end()
