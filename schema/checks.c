@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one resource must satisfy beyond its fields. What was wrong with a field is absent here: said already. */
+/*
+ * The rules that several kinds share, of what one resource must satisfy beyond its fields. A field that could not be read
+ * is absent here, or null: its error was reported when it was read, and no second one follows from it.
+ */
 #include "base/terminal.h"
 #include "schema/loading.h"
 
@@ -15,7 +18,7 @@ const struct value *typed_member(const struct value *map, const char *name, enum
         return value && value->type == type ? value : NULL;
 }
 
-/* ECR's own pattern lets the host of a registry through. */
+/* The pattern of repositories, which is ECR's own, lets the host of a registry through. */
 void check_repository(struct loading *loading, const struct value *image) {
         const struct value *repository = typed_member(image, "repository", VALUE_TEXT);
 
@@ -34,7 +37,7 @@ static int compare_items(const void *a, const void *b) {
         return *left < *right ? -1 : *left > *right;
 }
 
-/* Names in a list, each once. */
+/* Sorted by text and then by place, so that the later of two is reported, and a list of 10,000 names costs no more than a sort. */
 void check_names_once(struct loading *loading, const struct value *list) {
         const struct value **sorted;
         size_t count = 0;

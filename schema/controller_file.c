@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool begins(const char *text, const char *with) {
+static bool begins_with(const char *text, const char *with) {
         return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Where the part before the host ends: behind "USER:PASSWORD@", or at the host; NULL where there is no such part. */
+/* The last "@" before the path, which ends "USER:PASSWORD"; NULL where there is none. A password may hold an "@" itself. */
 static const char *user_end(const char *authority) {
         size_t length = strcspn(authority, "/");
 
@@ -38,8 +38,9 @@ static void check_url_secret(struct loading *loading, const struct value *url) {
                       "url must not hold a password");
 }
 
+/* As Git takes URLs: HOST:PATH without a scheme is ssh, a path is a path. */
 static bool is_ssh(const char *url) {
-        return begins(url, "ssh://") || !(strstr(url, "://") || url[0] == '/');
+        return begins_with(url, "ssh://") || !(strstr(url, "://") || url[0] == '/');
 }
 
 /* Credentials for another kind of server than the url's would silently not be used. */
@@ -52,7 +53,7 @@ static void check_credentials(struct loading *loading, const struct value *sourc
                 { "sshKeyFile", true },    { "knownHostsFile", true },
         };
         const struct value *credentials = typed_member(source, "credentials", VALUE_MAP);
-        bool ssh = is_ssh(url->text), https = begins(url->text, "https://");
+        bool ssh = is_ssh(url->text), https = begins_with(url->text, "https://");
 
         if (ssh && !value_get(credentials, "knownHostsFile"))
                 problem_error(
@@ -65,13 +66,14 @@ static void check_credentials(struct loading *loading, const struct value *sourc
                 if (given && given->line > 0 && (fields[i].ssh ? !ssh : !https))
                         problem_error(loading, place_of(given), NULL, "%s means nothing to a source by %s",
                                       fields[i].name,
-                                      ssh                           ? "ssh"
-                                      : https                       ? "https"
-                                      : begins(url->text, "git://") ? "git"
-                                                                    : "file");
+                                      ssh                                ? "ssh"
+                                      : https                            ? "https"
+                                      : begins_with(url->text, "git://") ? "git"
+                                                                         : "file");
         }
 }
 
+/* The folder must lie within the repository: no path from the root, and no step "..". */
 static void check_path(struct loading *loading, const struct value *path) {
         bool good = path->text[0] != '/';
 
@@ -85,7 +87,7 @@ static void check_path(struct loading *loading, const struct value *path) {
 }
 
 static void check_branch(struct loading *loading, const struct value *branch) {
-        if (begins(branch->text, "refs/"))
+        if (begins_with(branch->text, "refs/"))
                 problem_error(loading, place_of(branch), "write main, not refs/heads/main",
                               "branch must be a branch's own name, found \"%.100s\"", branch->text);
 }
@@ -105,6 +107,7 @@ static void check_source(struct loading *loading, const struct value *source) {
                 check_branch(loading, branch);
 }
 
+/* Compared pair by pair: there are 500 sources at the most. */
 static void check_unique(struct loading *loading, const struct value *sources, uint32_t at) {
         const struct value *name = typed_member(&sources->items[at], "name", VALUE_TEXT);
 

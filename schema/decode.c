@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes to typed values, driven by the field tables. Positions go with the values: later checks point at them. */
+/*
+ * Nodes to typed values, driven by the field tables. Positions go with the values: later checks point at them.
+ *
+ * Each decode_TYPE() reports what is wrong with its own node and returns false; those of lists and maps go on with the next
+ * item. What could be read is kept even then, so that the checks that follow can say more about it. Where in the document a
+ * node stands is a chain of frames on the stack; the path is made of it only when there is something to report.
+ *
+ * Positions are those of the alias where one stands, not of what it points to: that is where people wrote the field.
+ */
 #include "schema/decode.h"
 
 #include <inttypes.h>
@@ -32,8 +40,8 @@ const char *decode_path(const struct decoder *decoder, const struct frame *frame
         return arena_strdup(decoder->loading->arena, strbuf_text(&path));
 }
 
-static void wrong_type(const struct decoder *decoder, const struct field *field, const struct node *node,
-                       const struct frame *frame) {
+static void report_wrong_type(const struct decoder *decoder, const struct field *field,
+                              const struct node *node, const struct frame *frame) {
         problem_error(decoder->loading, decode_place(decoder, node),
                       field_type_hint(decoder->loading, field, node), "%s must be %s, found %s",
                       decode_path(decoder, frame), field_type_phrase(field),
@@ -45,7 +53,7 @@ static bool decode_boolean(const struct decoder *decoder, const struct field *fi
         const struct node *target = node_target(node);
 
         if (target->type != NODE_SCALAR || scalar_type_of(target) != SCALAR_BOOLEAN) {
-                wrong_type(decoder, field, node, frame);
+                report_wrong_type(decoder, field, node, frame);
                 return false;
         }
         *ret = decode_positioned(decoder, node, VALUE_BOOLEAN);
@@ -76,7 +84,7 @@ static bool decode_integer(const struct decoder *decoder, const struct field *fi
         int64_t integer = 0;
 
         if (target->type != NODE_SCALAR || scalar_type_of(target) != SCALAR_INTEGER) {
-                wrong_type(decoder, field, node, frame);
+                report_wrong_type(decoder, field, node, frame);
                 return false;
         }
         if (!scalar_integer(target, &integer) || !is_allowed_integer(field, integer)) {
@@ -133,6 +141,10 @@ static bool is_refused(const struct field *field, const char *text) {
         return false;
 }
 
+/*
+ * Length, pattern, and the texts that are refused: the first that does not hold is reported. A URL that is wrong may
+ * hold a password; then neither the message nor the quoted line repeats it.
+ */
 static bool check_text(const struct decoder *decoder, const struct field *field, const struct node *node,
                        const struct frame *frame, const struct value *text) {
         struct loading *loading = decoder->loading;
@@ -172,7 +184,7 @@ static bool decode_text(const struct decoder *decoder, const struct field *field
         const struct node *target = node_target(node);
 
         if (target->type != NODE_SCALAR) {
-                wrong_type(decoder, field, node, frame);
+                report_wrong_type(decoder, field, node, frame);
                 return false;
         }
         *ret = decode_positioned(decoder, node, VALUE_TEXT);
@@ -214,7 +226,7 @@ static bool decode_list(const struct decoder *decoder, const struct field *field
         bool good;
 
         if (target->type != NODE_LIST) {
-                wrong_type(decoder, field, node, frame);
+                report_wrong_type(decoder, field, node, frame);
                 return false;
         }
         good = check_count(decoder, field, node, frame, target->count);
@@ -294,7 +306,7 @@ static bool decode_map(const struct decoder *decoder, const struct field *field,
         bool good;
 
         if (target->type != NODE_MAP) {
-                wrong_type(decoder, field, node, frame);
+                report_wrong_type(decoder, field, node, frame);
                 return false;
         }
         good = check_count(decoder, field, node, frame, target->count / 2);
@@ -346,7 +358,7 @@ static bool decode_one_of(const struct decoder *decoder, const struct field *fie
         if (target->type == NODE_SCALAR)
                 return decode_text(decoder, field->item, node, frame, ret);
         if (target->type != NODE_MAP) {
-                wrong_type(decoder, field, node, frame);
+                report_wrong_type(decoder, field, node, frame);
                 return false;
         }
         if (field->sensitive_item)
@@ -375,7 +387,7 @@ bool decode_value(const struct decoder *decoder, const struct field *field, cons
                 break;
         }
         if (node_target(node)->type != NODE_MAP) {
-                wrong_type(decoder, field, node, frame);
+                report_wrong_type(decoder, field, node, frame);
                 return false;
         }
         return decode_object(decoder, field->fields, field->groups, node, frame, ret);

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A map whose keys are the fields of a table: what is there, what is missing, what stands where nothing is said. */
+/*
+ * A map whose keys are the fields of a table: what is there, what is missing, what stands where nothing is said.
+ *
+ * First the keys are matched with the fields, by the field's place in the table; then fields that are required, that need
+ * another one, or of which one in a group must be given, are looked for; then each value is decoded, in the table's order,
+ * and defaults take the place of what is not given. A default has line 0: by that later steps tell it from what people wrote.
+ */
 #include "schema/decode.h"
 
 #include <stdlib.h>
@@ -22,7 +28,8 @@ static bool is_given(const struct given *given, const struct field *fields, cons
         return false;
 }
 
-static void unknown_field(const struct decoder *decoder, const struct field *fields, const struct node *key) {
+static void report_unknown_field(const struct decoder *decoder, const struct field *fields,
+                                 const struct node *key) {
         const char *names[FIELDS_MAX];
         struct strbuf known STRBUF_CLEANUP = STRBUF_INIT;
         const char *text = node_target(key)->text, *hint;
@@ -66,7 +73,7 @@ static bool gather_given(const struct decoder *decoder, const struct field *fiel
                                 break;
                 }
                 if (at >= ret->field_count || strcmp(fields[at].name, name) != 0) {
-                        unknown_field(decoder, fields, key);
+                        report_unknown_field(decoder, fields, key);
                         good = false;
                 } else if (ret->keys[at]) {
                         problem_error(decoder->loading, decode_place(decoder, key), NULL,
@@ -157,6 +164,7 @@ static bool check_given(const struct decoder *decoder, const struct field *field
         return good;
 }
 
+/* A field that means nothing without a sibling has no default where that sibling is missing. */
 static bool has_default(const struct given *given, const struct field *fields, const struct field *field) {
         return field->default_text && (!field->needs || is_given(given, fields, field->needs));
 }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a document holds secrets, so that diagnostics do not quote them. */
+/*
+ * Where a document holds secrets, so that diagnostics do not quote them.
+ *
+ * This is worked out from the tree alone, before anything is decoded: a secret must not be shown either where its field is
+ * misspelt, where it stands in the wrong place, or where the document is of no kind that Berth knows. So every map that has
+ * a key `sensitive` is taken for one that holds a secret, unless it says false.
+ */
 #include "schema/decode.h"
 
 #include <string.h>
@@ -33,6 +39,7 @@ void decode_hide_all_but_sensitive(const struct decoder *decoder, const struct n
         }
 }
 
+/* Only a plain false: anything else that stands there may be a slip, and hides more rather than less. */
 static bool is_false(const struct node *node) {
         const struct node *target = node_target(node);
 

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Diagnostics as people see them: place, message, the source line with a mark under what it is about, a hint.
+ *
+ * Columns are counted three ways here: in bytes (the line), in characters (the place, which YAML counts so), and in
+ * columns of the terminal (the mark, which must stand under wide characters and escapes as well).
+ */
 #include "schema/diagnostic.h"
 
 #include "base/array.h"

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one place that knows libyaml: events in, a tree of nodes for each document out. */
+/*
+ * The one place that knows libyaml: events in, a tree of nodes for each document out.
+ *
+ * Input is hostile. Nesting is bounded by DEPTH_MAX, anchors by ANCHORS_MAX, and what aliases stand for by weights: a node
+ * weighs about as much as it takes once its aliases are expanded, an alias adds the weight of what it points to, and from a
+ * limit on aliases are broken ("billion laughs"). An alias may point only to what is complete, so there is no circle.
+ *
+ * After a syntax error libyaml cannot go on. Reading begins again at the next line of "---", with a new parser and lines
+ * counted from there, so that errors of later documents are reported in the same run. Until then nothing that the document
+ * says is decoded, and lines of it are not quoted if they may hold a secret.
+ */
 #include "schema/node.h"
 
 #include <stdlib.h>
@@ -45,6 +55,7 @@ static struct place place_of_mark(const struct reader *reader, const yaml_mark_t
         };
 }
 
+/* Stays at the highest number rather than begin again at zero. */
 static uint32_t add_weight(uint32_t a, uint32_t b) {
         uint32_t sum;
 
@@ -198,7 +209,7 @@ static void append_child(struct reader *reader, struct node *node) {
         parent->count++;
 }
 
-/* false where the nesting is too deep, which is reported. */
+/* False where the nesting is too deep, which is reported. */
 static bool open_node(struct reader *reader, struct node *node) {
         append_child(reader, node);
         if (reader->depth == DEPTH_MAX) {
@@ -245,7 +256,7 @@ static void end_document(struct reader *reader) {
                 decode_document(reader->loading, reader->file, reader->root);
 }
 
-/* false where the document cannot be read on. */
+/* False where reading of this document cannot go on. */
 static bool take_event(struct reader *reader, const yaml_event_t *event) {
         struct node *node;
 
@@ -281,7 +292,7 @@ static bool take_event(struct reader *reader, const yaml_event_t *event) {
         }
 }
 
-/* libyaml's words, in ours where they help. */
+/* What libyaml says, and what a person can do about it, where its words do not help. */
 static const struct {
         const char *problem, *message, *hint;
 } explanations[] = {
@@ -303,6 +314,10 @@ static const struct {
           "write \\\\ for a backslash, or use single quotes" },
 };
 
+/*
+ * `base` is where the parser's text begins in the file. For bytes that are no text libyaml says an offset instead of
+ * a line.
+ */
 static struct place place_of_problem(struct reader *reader, const char *base) {
         struct source *source = &reader->loading->sources[reader->file];
         struct place place = { .file = reader->file };
@@ -327,6 +342,7 @@ static char character_at(struct reader *reader, struct place place) {
         return '\0';
 }
 
+/* Where the text, list or map began that the parser was in; nothing where it was between two of them. */
 static const char *context_hint(struct reader *reader) {
         const yaml_parser_t *parser = &reader->parser;
 
@@ -336,7 +352,7 @@ static const char *context_hint(struct reader *reader) {
                             parser->context_mark.line + 1 + reader->line_offset);
 }
 
-/* Those that may stand where they stand are not among the bytes any more. */
+/* Byte order marks at the begin of a document were taken out when the file was read: one that is left is a mistake. */
 static bool begins_with_mark(struct reader *reader, uint32_t line) {
         size_t length;
         const char *text = source_line(&reader->loading->sources[reader->file], line, &length);
@@ -370,7 +386,7 @@ static void report_syntax(struct reader *reader, const char *base) {
         problem_error(reader->loading, place, hint, "not valid YAML: %s", message);
 }
 
-/* Where reading can go on after an error: at the next line of "---", not before `line`. NULL for nowhere. */
+/* Where reading can go on after an error: the next line of "---" from `line` on; NULL where there is none. */
 static const char *next_document(struct source *source, const char *after, uint32_t line,
                                  uint32_t *ret_line) {
         for (;; line++) {

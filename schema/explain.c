@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `berth explain`: one kind or field, in words or as data. */
+/*
+ * `berth explain`: one kind or field, in words or as data. A target is Kind, Kind.path or Kind.spec.path, or
+ * Kind.metadata.name; the kind may be written in any of the ways that the command line takes.
+ */
 #include "base/json.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
@@ -44,7 +47,7 @@ const struct field *field_children(const struct field *field) {
         return field ? field->fields : NULL;
 }
 
-static void no_such_kind(const char *name, size_t length, struct error *err) {
+static void fail_unknown_kind(const char *name, size_t length, struct error *err) {
         struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
         const char *nearest;
         char typed[64];
@@ -62,8 +65,8 @@ static void no_such_kind(const char *name, size_t length, struct error *err) {
                                strbuf_text(&names));
 }
 
-/* The parent of the path's last known step, so that the next one can be suggested from its fields. */
-static void no_such_field(const struct target *target, const struct field *fields, struct error *err) {
+/* Follows the path as far as it is known; the step that is not is compared to the names that stand there. */
+static void fail_unknown_field(const struct target *target, const struct field *fields, struct error *err) {
         const char *names[NAMES_MAX], *typed = target->path, *nearest;
         size_t count = 0;
         char step[64];
@@ -97,7 +100,7 @@ static int find_target(const char *text, struct target *ret, struct error *err) 
         snprintf(kind_name, sizeof(kind_name), "%.*s", (int)length, text);
         target.kind = kind_find_loosely(kind_name);
         if (!target.kind) {
-                no_such_kind(text, length, err);
+                fail_unknown_kind(text, length, err);
                 return -1;
         }
         target.path = text[length] == '.' ? text + length + 1 : text + length;
@@ -110,7 +113,7 @@ static int find_target(const char *text, struct target *ret, struct error *err) 
                 target.field = kind_field(target.kind, target.path);
         }
         if (*target.path && !target.field) {
-                no_such_field(&target, target.in_metadata ? metadata_fields : target.kind->fields, err);
+                fail_unknown_field(&target, target.in_metadata ? metadata_fields : target.kind->fields, err);
                 return -1;
         }
         *ret = target;

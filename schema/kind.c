@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Looking things up in the tables. There are eight kinds with some ten fields each: a loop is enough. */
 #include "schema/kind.h"
 
 #include "base/suggest.h"
@@ -55,7 +56,7 @@ void kind_append_names(struct strbuf *to) {
         const char *last = NULL;
         bool any = false;
 
-        /* The last is not known as the last before the end. */
+        /* "a, b and c": each name is written when the next one is known, since those that stand alone are left out. */
         for (size_t i = 0; i < kind_count; i++) {
                 if (kinds[i]->alone)
                         continue;

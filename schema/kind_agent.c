@@ -78,6 +78,10 @@ static bool is_active_specialist(const struct value *spec) {
         return type && strcmp(type, "specialist") == 0 && value_get_boolean(spec, "active", false);
 }
 
+/*
+ * Reported where `active` is written; where it is not, the default is what is wrong, and the name the place to say
+ * so.
+ */
 static void check_agent(struct loading *loading, const struct draft *draft) {
         const struct value *spec = draft->resource.spec;
         const struct value *active = value_get(spec, "active");
@@ -109,7 +113,7 @@ static const struct kind_reference references[] = {
 const struct kind agent_kind = {
         .id = KIND_AGENT,
         .name = "Agent",
-        .doc = "One who uses an environment: a dependent of it.",
+        .doc = "An agent that works in an environment, and so depends on it.",
         .fields = agent_fields,
         .schema_rules =
                 "{\"if\": {\"properties\": {\"type\": {\"const\": \"specialist\"}}, \"required\": [\"type\"], "

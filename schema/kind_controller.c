@@ -10,7 +10,7 @@ static const char *const events[] = {
         "applied", "failed", "refused", "approval", "drift", "recovered", NULL
 };
 
-/* All of docs/guards.md but wrong-account and plan-stale, which nobody can mean to let through. */
+/* All of docs/guards.md but wrong-account and plan-stale: nobody can mean to let these through. */
 static const char *const allowable[] = {
         "has-dependents",
         "not-owned",
@@ -29,7 +29,7 @@ static const struct field event_field = {
         .name = "event",
         .type = FIELD_TEXT,
         .choices_text = events,
-        .doc = "What is told: changes were made; source, manifests, plan or apply failed; a guard refused; a plan waits "
+        .doc = "What happened: changes were made; source, manifests, plan or apply failed; a guard refused; a plan waits "
                "for approval; drift was found; a source that failed is ready again.",
 };
 
@@ -42,7 +42,7 @@ static const struct field notify_fields[] = {
                 .pattern = "https?://[^ ]+",
                 .url = true,
                 .pattern_message = "a URL that begins with https:// or http://",
-                .doc = "Where a JSON document is posted to.",
+                .doc = "The URL that a JSON document is posted to.",
         },
         {
                 .name = "events",
@@ -50,7 +50,7 @@ static const struct field notify_fields[] = {
                 .minimum = 1,
                 .maximum = 6,
                 .item = &event_field,
-                .doc = "What is told. Absent: all of it.",
+                .doc = "The events that are sent. Absent: all.",
         },
         {
                 .name = "secretFile",
@@ -66,7 +66,7 @@ static const struct field notify_field = {
         .name = "target",
         .type = FIELD_OBJECT,
         .fields = notify_fields,
-        .doc = "One who is told.",
+        .doc = "One receiver.",
 };
 
 static const struct field credential_fields[] = {
@@ -76,14 +76,14 @@ static const struct field credential_fields[] = {
                 .minimum = 1,
                 .maximum = 4096,
                 .needs = "passwordFile",
-                .doc = "Of https: the file of the user's name. Absent: git, which is what servers take beside a token.",
+                .doc = "For https: the file with the user's name. Absent: the name git, which servers take beside a token.",
         },
         {
                 .name = "passwordFile",
                 .type = FIELD_TEXT,
                 .minimum = 1,
                 .maximum = 4096,
-                .doc = "Of https: the file of a password or token. Read anew at each use.",
+                .doc = "For https: the file with a password or token. It is read anew at each use.",
         },
         {
                 .name = "sshKeyFile",
@@ -91,22 +91,23 @@ static const struct field credential_fields[] = {
                 .minimum = 1,
                 .maximum = 4096,
                 .needs = "knownHostsFile",
-                .doc = "Of ssh: the private key, without a passphrase.",
+                .doc = "For ssh: the file with the private key, without a passphrase.",
         },
         {
                 .name = "knownHostsFile",
                 .type = FIELD_TEXT,
                 .minimum = 1,
                 .maximum = 4096,
-                .doc = "Of ssh: the host keys that are trusted, as ssh-keyscan prints them. A host that is not in it is "
-                       "refused.",
+                .doc = "For ssh: the file with the host keys that are trusted, as ssh-keyscan prints them. A host that is not "
+                       "in it is refused.",
         },
         {
                 .name = "caFile",
                 .type = FIELD_TEXT,
                 .minimum = 1,
                 .maximum = 4096,
-                .doc = "Of https: the certificate authorities (PEM) that this source alone trusts, instead of the system's.",
+                .doc = "For https: the file with the certificate authorities (PEM) that this source trusts instead of the "
+                       "system's.",
         },
         { 0 },
 };
@@ -298,7 +299,7 @@ static const struct field source_fields[] = {
                 .maximum = 244,
                 .pattern = "[^ ~:?*[\\\\^-][^ ~:?*[\\\\^]*",
                 .pattern_message = "a branch's name, without refs/heads/",
-                .doc = "The branch whose last commit is what shall be.",
+                .doc = "The branch whose last commit says what shall exist.",
         },
         {
                 .name = "tag",
@@ -306,7 +307,7 @@ static const struct field source_fields[] = {
                 .maximum = 100,
                 .pattern = "[0-9A-Za-z.*<>=~^ +,|-]+",
                 .pattern_message = "a pattern of semantic versions: *, 1.x, v1.2.*, >=1.2 <2",
-                .doc = "A pattern of semantic versions, such as 1.x or >=1.2 <2: the highest tag that matches is what shall be.",
+                .doc = "A pattern of semantic versions, such as 1.x or >=1.2 <2: the highest tag that matches says what shall exist.",
         },
         {
                 .name = "path",
@@ -322,7 +323,7 @@ static const struct field source_fields[] = {
                 .minimum = 1,
                 .maximum = DAY_S,
                 .default_text = "60",
-                .doc = "How often the server is asked for a new commit. What finds none costs one ls-remote.",
+                .doc = "How often the server is asked for a new commit. Where there is none, this costs one ls-remote.",
         },
         {
                 .name = "driftSeconds",
@@ -331,7 +332,7 @@ static const struct field source_fields[] = {
                 .minimum = 1,
                 .maximum = 30 * DAY_S,
                 .default_text = "3600",
-                .doc = "How often everything that exists is read and compared, where no commit came.",
+                .doc = "How often everything that exists is read and compared while no new commit comes.",
         },
         {
                 .name = "mode",
@@ -393,8 +394,8 @@ static const struct field source_fields[] = {
                 .name = "suspended",
                 .type = FIELD_BOOLEAN,
                 .default_text = "false",
-                .doc = "Whether the source rests from the start. berth controller suspend and resume override it, and are "
-                       "remembered.",
+                .doc = "Whether the source is suspended from the start. berth controller suspend and resume override it, and "
+                       "are remembered.",
         },
         { 0 },
 };
@@ -427,7 +428,7 @@ static const struct field controller_fields[] = {
                 .default_text = "127.0.0.1:9470",
                 .pattern = "off|([A-Za-z0-9.-]*|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}",
                 .pattern_message = "HOST:PORT, [ADDRESS]:PORT, :PORT for every address, or off",
-                .doc = "Where /healthz, /readyz, /metrics and /hooks/NAME are answered, over HTTP; off for nowhere.",
+                .doc = "The address at which /healthz, /readyz, /metrics and /hooks/NAME are answered over HTTP; off for none.",
         },
         {
                 .name = "hosts",
@@ -453,7 +454,7 @@ static const struct field controller_fields[] = {
                 .minimum = 1,
                 .maximum = 100,
                 .item = &notify_field,
-                .doc = "Who is told what happens.",
+                .doc = "The receivers of notifications.",
         },
         {
                 .name = "sources",

@@ -297,6 +297,7 @@ static void resolve_image(struct loading *loading, const struct draft *environme
         *reference = resolved;
 }
 
+/* Names are checked here and not with the field, since the Stack's prefix counts too. */
 static void resolve_environments(struct loading *loading) {
         struct drafts environments = drafts_of(loading, KIND_ENVIRONMENT);
         const char *prefix = value_get_text(value_get(loading->manifests->stack->spec, "aws"), "namePrefix");

@@ -101,6 +101,7 @@ static int compare_repositories(const void *a, const void *b) {
         return *left < *right ? -1 : *left > *right;
 }
 
+/* `first` is the first Image of this repository that says anything about the setting. */
 static void check_setting(struct loading *loading, const struct draft *first, const struct draft *other,
                           const char *name) {
         const struct value *a = value_get(first->resource.spec, name),
@@ -114,7 +115,7 @@ static void check_setting(struct loading *loading, const struct draft *first, co
                       problem_place_text(loading, place_of(a)));
 }
 
-/* Images may share a repository, not quarrel over its settings. */
+/* Images may share a repository, but then must agree about its settings. They are sorted by repository to find those that do. */
 static void resolve_images(struct loading *loading) {
         static const char *const settings[] = { "scanOnPush", "immutableTags", "retain" };
         struct drafts images = drafts_of(loading, KIND_IMAGE);

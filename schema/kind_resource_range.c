@@ -73,6 +73,7 @@ static const struct field resource_range_fields[] = {
         { 0 },
 };
 
+/* min <= default <= max, of those that are given. */
 static void check_bounds(struct loading *loading, const struct value *spec, const char *name) {
         const struct value *bounds = value_get(spec, name);
         const struct value *least = typed_member(bounds, "min", VALUE_INTEGER);

@@ -11,7 +11,7 @@
 
 #define DAYS_MAX 2147483647 /* S3's */
 
-/* In the order in which S3 lets an object descend: checks.c relies on it. */
+/* In the order in which S3 moves objects down, and never up: depth_of_class() relies on it. */
 static const char *const storage_classes[] = {
         "STANDARD_IA", "INTELLIGENT_TIERING", "ONEZONE_IA", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE", NULL
 };
@@ -137,7 +137,7 @@ static bool is_infrequent_access(const char *storage_class) {
         return strcmp(storage_class, "STANDARD_IA") == 0 || strcmp(storage_class, "ONEZONE_IA") == 0;
 }
 
-/* How far down S3's staircase a class is: its place in the field's choices. */
+/* How far down a class is: its place in the field's choices. */
 static size_t depth_of_class(const struct kind *kind, const char *storage_class) {
         const struct field *field = kind_field(kind, "transitions.storageClass");
         size_t depth = 0;
@@ -147,6 +147,10 @@ static size_t depth_of_class(const struct kind *kind, const char *storage_class)
         return depth;
 }
 
+/*
+ * S3's rules for two moves of the same object (Amazon S3 User Guide, "Transitioning objects using Amazon S3
+ * Lifecycle"): only down, later than the move before, and not before 30 days in an infrequent access class are over.
+ */
 static void check_transition_pair(struct loading *loading, const struct kind *kind,
                                   const struct value *before, const struct value *after) {
         const char *from = value_get_text(before, "storageClass"),
@@ -270,7 +274,7 @@ static void resolve_selector(struct loading *loading, const struct draft *policy
         if (!names && !labels)
                 return;
         selected = names ? selected_by_name(loading, names) : selected_by_labels(loading, labels);
-        /* Where something could not be read, it may be what has them. */
+        /* Where a document could not be read, the environment that has these labels may stand in it. */
         if (selected.count == 0 && labels && loading->diagnostics->errors == 0)
                 problem_warning(loading, place_of(labels), NULL, "no Environment has these labels");
         value_set(loading->arena, draft_spec(policy), "environments", selected);

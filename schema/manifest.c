@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A load is a list of steps, each in a file of its own (loading.h). None of them stops at a mistake; conclude()
+ * counts what was reported and says whether there is a result. Three arenas: the result's, the load's, and one that
+ * is cleared after each document.
+ */
 #include "schema/manifest.h"
 
 #include "base/array.h"
@@ -23,8 +28,8 @@ static int check_provider(const struct load_options *options, struct error *err)
 }
 
 /*
- * A file of a folder may be empty. Where it is all there is, what should have written it has failed: taken for a stack
- * without resources, it would have an apply delete everything.
+ * One file of a folder may be empty. A single file that is empty is an error: whatever should have written it has failed,
+ * and an apply that took it for a stack without resources would delete everything.
  */
 static void check_empty(struct loading *loading, uint16_t file) {
         struct place place = { .file = file };
@@ -52,7 +57,7 @@ static void read_all(struct loading *loading) {
         }
 }
 
-/* Something in the folder must be meant for Berth; else the path is likely wrong. */
+/* A folder without any manifest is likely the wrong one. */
 static void check_folder(struct loading *loading, const char *path) {
         size_t documents = 0;
 
@@ -87,6 +92,7 @@ static void release_loading(struct loading *loading) {
         arena_free(loading->scratch);
 }
 
+/* Secrets are hidden last, when all of them are known: a diagnostic may quote a line whose secret was found later. */
 static int conclude(struct loading *loading, struct error *err) {
         struct diagnostics *diagnostics = loading->diagnostics;
         size_t errors = diagnostics->errors + loading->errors_hidden;

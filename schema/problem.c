@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics with the line they are about. */
+/*
+ * Diagnostics with the line that they are about.
+ *
+ * The line is copied with the diagnostic, and secrets in it are covered with stars at the very end, when the places of all
+ * of them are known. A line is quoted as it is, or not at all: where a text could not be read, nobody knows which part of
+ * it is the secret.
+ */
 #include "base/array.h"
 #include "base/sorted.h"
 #include "base/suggest.h"
@@ -76,7 +82,8 @@ static void quote_line(struct loading *loading, struct diagnostic *diagnostic, s
 }
 
 __attribute__((format(printf, 4, 0))) static struct diagnostic
-make(struct loading *loading, struct place place, const char *hint, const char *format, va_list arguments) {
+make_diagnostic(struct loading *loading, struct place place, const char *hint, const char *format,
+                va_list arguments) {
         struct diagnostic diagnostic = {
                 .severity = SEVERITY_ERROR,
                 .file = loading->sources[place.file].path,
@@ -100,7 +107,7 @@ struct diagnostic problem_make(struct loading *loading, struct place place, cons
         va_list arguments;
 
         va_start(arguments, format);
-        diagnostic = make(loading, place, hint, format, arguments);
+        diagnostic = make_diagnostic(loading, place, hint, format, arguments);
         va_end(arguments);
         return diagnostic;
 }
@@ -113,7 +120,7 @@ void problem_error(struct loading *loading, struct place place, const char *hint
                 return;
         }
         va_start(arguments, format);
-        diagnostics_add(loading->diagnostics, make(loading, place, hint, format, arguments));
+        diagnostics_add(loading->diagnostics, make_diagnostic(loading, place, hint, format, arguments));
         va_end(arguments);
 }
 
@@ -122,7 +129,7 @@ void problem_warning(struct loading *loading, struct place place, const char *hi
         va_list arguments;
 
         va_start(arguments, format);
-        diagnostic = make(loading, place, hint, format, arguments);
+        diagnostic = make_diagnostic(loading, place, hint, format, arguments);
         va_end(arguments);
         diagnostic.severity = SEVERITY_WARNING;
         diagnostics_add(loading->diagnostics, diagnostic);
@@ -207,7 +214,7 @@ static int compare_to_secret(const void *sought, const void *item) {
         return order ? order : (wanted->line > secret->end_line) - (wanted->line < secret->end_line);
 }
 
-/* Of the sorted secrets the first that ends on the line or after it. */
+/* The first of the sorted secrets that ends on the line or after it. */
 static size_t first_secret(const struct loading *loading, const char *path, uint32_t line) {
         const struct line_of_file wanted = { loading, path, line };
 
@@ -216,7 +223,7 @@ static size_t first_secret(const struct loading *loading, const char *path, uint
 }
 
 /* The line with a star for each character of the columns from `column` to before `end`. */
-static const char *starred(struct arena *arena, const char *line, uint32_t column, uint32_t end) {
+static const char *cover_with_stars(struct arena *arena, const char *line, uint32_t column, uint32_t end) {
         size_t length = strlen(line), start = byte_of_column(line, length, column);
         size_t stop = byte_of_column(line, length, end);
         uint32_t stars = count_characters(line + start, stop > start ? stop - start : 0);
@@ -236,9 +243,9 @@ static void hide_secrets(struct loading *loading, struct diagnostic *diagnostic)
 
                 if (secret->line > line || strcmp(loading->sources[secret->file].path, diagnostic->file) != 0)
                         return;
-                diagnostic->source_line = starred(loading->arena, diagnostic->source_line,
-                                                  secret->line == line ? secret->column : 1,
-                                                  secret->end_line == line ? secret->end_column : UINT32_MAX);
+                diagnostic->source_line = cover_with_stars(
+                        loading->arena, diagnostic->source_line, secret->line == line ? secret->column : 1,
+                        secret->end_line == line ? secret->end_column : UINT32_MAX);
         }
 }
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ResourceRanges applied to environments: what several allow together, and what an environment gets by default. */
+/*
+ * ResourceRanges applied to environments: what several allow together, and what an environment gets by default.
+ *
+ * For each environment and field the schema's limits are narrowed by each range whose labels match, and who narrowed them
+ * last is remembered, so that a message can name that range and its line. A value that people wrote must lie within what is
+ * left. One that is a default (line 0) is chosen: the ranges' own default, or the schema's if that lies within, or the least.
+ */
 #include "base/array.h"
 #include "schema/loading.h"
 
@@ -40,8 +46,8 @@ bool labels_match(const struct value *labels, const struct value *wanted) {
         return true;
 }
 
-static bool is_new(struct ranging *ranging, const struct draft *a, const struct draft *b, const char *field,
-                   const char *what) {
+static bool is_new_contradiction(struct ranging *ranging, const struct draft *a, const struct draft *b,
+                                 const char *field, const char *what) {
         for (size_t i = 0; i < ranging->known_count; i++) {
                 const struct contradiction *known = &ranging->known[i];
 
@@ -55,7 +61,7 @@ static bool is_new(struct ranging *ranging, const struct draft *a, const struct 
         return true;
 }
 
-static const struct value *bound(const struct draft *range, const char *field, const char *name) {
+static const struct value *range_bound(const struct draft *range, const char *field, const char *name) {
         return typed_member(value_get(range->resource.spec, field), name, VALUE_INTEGER);
 }
 
@@ -63,7 +69,7 @@ static void contradict_default(struct ranging *ranging, struct limit *limit, con
                                const struct value *otherwise) {
         struct loading *loading = ranging->loading;
 
-        if (!is_new(ranging, limit->default_by, range, limit->field, "default"))
+        if (!is_new_contradiction(ranging, limit->default_by, range, limit->field, "default"))
                 return;
         loading->address = range->resource.address;
         problem_error(loading, place_of(otherwise),
@@ -73,10 +79,10 @@ static void contradict_default(struct ranging *ranging, struct limit *limit, con
                       problem_place_text(loading, place_of(limit->otherwise)));
 }
 
-static void narrow(struct ranging *ranging, struct limit *limit, const struct draft *range) {
-        const struct value *least = bound(range, limit->field, "min"),
-                           *most = bound(range, limit->field, "max");
-        const struct value *otherwise = bound(range, limit->field, "default");
+static void narrow_limit(struct ranging *ranging, struct limit *limit, const struct draft *range) {
+        const struct value *least = range_bound(range, limit->field, "min"),
+                           *most = range_bound(range, limit->field, "max");
+        const struct value *otherwise = range_bound(range, limit->field, "default");
 
         if (least && least->integer > limit->least) {
                 limit->least = least->integer;
@@ -103,25 +109,26 @@ static void report_empty(struct ranging *ranging, const struct limit *limit,
         const struct value *most;
 
         /* One range that contradicts itself was reported with its own checks. */
-        if (!low || !high || low == high || !is_new(ranging, low, high, limit->field, "empty"))
+        if (!low || !high || low == high || !is_new_contradiction(ranging, low, high, limit->field, "empty"))
                 return;
-        most = bound(high, limit->field, "max");
+        most = range_bound(high, limit->field, "max");
         loading->address = high->resource.address;
         problem_error(loading, place_of(most), NULL,
                       "no %s is left for %s: %" PRId64 " at most here, %" PRId64 " at least in %s (%s)",
                       limit->field, environment->resource.address, limit->most, limit->least,
                       low->resource.address,
-                      problem_place_text(loading, place_of(bound(low, limit->field, "min"))));
+                      problem_place_text(loading, place_of(range_bound(low, limit->field, "min"))));
 }
 
 static void report_outside(struct ranging *ranging, const struct limit *limit, const struct value *value) {
         const struct draft *by = value->integer < limit->least ? limit->least_by : limit->most_by;
         const struct value *its;
 
-        /* Nobody: the schema's own limit, reported when the field was read. */
+        /* The schema's own limit, which no range narrowed: reported when the field was read. */
         if (!by)
                 return;
-        its = bound(by, limit->field, by == limit->least_by && value->integer < limit->least ? "min" : "max");
+        its = range_bound(by, limit->field,
+                          by == limit->least_by && value->integer < limit->least ? "min" : "max");
         problem_error(ranging->loading, place_of(value), NULL,
                       "%s must be %" PRId64 " to %" PRId64 ", found %" PRId64 ": so says %s (%s)",
                       limit->field, limit->least, limit->most, value->integer, by->resource.address,
@@ -142,7 +149,7 @@ static int64_t choose_default(struct ranging *ranging, const struct limit *limit
                         limit->otherwise->integer < limit->least ? limit->least_by : limit->most_by;
 
                 if (by && by != limit->default_by &&
-                    is_new(ranging, limit->default_by, by, limit->field, "outside")) {
+                    is_new_contradiction(ranging, limit->default_by, by, limit->field, "outside")) {
                         loading->address = limit->default_by->resource.address;
                         problem_error(loading, place_of(limit->otherwise), NULL,
                                       "%s.default is %" PRId64 ", %s leaves %" PRId64 " to %" PRId64,
@@ -163,7 +170,7 @@ static void apply_to_field(struct ranging *ranging, const struct draft *environm
                 const struct value *wanted = value_path(range->resource.spec, "selector.matchLabels");
 
                 if (wanted && wanted->type == VALUE_MAP && labels_match(environment->resource.labels, wanted))
-                        narrow(ranging, &limit, range);
+                        narrow_limit(ranging, &limit, range);
         }
         if (limit.least > limit.most) {
                 report_empty(ranging, &limit, environment);

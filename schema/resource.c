@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A document as a resource: apiVersion, kind, metadata, and the spec that the kind's fields describe. */
+/*
+ * A document as a resource: apiVersion, kind, metadata, and the spec that the kind's fields describe.
+ *
+ * The parts are looked for by name first, whatever else is wrong: with kind and name known, every error of the document can
+ * say whose it is. A document of another tool (another apiVersion, and no kind of ours) is one error and is read no further.
+ * A resource that has a kind and a name is kept even if its spec is wrong, so that references to it are no errors of their own.
+ */
 #include "base/array.h"
 #include "schema/decode.h"
 
@@ -24,7 +30,8 @@ static const char *scalar_text(const struct node *node) {
         return node_target(node)->text;
 }
 
-static void unknown_part(const struct decoder *decoder, const struct kind *kind, const struct node *key) {
+static void report_unknown_part(const struct decoder *decoder, const struct kind *kind,
+                                const struct node *key) {
         const char *text = node_target(key)->text;
         const char *hint = problem_suggest(decoder->loading, text, part_names, PART_COUNT);
 
@@ -66,7 +73,7 @@ static void check_keys(const struct decoder *decoder, const struct node *root, c
                 for (part = 0; part < PART_COUNT && strcmp(part_names[part], target->text) != 0;)
                         part++;
                 if (part == PART_COUNT)
-                        unknown_part(decoder, kind, key);
+                        report_unknown_part(decoder, kind, key);
                 else
                         problem_error(decoder->loading, decode_place(decoder, key), NULL,
                                       "%s is given twice, first on line %u", part_names[part],
@@ -74,20 +81,20 @@ static void check_keys(const struct decoder *decoder, const struct node *root, c
         }
 }
 
-static void missing_part(const struct decoder *decoder, const struct node *root, const struct parts *parts,
-                         size_t part, const char *hint) {
+static void report_missing_part(const struct decoder *decoder, const struct node *root,
+                                const struct parts *parts, size_t part, const char *hint) {
         const struct node *at = parts->keys[part] ? parts->keys[part] : root;
 
         problem_error(decoder->loading, decode_place(decoder, at), hint, "%s is required", part_names[part]);
 }
 
-static void wrong_part(const struct decoder *decoder, const struct node *node, size_t part,
-                       const char *type) {
+static void report_wrong_part(const struct decoder *decoder, const struct node *node, size_t part,
+                              const char *type) {
         problem_error(decoder->loading, decode_place(decoder, node), NULL, "%s must be %s, found %s",
                       part_names[part], type, node_phrase(decoder->loading, node));
 }
 
-/* false where the document is not Berth's at all: then nothing more is said about it. */
+/* False where the document is not Berth's at all: then nothing more is said about it. */
 static bool check_api_version(const struct decoder *decoder, const struct node *root,
                               const struct parts *parts) {
         const struct node *node = part_value(parts, PART_API_VERSION);
@@ -97,10 +104,10 @@ static bool check_api_version(const struct decoder *decoder, const struct node *
                 return true;
         if (!text) {
                 if (node && node_target(node)->type != NODE_SCALAR)
-                        wrong_part(decoder, node, PART_API_VERSION, "the text " API_VERSION);
+                        report_wrong_part(decoder, node, PART_API_VERSION, "the text " API_VERSION);
                 else
-                        missing_part(decoder, root, parts, PART_API_VERSION,
-                                     "write apiVersion: " API_VERSION);
+                        report_missing_part(decoder, root, parts, PART_API_VERSION,
+                                            "write apiVersion: " API_VERSION);
                 return true;
         }
         if (strcmp(text, API_VERSION) == 0)
@@ -122,9 +129,9 @@ static const struct kind *read_kind(const struct decoder *decoder, const struct 
                 return NULL;
         if (!text) {
                 if (node && node_target(node)->type != NODE_SCALAR)
-                        wrong_part(decoder, node, PART_KIND, "a text");
+                        report_wrong_part(decoder, node, PART_KIND, "a text");
                 else
-                        missing_part(decoder, root, parts, PART_KIND, NULL);
+                        report_missing_part(decoder, root, parts, PART_KIND, NULL);
                 return NULL;
         }
         kind = kind_find(text);
@@ -182,13 +189,13 @@ static void read_metadata(const struct decoder *decoder, const struct node *root
         struct value metadata = { 0 };
 
         if (!node || node_is_null(node)) {
-                missing_part(decoder, root, parts, PART_METADATA, "metadata: {name: NAME}");
+                report_missing_part(decoder, root, parts, PART_METADATA, "metadata: {name: NAME}");
                 return;
         }
         if (node_target(node)->type == NODE_BROKEN)
                 return;
         if (node_target(node)->type != NODE_MAP) {
-                wrong_part(decoder, node, PART_METADATA, "a map");
+                report_wrong_part(decoder, node, PART_METADATA, "a map");
                 return;
         }
         decode_object(decoder, metadata_fields, NULL, node, &frame, &metadata);
@@ -213,7 +220,7 @@ static void read_spec(const struct decoder *decoder, const struct node *root, co
                 return;
         if (!node || node_is_null(node)) {
                 if (required->name) {
-                        missing_part(decoder, root, parts, PART_SPEC, NULL);
+                        report_missing_part(decoder, root, parts, PART_SPEC, NULL);
                         return;
                 }
                 nothing.line = root->line;
@@ -221,7 +228,7 @@ static void read_spec(const struct decoder *decoder, const struct node *root, co
                 node = &nothing;
         }
         if (node_target(node)->type != NODE_MAP) {
-                wrong_part(decoder, node, PART_SPEC, "a map");
+                report_wrong_part(decoder, node, PART_SPEC, "a map");
                 return;
         }
         decode_object(decoder, resource->kind->fields, resource->kind->groups, node, &frame, spec);

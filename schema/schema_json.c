@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON Schema (2020-12) from the field tables. What one document alone can violate, its schema refuses. */
+/*
+ * JSON Schema (2020-12) from the field tables. What one document alone can violate, its schema refuses; what takes several
+ * documents (references, duplicates) it cannot know. What the tables cannot say stands in the kind's schema_rules.
+ *
+ * A schema must never refuse what Berth takes: an editor would mark it as wrong. Where the two cannot agree to the letter,
+ * it lets more through.
+ */
 #include "base/json.h"
 #include "schema/decode.h"
 #include "schema/reference.h"
@@ -18,7 +24,7 @@ static json_t *checked(json_t *json) {
 
 static json_t *field_schema(const struct field *field);
 
-static bool matches(const char *pattern, const char *text) {
+static bool pattern_matches(const char *pattern, const char *text) {
         struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT;
         regex_t regex;
         bool match;
@@ -39,9 +45,10 @@ static void put_text_types(json_t *schema, const struct field *field) {
         json_t *types = json_array();
 
         json_add(types, json_string("string"));
-        if (!field->pattern || matches(field->pattern, "123456789012") || matches(field->pattern, "1.5"))
+        if (!field->pattern || pattern_matches(field->pattern, "123456789012") ||
+            pattern_matches(field->pattern, "1.5"))
                 json_add(types, json_string("number"));
-        if (!field->pattern || matches(field->pattern, "true"))
+        if (!field->pattern || pattern_matches(field->pattern, "true"))
                 json_add(types, json_string("boolean"));
         json_put(schema, "type", types);
 }
@@ -106,7 +113,7 @@ static json_t *group_schema(const struct field_group *group) {
 }
 
 /* What may be absent may be null as well: `variables:` with nothing after it. */
-static json_t *optional(json_t *schema) {
+static json_t *make_optional(json_t *schema) {
         json_t *type = json_object_get(schema, "type"), *choices = json_object_get(schema, "enum"), *types;
 
         if (choices) {
@@ -131,7 +138,7 @@ static void put_object(json_t *schema, const struct field *fields, const struct 
         for (const struct field *field = fields; field->name; field++) {
                 json_t *property = field_schema(field);
 
-                json_put(properties, field->name, field->required ? property : optional(property));
+                json_put(properties, field->name, field->required ? property : make_optional(property));
                 if (field->required)
                         json_add(required, json_string(field->name));
                 if (field->needs)
@@ -255,7 +262,7 @@ static json_t *document_schema(const struct kind *kind) {
         json_put(schema, "properties",
                  json_pack("{s:{s:s}, s:{s:s}, s:o, s:o}", "apiVersion", "const", API_VERSION, "kind",
                            "const", kind->name, "metadata", metadata, "spec",
-                           needs_spec(kind) ? spec : optional(spec)));
+                           needs_spec(kind) ? spec : make_optional(spec)));
         json_put(schema, "required", json_pack("[s, s, s]", "apiVersion", "kind", "metadata"));
         if (needs_spec(kind))
                 json_add(json_object_get(schema, "required"), json_string("spec"));

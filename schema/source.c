@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of a load: found, read, checked to be text. Errors of one file are diagnostics and the others are read
+ * all the same; only a path that leads nowhere fails the load.
+ *
+ * A file counts as a document found even if it could not be read: an unreadable file must not pass for a stack
+ * without resources.
+ *
+ * Lines are counted as libyaml counts them, since the positions of nodes come from there. Where each line begins is
+ * worked out once for a file, when the first diagnostic needs it.
+ */
 #include "schema/loading.h"
 
 #include "base/array.h"
@@ -53,7 +63,7 @@ static bool is_manifest_name(const char *name) {
 
 static void search_folder(struct loading *loading, const char *folder);
 
-/* Dot-files are left alone as well: editors and desktops keep locks and metadata in them, under names like ours. */
+/* Names that begin with a dot are passed over: editors and desktops keep locks and metadata under names like ours. */
 static void consider_entry(struct loading *loading, const char *folder, const struct dirent *entry) {
         struct stat status;
         char *path TEXT_CLEANUP = NULL;
@@ -96,7 +106,7 @@ static int compare_sources(const void *a, const void *b) {
         return strcmp(((const struct source *)a)->path, ((const struct source *)b)->path);
 }
 
-/* A pipe or device named like a manifest would make Berth wait for ever: only regular files, unless asked by name. */
+/* A pipe named like a manifest would make Berth wait for ever: only regular files are read, unless people name another. */
 static bool is_readable_kind(int descriptor, bool named) {
         struct stat status;
 
@@ -330,7 +340,7 @@ static struct place place_of_offset(struct loading *loading, uint16_t file, size
         return place;
 }
 
-/* A mark that was left, and begins a line with a manifest's part: a file was joined to this one without a "---". */
+/* A byte order mark that is left and begins a line with a manifest's part: a file was joined to this one without a "---". */
 static bool find_joint(const struct strbuf *bytes, size_t *ret_offset) {
         static const char *const joints[] = { "\n" MARK "apiVersion:", "\n" MARK "kind:",
                                               "\n" MARK "metadata:", "\n" MARK "spec:" };

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays of a value know no capacity: it follows from the count, by value_capacity(), which grows in steps that
+ * double with the size. So a list may be added to in place, and a copy made of it has the same room. Whoever changes
+ * a value must have made it: one that was shared may be looked at by others.
+ *
+ * Comparison and fingerprints look at maps by name. Small ones are sorted on the stack as they are walked; nearly all
+ * maps are small.
+ */
 #include "schema/value.h"
 
 #include "schema/value_internal.h"
@@ -9,6 +17,7 @@
 /* Maps larger than this are compared by way of a sorted index. */
 #define SMALL_MAP 16U
 
+/* Up to four items exactly as many; then multiples of a step that is at least a quarter of the count. */
 size_t value_capacity(size_t count) {
         size_t step = 1;
 
@@ -248,7 +257,7 @@ size_t value_sorted_members(const struct value *map, bool exact, const struct me
         return count;
 }
 
-/* The lists of members that value_sorted_members() fills: on the stack where they are short. */
+/* The list that value_sorted_members() fills: the caller's own on the stack where it is long enough, else the caller frees it. */
 const struct member **value_member_list(const struct value *map, const struct member **small,
                                         size_t small_count) {
         const struct member **list = small;

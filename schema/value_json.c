@@ -251,7 +251,8 @@ static void put_value(struct strbuf *form, const struct value *value, const stru
         }
 }
 
-static void fingerprint(const struct value *value, const struct canon *canon, uint8_t ret[SHA256_SIZE]) {
+static void digest_canonical_form(const struct value *value, const struct canon *canon,
+                                  uint8_t ret[SHA256_SIZE]) {
         struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
 
         put_value(&form, value, canon);
@@ -259,10 +260,10 @@ static void fingerprint(const struct value *value, const struct canon *canon, ui
 }
 
 void value_fingerprint(const struct value *value, const uint8_t key[SHA256_SIZE], uint8_t ret[SHA256_SIZE]) {
-        fingerprint(value, &(struct canon){ .key = key }, ret);
+        digest_canonical_form(value, &(struct canon){ .key = key }, ret);
 }
 
 void value_fingerprint_exact(const struct value *value, const uint8_t key[SHA256_SIZE],
                              uint8_t ret[SHA256_SIZE]) {
-        fingerprint(value, &(struct canon){ .key = key, .exact = true }, ret);
+        digest_canonical_form(value, &(struct canon){ .key = key, .exact = true }, ret);
 }
