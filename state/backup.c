@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A backup is a state: a folder with a data file that was copied within one read transaction, opened and checked, and
+ * the lineage beside it. The copy is made in a folder "new" inside of the target and moved into place when it is
+ * whole, so that no half copy ever stands where a state would. Whatever fails, what was made is removed.
+ */
 #include "state/backup.h"
 
 #include "base/files.h"
@@ -32,7 +37,7 @@ static int make_target(const char *path, bool *ret_made, struct error *err) {
         return 0;
 }
 
-static int copy_to(struct store *store, const char *path, struct error *err) {
+static int copy_store_to(struct store *store, const char *path, struct error *err) {
         int descriptor DESCRIPTOR_CLEANUP = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
         if (descriptor < 0)
@@ -83,7 +88,7 @@ static int fill_target(struct store *store, const char *path, const char *part, 
 
         if (mkdir(part, 0700) < 0)
                 return error_set(err, "cannot make the folder %s: %s", part, strerror(errno));
-        if (copy_to(store, partial, err) < 0 || check_copy(part, &read, err) < 0)
+        if (copy_store_to(store, partial, err) < 0 || check_copy(part, &read, err) < 0)
                 return -1;
         if (path_move(partial, final, err) < 0)
                 return -1;

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each value is a sealed form (sealed_value.h): flags, numbers, texts, in the order that docs/state.md lists. A
+ * reader takes as many of them as it knows; a newer Berth may add numbers and texts behind these, and an older one
+ * reads past them.
+ *
+ * Specs are JSON inside a text and stay so until somebody asks for them (record_decode(), sighting_decode()): a pass
+ * over 60,000 records parses the JSON of the few that changed. A record or sighting that was never decoded is written
+ * back as the bytes it came in.
+ */
 #include "state/codec.h"
 
 #include "base/files.h"
@@ -13,7 +22,7 @@
 
 #define SOURCE_NUMBERS (SOURCE_SIZE / sizeof(uint64_t))
 
-/* Flags of a form, each in its own database. */
+/* What the flags of a value mean: for each database its own. */
 enum { RECORD_INCOMPLETE = 1 };
 enum { SIGHTING_EXISTS = 1, SIGHTING_DRIFTED = 2 };
 enum { BINDING_ACTIVE = 1 };
@@ -69,7 +78,7 @@ int codec_encode_record(const struct record *record, const uint8_t key[SHA256_SI
         struct sealed_value form = { .flags = record->incomplete ? RECORD_INCOMPLETE : 0 };
         uint64_t fingerprint[SHA256_SIZE / sizeof(uint64_t)], source[SOURCE_NUMBERS];
 
-        /* A record that was loaded and not decoded is kept as it was; one with nothing would be a loss. */
+        /* A record that was loaded and not decoded is kept as it was. One with neither would lose what was applied. */
         if (!record->spec && !record->raw)
                 return error_set(err, "%s is to be recorded without a spec", record->address);
         memcpy(fingerprint, record->fingerprint, sizeof(fingerprint));

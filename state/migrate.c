@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A state has one format number. A newer Berth carries an older state forward step by step, in one write transaction
+ * after a backup; an older Berth refuses a newer state. A reader never upgrades: it says what will.
+ */
 #include "state/migrate.h"
 
 #include "base/files.h"
@@ -42,7 +46,7 @@ static int run_steps(struct store_txn *txn, void *context, struct error *err) {
         const struct migrating *migrating = context;
         bool alive;
 
-        /* An older Berth at work would go on writing what it knows. */
+        /* An older Berth that is at work now would go on writing the older format. */
         if (lease_is_alive(txn, &alive, err) < 0)
                 return -1;
         if (alive)

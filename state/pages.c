@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two meta pages say where the roots of two trees are: the tree of free pages and the main tree, whose values are
+ * the roots of the named databases. Each tree is walked from its root, page by page, with a bit for every page of the
+ * file: a page that is reached twice, or is free and reached as well, is damage. On each page headers, bounds of
+ * nodes and the order of keys are checked; the entries are counted and compared to the number that the tree's root
+ * gives.
+ *
+ * Nothing read here is believed before it is checked: no offset, count or page number leads outside of a buffer or
+ * into a loop. Depth is bounded by DEPTH_MAX, and since no page is reached twice the walk ends.
+ */
 #include "state/pages.h"
 
 #include "state/sealed_value.h"
@@ -21,8 +31,10 @@
 #define DEPTH_MAX 31
 #define META_PAGES 2
 #define PAGE_SIZE_MIN 512
-/* The last transaction may have left pages at the end of the file unwritten, all of them free: never more than it
- * could hold (MDB_IDL_UM_MAX). */
+/*
+ * The last transaction may have left pages at the end of the file unwritten. All of them are free, and they are never more
+ * than a transaction's list of pages holds (MDB_IDL_UM_MAX).
+ */
 #define UNWRITTEN_MAX 131072
 
 enum { PAGE_BRANCH = 1, PAGE_LEAF = 2, PAGE_OVERFLOW = 4, PAGE_META = 8 };
@@ -91,7 +103,7 @@ static int damaged(struct error *err, const char *path, const char *format, ...)
                          path, what);
 }
 
-/* Whole or not at all. */
+/* All `size` bytes, or an error. */
 static int read_at(int descriptor, const char *path, void *buffer, size_t size, uint64_t offset,
                    struct error *err) {
         size_t done = 0;
@@ -180,7 +192,7 @@ static int file_size(int descriptor, const char *path, uint64_t *ret, struct err
         return 0;
 }
 
-/* Rough: it keeps what is allocated for the walk within the file's own size; the walk is exact. */
+/* A rough check, so that the bits for the walk are not more than the file is worth; the walk is exact. */
 static int check_last_page(const char *path, const struct meta *meta, uint64_t size, struct error *err) {
         if (meta->last_page >= size / PAGE_SIZE_MIN + UNWRITTEN_MAX)
                 return damaged(err, path, "is truncated (%llu bytes where its meta page counts %llu pages)",
@@ -243,7 +255,7 @@ static int compare_keys(const struct tree *tree, const uint8_t *key, size_t size
         return order ? order : (size > tree->key_size) - (size < tree->key_size);
 }
 
-/* Takes the next key in order: above the one before, or the same where that was a separator. */
+/* Whether the key may come next: above the one before, or equal to it where that one was a branch's separator. */
 static bool next_key(struct tree *tree, const uint8_t *key, size_t size, bool separator) {
         if (tree->kind == TREE_FREE ? size != sizeof(uint64_t) : size < 1 || size > KEY_MAX)
                 return false;
@@ -306,6 +318,10 @@ static int walk_free_list(struct walk *walk, uint64_t page, const uint8_t *list,
 
 static int walk_tree(struct walk *walk, enum tree_kind kind, const struct tree_header *header);
 
+/*
+ * The value of a leaf's node: a database's root in the main tree, a list of free pages in the free tree, and in a
+ * database any bytes, of which only the pages they lie on matter.
+ */
 static int walk_value(struct walk *walk, const struct tree *tree, uint64_t page, uint16_t flags,
                       const uint8_t *data, uint64_t size) {
         uint8_t *large;
@@ -363,7 +379,7 @@ static int walk_leaf_node(struct walk *walk, struct tree *tree, uint64_t page, c
 
 static int walk_page(struct walk *walk, struct tree *tree, uint64_t page, unsigned level);
 
-/* In a branch the first node's key says nothing; the others separate what is left of them from what is right. */
+/* The first node of a branch has no key that counts. The key of any other separates what is left of it from what is right. */
 static int walk_branch_node(struct walk *walk, struct tree *tree, uint64_t page, const uint8_t *at,
                             size_t room, unsigned level, bool first) {
         struct node_header node;
@@ -391,7 +407,7 @@ static int walk_page(struct walk *walk, struct tree *tree, uint64_t page, unsign
         if (header.number != page || header.flags != (leaf ? PAGE_LEAF : PAGE_BRANCH) || header.lower % 2 ||
             header.lower > header.upper || header.upper > walk->page_size)
                 return bad_page(walk, page, "its header makes no sense");
-        /* LMDB asserts that a branch divides something; the free tree may be caught in between. */
+        /* LMDB aborts on a branch with one child; only in the free tree may one be found, between two of its steps. */
         if (count < (leaf || tree->kind == TREE_FREE ? 1U : 2U))
                 return bad_page(walk, page, "it holds nothing");
         for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A value's bytes, all numbers little-endian:
+ *
+ *     0  version, flags, count of numbers, count of texts: a byte each
+ *     4  CRC-32C, 4 bytes
+ *     8  the numbers, 8 bytes each
+ *        the lengths of the texts, 4 bytes each; 0xffffffff where a text is absent
+ *        the texts, each with a NUL behind it
+ *
+ * The checksum is also over the names of the database and of the key, so that a value that ends up under another key
+ * does not pass for that one's.
+ */
 #include "state/sealed_value.h"
 
 #include <endian.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening a state: the folder is looked at, a missing state is made (for reading it counts as empty), the store is
+ * opened and checked, its format carried forward, the lineage compared with the file beside it. Then reading and
+ * committing work on the store alone.
+ */
 #include "state/state.h"
 
 #include "base/files.h"
@@ -91,7 +96,7 @@ static int read_identity(struct store_txn *txn, void *context, struct error *err
         return 0;
 }
 
-/* The sidecar may be missing (a process died between making the two, or only data.mdb was restored), not differ. */
+/* The file lineage may be missing: a process died before it made it, or only data.mdb was restored. It may not differ. */
 static int check_lineage(struct state *state, struct error *err) {
         char lineage[UUID_SIZE];
         struct error ignored;
@@ -162,7 +167,7 @@ static struct state *new_state(const char *folder, enum state_mode mode) {
         return state;
 }
 
-/* What the store itself says names its file; what is wrong with a value has to be told where that is. */
+/* Errors of the store name its file. Errors of a value do not, and get the folder added. */
 static int name_folder(const struct state *state, struct error *err) {
         return strstr(err->message, state->folder) ? -1
                                                    : error_context(err, "the state in %s", state->folder);

@@ -106,7 +106,7 @@ static int encode_value(const struct state *state, const struct state_op *op, st
         case STATE_PUT_HISTORY:
                 return codec_encode_history(op->history, key, arena, &ret->bytes, &ret->length, err);
         case STATE_PUT_META:
-                /* A text that is no more is deleted. */
+                /* Without a text the entry is deleted. */
                 return op->meta.text ? codec_encode_text(op->meta.text, arena, &ret->bytes, &ret->length, err)
                                      : 0;
         default:
@@ -114,9 +114,9 @@ static int encode_value(const struct state *state, const struct state_op *op, st
         }
 }
 
-/* What the store would refuse is refused here, before it could spoil the group. */
-static int encode(const struct state *state, const struct state_op *op, struct arena *arena,
-                  struct encoded_op *ret, struct error *err) {
+/* What the store would refuse is refused here, before it could fail a whole group. */
+static int encode_op(const struct state *state, const struct state_op *op, struct arena *arena,
+                     struct encoded_op *ret, struct error *err) {
         size_t length;
 
         ret->database = database_of(op->type);
@@ -131,6 +131,10 @@ static int encode(const struct state *state, const struct state_op *op, struct a
         return encode_value(state, op, arena, ret, err);
 }
 
+/*
+ * The serial counts what plans are made from: records, bindings, overrides. What was merely seen, or is under way,
+ * does not count.
+ */
 static bool raises_serial(const struct state_op *op) {
         enum store_database database = database_of(op->type);
 
@@ -142,7 +146,7 @@ static int encode_all(const struct state *state, const struct state_op *ops, siz
         ret->ops = arena_array(arena, count, sizeof(*ret->ops));
         ret->count = count;
         for (size_t i = 0; i < count; i++) {
-                if (encode(state, &ops[i], arena, &ret->ops[i], err) < 0)
+                if (encode_op(state, &ops[i], arena, &ret->ops[i], err) < 0)
                         return error_context(err, "nothing was recorded");
                 ret->raises_serial |= raises_serial(&ops[i]);
         }
@@ -214,7 +218,10 @@ static void enqueue(struct state *state, struct commit_request *request) {
         state->last_waiting = request;
 }
 
-static void lead(struct state *state) {
+/*
+ * With the lock held, by one of those who wait, for all of them. Whoever comes meanwhile queues up for the next group.
+ */
+static void commit_waiting(struct state *state) {
         struct commit_request *group = state->first_waiting;
 
         state->first_waiting = state->last_waiting = NULL;
@@ -248,7 +255,7 @@ int state_commit(struct state *state, const struct state_op *ops, size_t count, 
                 if (state->committing)
                         pthread_cond_wait(&state->commit_done, &state->commit_lock);
                 else
-                        lead(state);
+                        commit_waiting(state);
         }
         pthread_mutex_unlock(&state->commit_lock);
         return request.result;

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lease is one value in "meta", read and written inside write transactions, which LMDB lets one process have at a
- * time: taking it is atomic. It carries a random token; every later transaction of its holder looks for that token
- * first, so that a holder from whom the lease was taken writes nothing more.
+ * The lease is one value in "meta", read and written inside write transactions, of which LMDB lets one be open at a time
+ * in all processes: taking it is atomic. It carries a random token. Every later transaction of its holder looks for that
+ * token first, so that a holder from whom the lease was taken writes nothing more.
+ *
+ * Whether a holder is alive is asked of /proc where it is of this machine, this boot and this PID namespace. Of any other
+ * only the heartbeat tells, which a thread of the holder writes every HEARTBEAT_SECONDS. A lease whose heartbeat has stopped
+ * for HEARTBEAT_STALE_MS may be taken.
  */
 #include "base/clock.h"
 #include "base/files.h"
@@ -54,7 +58,7 @@ static bool process_lives(const struct lease *lease) {
 
         if (identity_look((pid_t)lease->pid, &letter, &started))
                 return letter != 'Z' && letter != 'X' && started == lease->started;
-        /* Hidden from us, or gone. */
+        /* Not in /proc: hidden from us, which kill() sees through, or gone. */
         return kill((pid_t)lease->pid, 0) == 0 || errno == EPERM;
 }
 
@@ -137,7 +141,7 @@ int lease_check(struct state *state, struct store_txn *txn, struct error *err) {
 
 /* Heartbeat */
 
-static int beat(struct store_txn *txn, void *context, struct error *err) {
+static int write_heartbeat(struct store_txn *txn, void *context, struct error *err) {
         struct state *state = context;
         struct lease lease;
 
@@ -164,7 +168,7 @@ static void *keep_lease(void *context) {
                 if (pthread_cond_timedwait(&state->lease_stop, &state->lease_lock, &until) != ETIMEDOUT)
                         continue;
                 pthread_mutex_unlock(&state->lease_lock);
-                if (store_write(state->store, beat, state, &failure) < 0)
+                if (store_write(state->store, write_heartbeat, state, &failure) < 0)
                         log_debug("state: heartbeat: %s", failure.message);
                 clock_gettime(CLOCK_MONOTONIC, &until);
                 until.tv_sec += HEARTBEAT_SECONDS;
@@ -195,7 +199,7 @@ struct taking {
         uint64_t token;
 };
 
-static int held(const struct state *state, const struct lease *lease, struct error *err) {
+static int refuse_held(const struct state *state, const struct lease *lease, struct error *err) {
         char since[32];
 
         clock_format((int64_t)lease->since_ms, since, sizeof(since));
@@ -216,7 +220,7 @@ static int take_lease_txn(struct store_txn *txn, void *context, struct error *er
         if (found < 0)
                 return -1;
         if (found && is_alive(&lease))
-                return held(taking->state, &lease, err);
+                return refuse_held(taking->state, &lease, err);
         if (found)
                 log_debug("state: process %llu on %s died and loses the lock", (unsigned long long)lease.pid,
                           lease.host);
@@ -297,7 +301,7 @@ struct showing {
         struct lease_holder *holder;
 };
 
-static int show(struct store_txn *txn, void *context, struct error *err) {
+static int read_holder(struct store_txn *txn, void *context, struct error *err) {
         struct showing *showing = context;
         struct lease lease;
         int found = get_lease(txn, &lease, err);
@@ -320,7 +324,7 @@ static int show(struct store_txn *txn, void *context, struct error *err) {
 int state_lease_show(struct state *state, struct arena *arena, struct lease_holder **ret, struct error *err) {
         struct showing showing = { .arena = arena };
 
-        if (state->store && state_read(state, show, &showing, err) < 0)
+        if (state->store && state_read(state, read_holder, &showing, err) < 0)
                 return -1;
         *ret = showing.holder;
         return 0;
@@ -339,7 +343,7 @@ static int break_lease(struct store_txn *txn, void *context, struct error *err) 
         if (found <= 0)
                 return found;
         if (!breaking->force && is_alive(&lease))
-                return held(breaking->state, &lease, err);
+                return refuse_held(breaking->state, &lease, err);
         return store_delete(txn, STORE_META, META_LEASE, err);
 }
 

@@ -50,7 +50,7 @@ static int load_entries(struct store_txn *txn, void *context, struct error *err)
         return 0;
 }
 
-static int run(struct state *state, struct load *load, struct error *err) {
+static int load_database(struct state *state, struct load *load, struct error *err) {
         load->count = 0;
         load->items = NULL;
         if (!state->store)
@@ -119,7 +119,7 @@ int state_load_records(struct state *state, struct arena *arena, struct record *
                 .decode = decode_record,
         };
 
-        if (run(state, &load, err) < 0)
+        if (load_database(state, &load, err) < 0)
                 return -1;
         *ret = (struct record *)(void *)load.items;
         *ret_count = load.count;
@@ -135,7 +135,7 @@ int state_load_sightings(struct state *state, struct arena *arena, struct sighti
                 .decode = decode_sighting,
         };
 
-        if (run(state, &load, err) < 0)
+        if (load_database(state, &load, err) < 0)
                 return -1;
         *ret = (struct sighting *)(void *)load.items;
         *ret_count = load.count;
@@ -152,7 +152,7 @@ int state_load_sighting_heads(struct state *state, struct arena *arena, struct s
                 .decode = decode_head,
         };
 
-        if (run(state, &load, err) < 0)
+        if (load_database(state, &load, err) < 0)
                 return -1;
         *ret = (struct sighting *)(void *)load.items;
         *ret_count = load.count;
@@ -201,7 +201,7 @@ int state_load_bindings(struct state *state, struct arena *arena, struct binding
                 .decode = decode_binding,
         };
 
-        if (run(state, &load, err) < 0)
+        if (load_database(state, &load, err) < 0)
                 return -1;
         *ret = (struct binding *)(void *)load.items;
         *ret_count = load.count;
@@ -217,7 +217,7 @@ int state_load_overrides(struct state *state, struct arena *arena, struct overri
                 .decode = decode_override,
         };
 
-        if (run(state, &load, err) < 0)
+        if (load_database(state, &load, err) < 0)
                 return -1;
         *ret = (struct override *)(void *)load.items;
         *ret_count = load.count;
@@ -233,7 +233,7 @@ int state_load_journal(struct state *state, struct arena *arena, struct journal_
                 .decode = decode_journal,
         };
 
-        if (run(state, &load, err) < 0)
+        if (load_database(state, &load, err) < 0)
                 return -1;
         *ret = (struct journal_entry *)(void *)load.items;
         *ret_count = load.count;
@@ -251,7 +251,7 @@ int state_load_history(struct state *state, size_t limit, struct arena *arena, s
                 .decode = decode_history,
         };
 
-        if (run(state, &load, err) < 0)
+        if (load_database(state, &load, err) < 0)
                 return -1;
         *ret = (struct history_entry *)(void *)load.items;
         *ret_count = load.count;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything there is, read and decoded; what is wrong is listed, and the reading goes on. */
+/*
+ * `berth state verify`: everything there is, read and decoded. What is wrong is listed, and the reading goes on; only a store
+ * that cannot be read at all is an error. Beside the form of each value it compares what must agree between them: serials and
+ * run numbers with the state's own, fingerprints with specs, bindings with the records of their dependents.
+ */
 #include "base/array.h"
 #include "state/codec.h"
 #include "state/internal.h"
@@ -17,9 +21,9 @@ struct verify {
         uint64_t serial, last_run;
 };
 
-static void problem(struct verify *verify, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_problem(struct verify *verify, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void problem(struct verify *verify, const char *format, ...) {
+static void add_problem(struct verify *verify, const char *format, ...) {
         char text[2048];
         va_list arguments;
 
@@ -48,13 +52,13 @@ static int check_record(struct verify *verify, struct arena *arena, const char *
             record_decode(&record, arena, err) < 0)
                 return -1;
         if (!is_address(key))
-                problem(verify, "recorded \"%s\": not an address", key);
+                add_problem(verify, "recorded \"%s\": not an address", key);
         if (record.serial > verify->serial)
-                problem(verify, "recorded \"%s\": its serial %" PRIu64 " is above the state's, %" PRIu64, key,
-                        record.serial, verify->serial);
+                add_problem(verify, "recorded \"%s\": its serial %" PRIu64 " is above the state's, %" PRIu64,
+                            key, record.serial, verify->serial);
         value_fingerprint(record.spec, verify->state->secret_key, fingerprint);
         if (memcmp(fingerprint, record.fingerprint, sizeof(fingerprint)) != 0)
-                problem(verify, "recorded \"%s\": its fingerprint is not that of its spec", key);
+                add_problem(verify, "recorded \"%s\": its fingerprint is not that of its spec", key);
         return 0;
 }
 
@@ -66,11 +70,11 @@ static int check_sighting(struct verify *verify, struct arena *arena, const char
             sighting_decode(&sighting, arena, err) < 0)
                 return -1;
         if (!is_address(key))
-                problem(verify, "observed \"%s\": not an address", key);
+                add_problem(verify, "observed \"%s\": not an address", key);
         return 0;
 }
 
-/* Its environment may be gone: deleted by somebody who allowed has-dependents. */
+/* The environment may be gone: somebody deleted it with --allow has-dependents. */
 static int check_binding(struct verify *verify, struct store_txn *txn, const char *key, const char *bytes,
                          size_t length, struct error *err) {
         struct binding binding;
@@ -83,7 +87,7 @@ static int check_binding(struct verify *verify, struct store_txn *txn, const cha
         if (has_dependent < 0)
                 return -1;
         if (!has_dependent)
-                problem(verify, "bindings \"%s\": of the dependent itself there is no record", key);
+                add_problem(verify, "bindings \"%s\": there is no record of the dependent", key);
         return 0;
 }
 
@@ -94,7 +98,7 @@ static int check_journal(struct verify *verify, struct arena *arena, const char 
         if (codec_decode_journal(bytes, length, key, arena, &entry, err) < 0)
                 return -1;
         if (entry.run > verify->last_run)
-                problem(verify, "journal \"%s\": run %" PRIu64 " has not begun yet", key, entry.run);
+                add_problem(verify, "journal \"%s\": run %" PRIu64 " has not begun yet", key, entry.run);
         return 0;
 }
 
@@ -107,9 +111,9 @@ static int check_history(struct verify *verify, struct arena *arena, const char 
                 return -1;
         codec_run_key(entry.run, expected);
         if (strcmp(expected, key) != 0)
-                problem(verify, "history \"%s\": it tells of run %" PRIu64, key, entry.run);
+                add_problem(verify, "history \"%s\": its value is that of run %" PRIu64, key, entry.run);
         if (entry.run > verify->last_run)
-                problem(verify, "history \"%s\": run %" PRIu64 " has not begun yet", key, entry.run);
+                add_problem(verify, "history \"%s\": run %" PRIu64 " has not begun yet", key, entry.run);
         return 0;
 }
 
@@ -153,7 +157,7 @@ static int check_database(struct verify *verify, struct store_txn *txn, enum sto
                 struct error failure;
 
                 if (check_entry(verify, txn, arena, database, name, bytes, value.length, &failure) < 0)
-                        problem(verify, "%s", failure.message);
+                        add_problem(verify, "%s", failure.message);
         }
         return more;
 }
@@ -176,7 +180,7 @@ static int check_meta(struct verify *verify, struct store_txn *txn, struct error
                 if (found < 0)
                         return -1;
                 if (!found)
-                        problem(verify, "meta \"%s\": it is missing", keys[i]);
+                        add_problem(verify, "meta \"%s\": it is missing", keys[i]);
         }
         return 0;
 }

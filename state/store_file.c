@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must be known of the store's files before LMDB opens them. A file may be open once in a process: closing a
+ * second descriptor of it would drop the first one's POSIX locks, and with them LMDB's idea of who reads. So open
+ * files are listed by device and inode.
+ */
 #include "state/store_file.h"
 
 #include "base/files.h"
@@ -10,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Takes the table of readers, and is allocated before LMDB maps it: a sparse file on a full disk kills by SIGBUS. */
+/* Room for the table of readers. It is allocated before LMDB maps it: on a full disk, writing to a hole in a mapped file kills by SIGBUS. */
 #define LOCK_FILE_SIZE 32768
 #define FILE_MODE 0600
 

@@ -192,7 +192,7 @@ static void end_txn(struct store_txn *txn) {
  * Without the lock file a writer does not know of us, and may use the pages of our view again two commits later. Such a
  * view is not believed.
  */
-static int still_there(const struct store_txn *txn, struct error *err) {
+static int check_view_is_current(const struct store_txn *txn, struct error *err) {
         MDB_envinfo info;
 
         if (!txn->store->unlocked)
@@ -214,13 +214,16 @@ int store_read(struct store *store, store_body *body, void *context, struct erro
         if (begin_txn(store, false, &txn, err) < 0)
                 return -1;
         result = body(&txn, context, err);
-        if (still_there(&txn, err) < 0)
+        if (check_view_is_current(&txn, err) < 0)
                 result = -1;
         end_txn(&txn);
         return result;
 }
 
-/* A meta page that goes back in time shows by this: the number inside is not the transaction's own. */
+/*
+ * Each transaction that changes something writes its own number into a value, the seal. Where the disk gives back an older
+ * meta page than was written, number and seal do not agree, and that is seen when the state is opened.
+ */
 static int put_seal(struct store_txn *txn, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct sealed_value form = { 0 };
@@ -234,7 +237,7 @@ static int put_seal(struct store_txn *txn, struct error *err) {
         return store_put(txn, STORE_META, STORE_SEAL_KEY, bytes, length, err);
 }
 
-static int commit(struct store_txn *txn, struct error *err) {
+static int commit_txn(struct store_txn *txn, struct error *err) {
         int code = mdb_txn_commit(txn->txn);
 
         txn->txn = NULL;
@@ -243,7 +246,7 @@ static int commit(struct store_txn *txn, struct error *err) {
         return code == 0 ? 0 : fail_lmdb(txn->store->path, code, "write to", err);
 }
 
-/* What is written to a file that nobody can open by its name any more is kept for nobody. */
+/* A commit to a file that was removed or replaced would be lost, since nobody can open that file by its name any more. */
 static int check_place(const struct store *store, struct error *err) {
         mdb_filehandle_t descriptor;
 
@@ -255,8 +258,12 @@ static int check_place(const struct store *store, struct error *err) {
                          store->path);
 }
 
-static int attempt(struct store *store, store_body *body, void *context, size_t *ret_map_size,
-                   struct error *err) {
+/*
+ * One transaction: the caller's body, the seal, the commit. GROW where the map was too small for any of them: nothing
+ * is kept then, and the body runs again.
+ */
+static int attempt_write(struct store *store, store_body *body, void *context, size_t *ret_map_size,
+                         struct error *err) {
         struct store_txn txn = { .store = store };
         int result, committed = 0;
 
@@ -269,7 +276,7 @@ static int attempt(struct store *store, store_body *body, void *context, size_t 
         if (result >= 0 && txn.changed && check_place(store, err) < 0)
                 result = -1;
         if (result >= 0)
-                committed = commit(&txn, err);
+                committed = commit_txn(&txn, err);
         end_txn(&txn);
         if (txn.map_full)
                 return GROW;
@@ -285,7 +292,7 @@ int store_write(struct store *store, store_body *body, void *context, struct err
         for (;;) {
                 size_t map_size;
 
-                result = attempt(store, body, context, &map_size, &failure);
+                result = attempt_write(store, body, context, &map_size, &failure);
                 if (result == GROW)
                         result = grow_map(store, map_size, true, &failure) < 0 ? -1 : GROW;
                 if (result != GROW)
@@ -328,7 +335,7 @@ int store_get(struct store_txn *txn, enum store_database database, const char *k
         return 1;
 }
 
-static int changed(struct store_txn *txn, int code, struct error *err) {
+static int note_change(struct store_txn *txn, int code, struct error *err) {
         if (code == 0) {
                 txn->changed = true;
                 return 0;
@@ -343,7 +350,7 @@ int store_put(struct store_txn *txn, enum store_database database, const char *k
 
         if (check_key(name, err) < 0)
                 return -1;
-        return changed(txn, mdb_put(txn->txn, txn->store->databases[database], &name, &value, 0), err);
+        return note_change(txn, mdb_put(txn->txn, txn->store->databases[database], &name, &value, 0), err);
 }
 
 int store_delete(struct store_txn *txn, enum store_database database, const char *key, struct error *err) {
@@ -353,7 +360,7 @@ int store_delete(struct store_txn *txn, enum store_database database, const char
         if (check_key(name, err) < 0)
                 return -1;
         code = mdb_del(txn->txn, txn->store->databases[database], &name, NULL);
-        return code == MDB_NOTFOUND ? 0 : changed(txn, code, err);
+        return code == MDB_NOTFOUND ? 0 : note_change(txn, code, err);
 }
 
 int store_count(struct store_txn *txn, enum store_database database, size_t *ret, struct error *err) {
@@ -392,7 +399,7 @@ int store_cursor_open(struct store_txn *txn, enum store_database database, bool 
  * memory. The pages remain in the kernel's cache, and come back where somebody still looks at them. Not while writing:
  * pages that the transaction has changed are LMDB's own memory, which would come back as zeros.
  */
-static void let_go(struct store_cursor *cursor) {
+static void release_mapped_pages(struct store_cursor *cursor) {
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = cursor->low & ~(page - 1);
 
         if (cursor->high > start && !cursor->txn->writes)
@@ -402,7 +409,7 @@ static void let_go(struct store_cursor *cursor) {
         cursor->entries = 0;
 }
 
-static void remember(struct store_cursor *cursor, const MDB_val *value) {
+static void note_entry_read(struct store_cursor *cursor, const MDB_val *value) {
         uintptr_t start = (uintptr_t)value->mv_data, end = start + value->mv_size;
 
         cursor->low = start < cursor->low ? start : cursor->low;
@@ -418,14 +425,14 @@ int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct
         int code;
 
         if (cursor->entries == ENTRIES_MAPPED)
-                let_go(cursor);
+                release_mapped_pages(cursor);
         code = mdb_cursor_get(cursor->cursor, &key, &value, cursor->begun ? next : first);
         if (code == MDB_NOTFOUND)
                 return 0;
         if (code != 0)
                 return fail_lmdb(cursor->txn->store->path, code, "read", err);
         cursor->begun = true;
-        remember(cursor, &value);
+        note_entry_read(cursor, &value);
         *ret_key = (struct slice){ key.mv_data, key.mv_size };
         *ret_value = (struct slice){ value.mv_data, value.mv_size };
         return 1;
@@ -434,7 +441,7 @@ int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct
 void store_cursor_close(struct store_cursor **cursor) {
         if (!*cursor)
                 return;
-        let_go(*cursor);
+        release_mapped_pages(*cursor);
         mdb_cursor_close((*cursor)->cursor);
         free(*cursor);
         *cursor = NULL;
@@ -499,7 +506,7 @@ static int make_env(struct store *store, size_t size, struct error *err) {
 
 /*
  * LMDB's readers register in the lock file and so must write to it. Who may not (a read-only file system, no
- * permission, a full disk) reads without (MDB_NOLOCK): there may be writers then, see still_there().
+ * permission, a full disk) reads without (MDB_NOLOCK): there may be writers then, see check_view_is_current().
  */
 static int open_env(struct store *store, const char *folder, enum store_mode mode, struct error *err) {
         char *lock TEXT_CLEANUP = path_join(folder, STORE_LOCK_FILE);

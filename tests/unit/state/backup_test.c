@@ -213,8 +213,8 @@ static void verify_lists_every_problem(void **place) {
                 { .type = STATE_PUT_HISTORY, .history = &entry },
         };
         static const char *const expected[] = {
-                "recorded \"Agent/forged\": its fingerprint", "recorded \"nonsense\": not an address",
-                "bindings \"Agent/none\": of the dependent",  "journal \"Agent/forged\": run 7",
+                "recorded \"Agent/forged\": its fingerprint",  "recorded \"nonsense\": not an address",
+                "bindings \"Agent/none\": there is no record", "journal \"Agent/forged\": run 7",
                 "history \"00000000000000000009\": run 9",
         };
         const char **problems = NULL;
