@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Errors come in a form of each protocol's own: JSON with __type, code or a header, XML with Error or ErrorResponse,
+ * or, from a proxy on the way, anything. All end as code, text and request id in struct aws_response; where the body
+ * says nothing, the code is made from the status. Texts are cut to one line, since they go into messages and logs.
+ *
+ * An answer of 2xx that is not what its protocol says is an error by itself. An empty list that is none must not be
+ * taken for "nothing exists": the plan would make everything anew.
+ */
 #include "providers/aws/client/answer.h"
 
 #include "base/json.h"
@@ -149,8 +157,8 @@ static void read_error(enum service_protocol protocol, const struct http_respons
                 add_location(answer, ret);
 }
 
-/* Operations that read say at least "{}": taken for "there is none", nothing at all would have everything made anew. */
-static bool must_tell(const char *operation) {
+/* Operations that read answer "{}" at least. An empty body must not be taken for "nothing exists". */
+static bool must_have_body(const char *operation) {
         return strncmp(operation, "Get", 3) == 0 || strncmp(operation, "List", 4) == 0 ||
                strncmp(operation, "Describe", 8) == 0 || strncmp(operation, "BatchGet", 8) == 0;
 }
@@ -178,7 +186,7 @@ int answer_read(enum service_protocol protocol, const char *what, const struct h
                 read_error(protocol, answer, ret);
                 return 0;
         }
-        if (json && answer->body.length == 0 && must_tell(what))
+        if (json && answer->body.length == 0 && must_have_body(what))
                 return error_set(
                         err, "%s: the answer is empty; something on the way may have changed it: try again",
                         what);

@@ -74,6 +74,10 @@ static struct quota_bucket *bucket_of(struct aws_client *client, const struct aw
         return &atomic_load(&client->quotas)->buckets[quota_kind_of(request->service, request->operation)];
 }
 
+/*
+ * What the answer's code asks for before another try: the clock mended, other keys, a slower pace. Where that cannot
+ * be had there is no other try.
+ */
 static enum retry_reason reason_to_retry(struct aws_client *client, const struct aws_request *request,
                                          const struct http_response *answer,
                                          const struct aws_response *response,
@@ -170,6 +174,10 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
         return result;
 }
 
+/*
+ * With the client's own credentials, which may have to be fetched first: that may fail as a call does, and be worth
+ * another try.
+ */
 static int attempt(struct aws_client *client, const struct aws_request *request,
                    struct aws_response *response, struct outcome *ret_outcome, struct error *err) {
         struct credentials *credentials CREDENTIALS_CLEANUP = NULL;

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a client: profile, region, endpoints and the rest, as the Stack, the environment and the profile say. */
+/*
+ * Opening a client: profile, region, endpoints and the rest, as the Stack, the environment and the profile say.
+ *
+ * The Stack comes first, then variables, then the profile; among variables and profiles botocore's order holds, so that
+ * Berth and the AWS CLI on the same machine mean the same account. Nothing is called: wrong credentials show at the first
+ * call, and a mistyped setting here.
+ */
 #include "providers/aws/client/client_state.h"
 
 #include "base/digest.h"

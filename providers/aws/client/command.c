@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Words as Python's shlex takes them apart, since that is what botocore does with credential_process: quotes,
+ * backslashes, no variables, no patterns. What differs between the two would run another program than the AWS CLI
+ * runs.
+ */
 #include "providers/aws/client/command.h"
 
 #include "base/clock.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The INI dialect of Python's configparser, since botocore reads these files by it: "=" or ":", comments on lines of
+ * their own, a value that goes on in lines indented deeper than its key, a section [DEFAULT] for all others. A
+ * section or key that stands twice is an error, as there.
+ *
+ * Values may be secrets. None is ever quoted, and each is overwritten before its memory is given back.
+ */
 #include "providers/aws/client/config_file.h"
 
 #include "base/files.h"
@@ -58,7 +65,7 @@ static int fail_at_line(const struct parser *parser, struct error *err, const ch
         return error_set(err, "%s:%u: %s", parser->path, parser->line, problem);
 }
 
-static void *grow(void *array, size_t count, size_t size) {
+static void *grow_list(void *array, size_t count, size_t size) {
         void *longer = reallocarray(array, count + 1, size);
 
         if (!longer)
@@ -74,7 +81,7 @@ static int add_section(struct parser *parser, struct span name, struct error *er
                 free(copy);
                 return fail_at_line(parser, err, "this section stands twice in the file");
         }
-        file->sections = grow(file->sections, file->count, sizeof(*file->sections));
+        file->sections = grow_list(file->sections, file->count, sizeof(*file->sections));
         parser->section = &file->sections[file->count++];
         *parser->section = (struct config_section){ .name = copy };
         parser->in_option = false;
@@ -107,7 +114,7 @@ static int add_option(struct parser *parser, struct span line, struct error *err
                 free(copy);
                 return fail_at_line(parser, err, "this key stands twice in its section");
         }
-        section->options = grow(section->options, section->count, sizeof(*section->options));
+        section->options = grow_list(section->options, section->count, sizeof(*section->options));
         section->options[section->count++] = (struct config_option){
                 .name = copy,
                 .value = copy_span(trim((struct span){ line.text + at + 1, line.length - at - 1 })),
@@ -116,7 +123,7 @@ static int add_option(struct parser *parser, struct span line, struct error *err
         return 0;
 }
 
-/* One more line of the last option's value; an empty one counts only if another follows. */
+/* One more line of the last option's value. Empty lines at its end are taken off again by trim_values(). */
 static void continue_option(struct parser *parser, struct span line) {
         struct config_option *option = &parser->section->options[parser->section->count - 1];
         size_t length = strlen(option->value);
@@ -133,7 +140,7 @@ static void continue_option(struct parser *parser, struct span line) {
         option->value = longer;
 }
 
-static int take_line(struct parser *parser, struct span raw, struct error *err) {
+static int parse_line(struct parser *parser, struct span raw, struct error *err) {
         struct span line = trim(raw);
         size_t indent = (size_t)(line.text - raw.text);
 
@@ -161,7 +168,7 @@ static int take_line(struct parser *parser, struct span raw, struct error *err) 
         return add_option(parser, line, err);
 }
 
-/* Values end where their text does, not in the empty lines that follow. */
+/* Takes off white space, and with it empty lines, at the end of each value. */
 static void trim_values(struct config_file *file) {
         for (size_t i = 0; i < file->count; i++) {
                 for (size_t j = 0; j < file->sections[i].count; j++) {
@@ -189,7 +196,7 @@ int config_file_parse(const char *text, size_t length, const char *path, struct 
                 parser.line++;
                 if (memchr(text + at, '\0', taken)
                             ? fail_at_line(&parser, err, "a NUL byte in a text file") < 0
-                            : take_line(&parser, (struct span){ text + at, taken }, err) < 0) {
+                            : parse_line(&parser, (struct span){ text + at, taken }, err) < 0) {
                         config_file_free(parser.file);
                         return -1;
                 }

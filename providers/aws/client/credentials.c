@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys are immutable and shared by counting, so that a thread may sign with them while another brings newer ones.
+ * They live in pages of their own, which no core dump holds, and are overwritten when the last user lets go.
+ */
 #include "providers/aws/client/credentials.h"
 
 #include <pthread.h>
@@ -19,7 +23,7 @@ struct credentials {
         const char *origin;
 };
 
-static const char *append(char **at, const char *text) {
+static const char *place_text(char **at, const char *text) {
         const char *start = *at;
         size_t size;
 
@@ -48,10 +52,10 @@ struct credentials *credentials_new(const char *access_key, const char *secret_k
         credentials->size = size;
         credentials->expires_ms = expires_ms;
         at = (char *)(credentials + 1);
-        credentials->access_key = append(&at, access_key);
-        credentials->secret_key = append(&at, secret_key);
-        credentials->token = append(&at, token);
-        credentials->origin = append(&at, origin);
+        credentials->access_key = place_text(&at, access_key);
+        credentials->secret_key = place_text(&at, secret_key);
+        credentials->token = place_text(&at, token);
+        credentials->origin = place_text(&at, origin);
         return credentials;
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the sources have in common: keys in JSON or in STS's XML, and times of several forms. Nothing of an answer is
+ * quoted in messages. JSON and XML are wiped before they are freed, since the keys stand in them.
+ */
 #include "providers/aws/client/credentials_answer.h"
 
 #include "base/arena.h"
@@ -52,7 +56,7 @@ int64_t credentials_answer_time_ms(const char *text) {
                 end += 1 + digits;
         }
         if (strcmp(end, "Z") != 0 && strcmp(end, "UTC") != 0 && !read_offset(end, &offset))
-                return -1; /* a time of nowhere in particular */
+                return -1; /* without a time zone it is no point in time */
         return ((int64_t)timegm(&parts) - offset * 60) * 1000;
 }
 
@@ -139,7 +143,7 @@ int credentials_answer_check_expiry(const struct credentials *credentials, const
 }
 
 /* The member's text, NULL where it is absent, null, or not a text; `missing` then names it. */
-static const char *member(const json_t *object, const char *name, const char **missing) {
+static const char *member_or_missing(const json_t *object, const char *name, const char **missing) {
         const char *text = json_text(object, name);
 
         if ((!text || !*text) && !*missing)
@@ -150,10 +154,12 @@ static const char *member(const json_t *object, const char *name, const char **m
 int credentials_answer_read_keys(const json_t *object, const struct credentials_answer_form *form,
                                  const struct clock *clock, struct credentials **ret, struct error *err) {
         const char *missing = NULL, *optional = NULL;
-        const char *access_key = member(object, "AccessKeyId", &missing);
-        const char *secret_key = member(object, "SecretAccessKey", &missing);
-        const char *token = member(object, form->token, form->must_be_session ? &missing : &optional);
-        const char *expiration = member(object, "Expiration", form->must_be_session ? &missing : &optional);
+        const char *access_key = member_or_missing(object, "AccessKeyId", &missing);
+        const char *secret_key = member_or_missing(object, "SecretAccessKey", &missing);
+        const char *token =
+                member_or_missing(object, form->token, form->must_be_session ? &missing : &optional);
+        const char *expiration =
+                member_or_missing(object, "Expiration", form->must_be_session ? &missing : &optional);
         const json_t *given = json_object_get(object, "Expiration");
         int64_t expires_ms = expiration ? credentials_answer_time_ms(expiration) : 0;
         struct credentials *credentials;

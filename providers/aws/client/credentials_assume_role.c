@@ -43,7 +43,7 @@ static void make_form(const struct role_source *self, struct strbuf *form) {
         }
 }
 
-/* The keys below, fetched again only when they run out within the minute. */
+/* The keys that sign: fetched again only when less than a minute of them is left. */
 static int need_base(struct role_source *self, enum retry_reason *ret_reason, int64_t *ret_asked_ms,
                      struct error *err) {
         int64_t expires_ms = self->base_keys ? credentials_expire_ms(self->base_keys) : 0;
@@ -56,7 +56,7 @@ static int need_base(struct role_source *self, enum retry_reason *ret_reason, in
         return self->base->ops->fetch(self->base, &self->base_keys, ret_reason, ret_asked_ms, err);
 }
 
-/* Refused as expired, though their time has not come: others may be had. */
+/* AWS called them expired before their time: the next try fetches others. */
 static void drop_base(struct role_source *self, enum retry_reason reason) {
         if (reason != RETRY_KEYS)
                 return;
@@ -64,8 +64,8 @@ static void drop_base(struct role_source *self, enum retry_reason reason) {
         self->base_keys = NULL;
 }
 
-static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_assume_role(struct credentials_source *source, struct credentials **ret,
+                             enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         struct role_source *self = (struct role_source *)source;
         struct strbuf form STRBUF_CLEANUP = STRBUF_INIT;
         struct strbuf answer = STRBUF_INIT;
@@ -97,7 +97,7 @@ static void release_assume_role(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release_assume_role };
+static const struct credentials_source_ops ops = { fetch_assume_role, release_assume_role };
 
 struct credentials_source *credentials_assume_role(const struct credentials_settings *settings,
                                                    const struct role *role, struct credentials_source *base) {

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of sources, and the keys in use with their refreshing. */
+/*
+ * The order of sources, and the keys in use with their refreshing.
+ *
+ * The first source that has something to say is used for the client's whole life; one that is set up wrong is an error, and
+ * no later one is asked in its place, since whoever set it up meant it.
+ *
+ * Keys that expire are refreshed as botocore does it. With less than ADVISORY_MS left one thread tries, and nobody waits: a
+ * failure is kept quiet for a minute. With less than MANDATORY_MS left all wait for one thread that fetches. The lock
+ * `fetching` is held while a source is asked, which may take seconds; `lock` only while pointers are looked at.
+ */
 #include "providers/aws/client/credentials.h"
 
 #include "base/log.h"
@@ -55,9 +64,9 @@ void credentials_chain_free(struct credentials_chain *chain) {
         free(chain);
 }
 
-/* As constructors do. */
-static int walk(const struct credentials_settings *settings, bool own_only, struct credentials_source **ret,
-                struct strbuf *tried, struct error *err) {
+/* Asks the constructors in order: 1 with *ret, 0 with all that was looked at in `tried`, -1 with err. */
+static int find_in_order(const struct credentials_settings *settings, bool own_only,
+                         struct credentials_source **ret, struct strbuf *tried, struct error *err) {
         for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
                 struct strbuf looked STRBUF_CLEANUP = STRBUF_INIT;
                 int found;
@@ -75,7 +84,7 @@ static int walk(const struct credentials_settings *settings, bool own_only, stru
 
 int credentials_of_profile(const struct credentials_settings *settings, struct credentials_source **ret,
                            struct strbuf *tried, struct error *err) {
-        return walk(settings, true, ret, tried, err);
+        return find_in_order(settings, true, ret, tried, err);
 }
 
 /* NULL on failure. */
@@ -93,7 +102,7 @@ static struct credentials_source *find_source(const struct credentials_settings 
                           profiles_credentials_path(profiles));
                 return NULL;
         }
-        found = walk(settings, false, &source, &tried, err);
+        found = find_in_order(settings, false, &source, &tried, err);
         if (found == 0)
                 error_set(
                         err,
@@ -117,7 +126,8 @@ static struct credentials_source *open_source(const struct credentials_settings 
 
 enum freshness { FRESH, STALE_SOON, STALE };
 
-static enum freshness look_at(const struct credentials_chain *chain, const struct credentials *credentials) {
+static enum freshness freshness_of(const struct credentials_chain *chain,
+                                   const struct credentials *credentials) {
         const struct clock *clock = chain->settings.clock;
         int64_t expires_ms, left_ms;
 
@@ -142,7 +152,7 @@ static struct credentials *take_current(struct credentials_chain *chain, enum fr
         struct credentials *result = NULL;
 
         pthread_mutex_lock(&chain->lock);
-        *ret_freshness = look_at(chain, chain->current);
+        *ret_freshness = freshness_of(chain, chain->current);
         *ret_failed_lately = chain->failed_ms && clock->monotonic_ms(clock) - chain->failed_ms < 60 * 1000;
         if (*ret_freshness != STALE)
                 result = credentials_ref(chain->current);
@@ -151,8 +161,8 @@ static struct credentials *take_current(struct credentials_chain *chain, enum fr
 }
 
 /* With `fetching` held. */
-static int fetch(struct credentials_chain *chain, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_from_source(struct credentials_chain *chain, struct credentials **ret,
+                             enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         const struct clock *clock = chain->settings.clock;
         struct credentials *fetched = NULL, *old;
 
@@ -192,11 +202,11 @@ int credentials_chain_get(struct credentials_chain *chain, struct credentials **
                 return 0;
         }
         if (freshness == STALE_SOON) {
-                /* Somebody is at it already, or it fails: the old ones are good for minutes. */
+                /* Where another thread is at it, or it fails, the old ones will do for minutes. */
                 if (pthread_mutex_trylock(&chain->fetching) == 0) {
                         struct credentials *fetched;
 
-                        if (fetch(chain, &fetched, ret_reason, ret_asked_ms, &ignored) == 0) {
+                        if (fetch_from_source(chain, &fetched, ret_reason, ret_asked_ms, &ignored) == 0) {
                                 credentials_unref(current);
                                 current = fetched;
                         }
@@ -213,7 +223,7 @@ int credentials_chain_get(struct credentials_chain *chain, struct credentials **
                 *ret = current;
                 result = 0;
         } else {
-                result = fetch(chain, ret, ret_reason, ret_asked_ms, err);
+                result = fetch_from_source(chain, ret, ret_reason, ret_asked_ms, err);
         }
         pthread_mutex_unlock(&chain->fetching);
         return result;

@@ -101,8 +101,8 @@ static int ask_container(const struct container_source *self, const struct strbu
         return error_set(err, "%.*s answered %d", (int)strcspn(self->url, "?"), self->url, answer->status);
 }
 
-static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_container(struct credentials_source *source, struct credentials **ret,
+                           enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         static const struct credentials_answer_form form = {
                 .what = "the answer",
                 .origin = "the container",
@@ -134,7 +134,7 @@ static void release_container(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release_container };
+static const struct credentials_source_ops ops = { fetch_container, release_container };
 
 int credentials_container(const struct credentials_settings *settings, struct credentials_source **ret,
                           struct strbuf *tried, struct error *err) {

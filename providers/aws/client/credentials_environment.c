@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_CREDENTIAL_EXPIRATION. */
+/*
+ * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_CREDENTIAL_EXPIRATION. Only the two keys are needed. They
+ * are read at each fetch and not kept, so that there is one copy less of them.
+ */
 #include "providers/aws/client/credentials.h"
 #include "providers/aws/client/credentials_answer.h"
 #include "providers/aws/client/setting.h"
@@ -11,8 +14,8 @@ struct environment_source {
         const struct clock *clock;
 };
 
-static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_environment(struct credentials_source *source, struct credentials **ret,
+                             enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         const struct environment_source *self = (const struct environment_source *)source;
         const char *access_key = setting_variable("AWS_ACCESS_KEY_ID"),
                    *secret_key = setting_variable("AWS_SECRET_ACCESS_KEY"),
@@ -42,7 +45,7 @@ static void release_environment(struct credentials_source *source) {
         free(source);
 }
 
-static const struct credentials_source_ops ops = { fetch, release_environment };
+static const struct credentials_source_ops ops = { fetch_environment, release_environment };
 
 int credentials_environment(const struct credentials_settings *settings, struct credentials_source **ret,
                             struct strbuf *tried, struct error *err) {

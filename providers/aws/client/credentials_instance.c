@@ -6,8 +6,8 @@
  *     GET /latest/meta-data/iam/security-credentials/, x-aws-ec2-metadata-token: the token    <- the role's name
  *     GET /latest/meta-data/iam/security-credentials/ROLE, the same                           <- {"AccessKeyId", ...}
  *
- * Whether there is such a service can only be told by asking: a laptop must not wait long for it, so that there is one
- * attempt of a second unless somebody says otherwise.
+ * Whether there is such a service can only be found out by asking. A laptop must not wait long for it: there is one attempt
+ * of a second unless a setting says otherwise.
  */
 #include "providers/aws/client/credentials.h"
 
@@ -35,14 +35,14 @@ struct instance_source {
         struct credentials *first; /* what was found by looking whether there is anything */
 };
 
-static const char *setting(const struct credentials_settings *settings, const char *variable,
-                           const char *key) {
+static const char *instance_setting(const struct credentials_settings *settings, const char *variable,
+                                    const char *key) {
         return setting_get(variable, settings->profiles, settings->session_profile, key);
 }
 
-static int number(const struct credentials_settings *settings, const char *variable, const char *key,
-                  long *ret, struct error *err) {
-        const char *text = setting(settings, variable, key);
+static int read_count(const struct credentials_settings *settings, const char *variable, const char *key,
+                      long *ret, struct error *err) {
+        const char *text = instance_setting(settings, variable, key);
         char *end;
 
         *ret = 1;
@@ -57,10 +57,10 @@ static int number(const struct credentials_settings *settings, const char *varia
 
 /* The service's address without a slash at its end. */
 static int find_url(const struct credentials_settings *settings, char **ret, struct error *err) {
-        const char *url =
-                setting(settings, "AWS_EC2_METADATA_SERVICE_ENDPOINT", "ec2_metadata_service_endpoint");
-        const char *mode = setting(settings, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
-                                   "ec2_metadata_service_endpoint_mode");
+        const char *url = instance_setting(settings, "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                           "ec2_metadata_service_endpoint");
+        const char *mode = instance_setting(settings, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
+                                            "ec2_metadata_service_endpoint_mode");
         struct http_url parts HTTP_URL_CLEANUP = { 0 };
         struct strbuf text = STRBUF_INIT;
         bool ipv6 = mode && strcasecmp(mode, "ipv6") == 0;
@@ -70,7 +70,7 @@ static int find_url(const struct credentials_settings *settings, char **ret, str
                         err, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE is \"%.40s\": it must be IPv4 or IPv6",
                         mode);
         if (!mode)
-                ipv6 = setting_is_true(setting(settings, "AWS_IMDS_USE_IPV6", "imds_use_ipv6"));
+                ipv6 = setting_is_true(instance_setting(settings, "AWS_IMDS_USE_IPV6", "imds_use_ipv6"));
         if (!url)
                 url = ipv6 ? "http://[fd00:ec2::254]" : "http://169.254.169.254";
         if (http_url_parse(url, "AWS_EC2_METADATA_SERVICE_ENDPOINT", &parts, err) < 0)
@@ -146,8 +146,8 @@ static int check_role(struct strbuf *role, struct error *err) {
 }
 
 /*
- * Keys whose time is over are taken all the same, and asked for again in a while: that is what the service gives out when
- * it cannot renew them, and the services then take them longer ("static stability" in the SDKs).
+ * Keys whose time is over are taken all the same, and asked for again in a while: the service gives them out when it cannot
+ * renew them, and AWS then accepts them for longer ("static stability" in the SDKs).
  */
 static int read_keys(const struct instance_source *self, const struct strbuf *answer,
                      struct credentials **ret, struct error *err) {
@@ -198,8 +198,8 @@ static int ask_all(const struct instance_source *self, struct credentials **ret,
         return result;
 }
 
-static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_instance(struct credentials_source *source, struct credentials **ret,
+                          enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         struct instance_source *self = (struct instance_source *)source;
 
         (void)ret_asked_ms;
@@ -221,7 +221,7 @@ static void release_instance(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release_instance };
+static const struct credentials_source_ops ops = { fetch_instance, release_instance };
 
 int credentials_instance(const struct credentials_settings *settings, struct credentials_source **ret,
                          struct strbuf *tried, struct error *err) {
@@ -235,9 +235,10 @@ int credentials_instance(const struct credentials_settings *settings, struct cre
                 strbuf_append(tried, "the instance's metadata (AWS_EC2_METADATA_DISABLED is set)");
                 return 0;
         }
-        if (number(settings, "AWS_METADATA_SERVICE_TIMEOUT", "metadata_service_timeout", &seconds, err) < 0 ||
-            number(settings, "AWS_METADATA_SERVICE_NUM_ATTEMPTS", "metadata_service_num_attempts", &attempts,
-                   err) < 0 ||
+        if (read_count(settings, "AWS_METADATA_SERVICE_TIMEOUT", "metadata_service_timeout", &seconds, err) <
+                    0 ||
+            read_count(settings, "AWS_METADATA_SERVICE_NUM_ATTEMPTS", "metadata_service_num_attempts",
+                       &attempts, err) < 0 ||
             find_url(settings, &url, err) < 0)
                 return -1;
         if (!(self = calloc(1, sizeof(*self))))

@@ -20,8 +20,8 @@ static const char *setting_of_keys(const struct keys_source *self, const char *k
         return value && *value ? value : NULL;
 }
 
-static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_keys(struct credentials_source *source, struct credentials **ret,
+                      enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         const struct keys_source *self = (const struct keys_source *)source;
         const char *token =
                 setting_of_keys(self, "aws_security_token"); /* the old name has precedence, as in botocore */
@@ -41,7 +41,7 @@ static void release_keys(struct credentials_source *source) {
         free(source);
 }
 
-static const struct credentials_source_ops ops = { fetch, release_keys };
+static const struct credentials_source_ops ops = { fetch_keys, release_keys };
 
 static int open_keys(const struct credentials_settings *settings, bool credentials_file,
                      struct credentials_source **ret, struct strbuf *tried, struct error *err) {

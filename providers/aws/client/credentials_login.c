@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* login_session, of `aws login`: its tokens are bound to a key of the AWS CLI's own. Said rather than passed over. */
+/*
+ * login_session, of `aws login`. Its tokens are bound to a key that the AWS CLI keeps, so Berth cannot use them. It says so
+ * rather than pass on to the next source, which would be another identity than the profile names.
+ */
 #include "providers/aws/client/credentials.h"
 
 int credentials_login(const struct credentials_settings *settings, struct credentials_source **ret,

@@ -39,8 +39,8 @@ static int read_output(const struct process_source *self, const struct strbuf *o
         return credentials_answer_read_keys(object, &form, self->clock, ret, err);
 }
 
-static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_process(struct credentials_source *source, struct credentials **ret,
+                         enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         const struct process_source *self = (const struct process_source *)source;
         const struct command_limits limits = { TIMEOUT_MS, OUTPUT_MAX, self->clock->interrupt };
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -62,7 +62,7 @@ static void release_process(struct credentials_source *source) {
         free(source);
 }
 
-static const struct credentials_source_ops ops = { fetch, release_process };
+static const struct credentials_source_ops ops = { fetch_process, release_process };
 
 int credentials_process(const struct credentials_settings *settings, struct credentials_source **ret,
                         struct strbuf *tried, struct error *err) {

@@ -91,7 +91,7 @@ struct visit {
 static int resolve_role(const struct credentials_settings *settings, const struct visit *visit,
                         struct credentials_source **ret, struct error *err);
 
-/* Whatever the profile has but a role. */
+/* The profile's credentials by any way but a role. */
 static int resolve_own(const struct credentials_settings *settings, struct credentials_source **ret,
                        struct error *err) {
         struct strbuf tried STRBUF_CLEANUP = STRBUF_INIT;
@@ -103,6 +103,10 @@ static int resolve_own(const struct credentials_settings *settings, struct crede
         return found < 0 ? -1 : 0;
 }
 
+/*
+ * botocore's rules: a profile that has keys uses them for its own role or another's; one that has none is resolved as
+ * a role in turn. A profile that comes up twice on the way can never end.
+ */
 static int resolve_source_profile(const struct credentials_settings *settings, const struct visit *visit,
                                   const char *source_profile, struct credentials_source **ret,
                                   struct error *err) {

@@ -56,7 +56,7 @@ static int read_answer(const struct sso_source *self, const struct strbuf *text,
         return 0;
 }
 
-static int sign_in_first(const struct sso_source *self, struct error *err) {
+static int add_sign_in_hint(const struct sso_source *self, struct error *err) {
         struct strbuf hint STRBUF_CLEANUP = STRBUF_INIT;
 
         strbuf_append(&hint, err->message);
@@ -64,10 +64,11 @@ static int sign_in_first(const struct sso_source *self, struct error *err) {
                          self->at.profile);
 }
 
-static int explain(const struct sso_source *self, const struct http_response *answer, struct error *err) {
+static int explain_refusal(const struct sso_source *self, const struct http_response *answer,
+                           struct error *err) {
         error_set(err, "sso GetRoleCredentials: %d", answer->status);
         if (answer->status == 401)
-                return sign_in_first(self, err);
+                return add_sign_in_hint(self, err);
         if (answer->status == 403 || answer->status == 404)
                 return error_set(
                         err,
@@ -108,14 +109,14 @@ static int ask_for_role(const struct sso_source *self, const struct strbuf *toke
         } else {
                 *ret_reason = retry_reason_of(failure, answer.status, "");
                 *ret_asked_ms = retry_asked_ms(&answer, self->at.clock->wall_ms(self->at.clock));
-                result = explain(self, &answer, err);
+                result = explain_refusal(self, &answer, err);
         }
         strbuf_wipe(&answer.body);
         return result;
 }
 
-static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_sso(struct credentials_source *source, struct credentials **ret,
+                     enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         const struct sso_source *self = (const struct sso_source *)source;
         struct sso_token_source from = {
                 .key = self->session ? self->session : self->start_url,
@@ -128,7 +129,7 @@ static int fetch(struct credentials_source *source, struct credentials **ret, en
         int result = sso_token_get(&from, &token, err);
 
         if (result < 0)
-                sign_in_first(self, err);
+                add_sign_in_hint(self, err);
         else
                 result = ask_for_role(self, &token, ret, ret_reason, ret_asked_ms, err);
         strbuf_wipe(&token);
@@ -143,7 +144,7 @@ static void release_sso(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release_sso };
+static const struct credentials_source_ops ops = { fetch_sso, release_sso };
 
 /* The session's setting, which the profile may only repeat; without a session the profile's own. */
 static int setting_of_sso(const struct sso_source *self, const char *key, const char **ret,

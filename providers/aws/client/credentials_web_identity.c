@@ -47,8 +47,8 @@ static int make_form(const struct web_identity_source *self, struct strbuf *form
         return result;
 }
 
-static int fetch(struct credentials_source *source, struct credentials **ret, enum retry_reason *ret_reason,
-                 int64_t *ret_asked_ms, struct error *err) {
+static int fetch_web_identity(struct credentials_source *source, struct credentials **ret,
+                              enum retry_reason *ret_reason, int64_t *ret_asked_ms, struct error *err) {
         struct web_identity_source *self = (struct web_identity_source *)source;
         struct strbuf form = STRBUF_INIT, answer = STRBUF_INIT;
         int result = make_form(self, &form, err);
@@ -76,7 +76,7 @@ static void release_web_identity(struct credentials_source *source) {
         free(self);
 }
 
-static const struct credentials_source_ops ops = { fetch, release_web_identity };
+static const struct credentials_source_ops ops = { fetch_web_identity, release_web_identity };
 
 /* NULL where neither says anything. A variable that is set but empty hides the profile's setting, as in botocore. */
 static const char *setting_or_variable(const struct credentials_settings *settings, const char *variable,

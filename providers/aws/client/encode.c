@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * RFC 3986's unreserved characters stay, all others are encoded byte by byte in upper case: what signatures are made
+ * over, so that no character may be encoded in one place and plain in another.
+ */
 #include "providers/aws/client/encode.h"
 
 #include "base/digest.h"

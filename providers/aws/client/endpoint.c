@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a service is reached. A URL that somebody configured wins: the Stack's, then variables, then the profile's,
+ * in botocore's order. Without one the host is made from the table in service_facts.c for the region's partition,
+ * with FIPS and dual stack where asked for.
+ *
+ * The patterns: %r the region, %f "-fips" or nothing, %s the partition's domain, %d its domain for dual stack.
+ */
 #include "providers/aws/client/endpoint.h"
 
 #include "http/http.h"
@@ -36,7 +43,7 @@ static const struct partition partition_gov = {
         .fips = true,
 };
 
-/* Partitions that AWS has and Berth does not speak of: better said than guessed wrong. */
+/* Partitions that AWS has and Berth does not know: an error, rather than a wrong host. */
 static const char *const other_partitions[] = { "us-iso", "us-isob", "us-isof", "eu-isoe", "eusc" };
 
 static bool begins_with(const char *text, const char *beginning) {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A failed call in one sentence: which call, the status, AWS's code and words, the request id; and what to do about
+ * it, where the code says enough to know. The words of an endpoint that is not AWS's own are not quoted: whoever
+ * answers there could write into logs, or echo what was sent.
+ */
 #include "providers/aws/client/explain.h"
 
 #include "base/clock.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bodies are made in the arena of the call and owned by the request. Lists of tags come in two forms: {key: value}
+ * from Lambda and Logs, [{Key, Value}] from ECR and the tagging API; both become a map.
+ */
 #include "providers/aws/client/json_body.h"
 
 #include "base/json.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two files of the AWS CLI. In ~/.aws/config a section is "profile NAME" (or "default"), "sso-session NAME" or
+ * "services NAME"; in ~/.aws/credentials it is the profile's name alone. A key in the credentials file hides the same
+ * one in the config file, as in botocore. A file that does not exist is an empty one.
+ */
 #include "providers/aws/client/profiles.h"
 
 #include "providers/aws/client/config_file.h"

@@ -28,6 +28,10 @@ static void recover(struct quota_bucket *bucket, int64_t now_ms) {
         bucket->recovered_ms = now_ms;
 }
 
+/*
+ * A reservation, not a lock: the caller is given the next free moment, and the bucket moves on by one interval.
+ * Nobody waits here. The pace is the rate times a factor, which each throttled answer lowers and time raises again.
+ */
 int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms) {
         int64_t now_us = now_ms * 1000, go_us;
 

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The "standard" mode of the SDKs: which failures are worth another try, a wait that doubles up to 20 s with a random
+ * part, and a quota of 500 tokens for a client's tries, so that an outage is not made worse by everybody trying
+ * again. Throttling costs no tokens here: the pace is lowered instead (quota.c), and such a call is tried for longer.
+ *
+ * What a server asks for (Retry-After) is heeded up to a minute.
+ */
 #include "providers/aws/client/retry.h"
 
 #include <stdlib.h>
@@ -104,7 +111,7 @@ int64_t retry_delay_ms(unsigned attempts, double unit, int64_t asked_ms) {
         return delay > asked_ms ? delay : asked_ms;
 }
 
-static int64_t limited(int64_t asked_ms) {
+static int64_t within_longest_wait(int64_t asked_ms) {
         if (asked_ms < 0)
                 return 0;
         return asked_ms > LONGEST_ASKED_MS ? LONGEST_ASKED_MS : asked_ms;
@@ -125,15 +132,15 @@ int64_t retry_asked_ms(const struct http_response *response, int64_t wall_ms) {
         if (http_header(response, "x-amz-retry-after", text, sizeof(text))) {
                 value = number_of(text);
                 if (value >= 0)
-                        return limited(value);
+                        return within_longest_wait(value);
         }
         if (!http_header(response, "retry-after", text, sizeof(text)))
                 return 0;
         value = number_of(text);
         if (value >= 0)
-                return limited(value * 1000);
+                return within_longest_wait(value * 1000);
         value = http_date_ms(text);
-        return value < 0 ? 0 : limited(value - wall_ms);
+        return value < 0 ? 0 : within_longest_wait(value - wall_ms);
 }
 
 void retry_quota_init(struct retry_quota *quota) {

@@ -119,6 +119,7 @@ static const struct {
         { AWS_S3, "DeleteBucketTagging", "PutBucketTagging" },
 };
 
+/* For "not allowed" messages: the IAM action that the policy lacks. */
 void service_action(enum aws_service service, const char *operation, struct strbuf *ret) {
         const char *name = operation;
 

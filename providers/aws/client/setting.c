@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An empty text is no setting, as for the AWS CLI: a variable that is set to nothing does not hide the profile's
+ * value.
+ */
 #include "providers/aws/client/setting.h"
 
 #include <stdlib.h>

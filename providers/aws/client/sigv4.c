@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signature Version 4 (IAM User Guide, "Create a signed AWS API request"), in its four steps: the canonical request,
+ * its hash within the string to sign, a key derived from the secret for one day, region and service, and the
+ * signature. Each step's text is kept in the result, for tests that compare them with botocore's.
+ *
+ * S3 differs in two points: its paths are signed as they are sent, neither cleaned up nor encoded a second time, and
+ * the payload's hash goes along as a header.
+ */
 #include "providers/aws/client/sigv4.h"
 
 #include "providers/aws/client/encode.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The AWS CLI keeps a token in ~/.aws/sso/cache, in a file named by the SHA-1 of the session's name (or of the start
+ * URL, in the older form). It is used as long as it lasts and renewed by its refresh token in the last RENEW_MS, as
+ * botocore does. Signing in takes a browser and is left to `aws sso login`.
+ */
 #include "providers/aws/client/sso_token.h"
 
 #include "base/digest.h"
@@ -111,7 +116,8 @@ static void save_token(const char *path, const json_t *token) {
 }
 
 /* Puts new texts into `token` where a new token is to be had. */
-static int renew(const struct sso_token_source *source, const char *path, json_t *token, struct error *err) {
+static int renew_token(const struct sso_token_source *source, const char *path, json_t *token,
+                       struct error *err) {
         int64_t now_ms = source->clock->wall_ms(source->clock);
         json_t *answer CREDENTIALS_ANSWER_CLEANUP = NULL;
         char *body = make_request(token, now_ms), when[32];
@@ -149,7 +155,7 @@ int sso_token_get(const struct sso_token_source *source, struct strbuf *ret, str
         if (!json_text(token, "accessToken") || expires_ms < 0)
                 return error_set(err, "%s holds no token", path);
         if (source->renewable && expires_ms - now_ms < RENEW_MS) {
-                if (renew(source, path, token, &problem) == 0)
+                if (renew_token(source, path, token, &problem) == 0)
                         expires_ms = credentials_answer_time_ms(json_text(token, "expiresAt"));
                 else
                         log_debug("aws: the SSO token of %s is not renewed: %s", source->key,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* NULL is a text that is not there: it is like no other, not even another NULL. */
 #include "providers/aws/client/texts.h"
 
 #include "base/sorted.h"

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seam to libxml2: no other file knows its types. Answers are hostile: no network, no entities, no document type,
+ * a bound on size, and an HTML page is no answer even where it is well-formed. The parser's own messages are not
+ * passed on, since they quote the text, and AssumeRole's answers hold keys; these are overwritten before a document
+ * is freed.
+ */
 #include "providers/aws/client/xml.h"
 
 #include "base/library.h"
@@ -45,7 +51,7 @@ static struct library xml = LIBRARY(XML_SONAME, "libxml2", "reading AWS's answer
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static xmlNode *inner(const struct xml_node *node) {
-        /* Constness ends at the seam: libxml2 asks for writable nodes even to read them. */
+        /* libxml2 takes nodes that are not const even to read them. */
         return (xmlNode *)(uintptr_t)node;
 }
 
@@ -99,7 +105,7 @@ int xml_parse(const char *text, size_t length, const char *what, struct xml_docu
         } else if (!sym_xmlDocGetRootElement(tree)) {
                 result = error_set(err, "%s has no root element", what);
         } else if (strcasecmp((const char *)sym_xmlDocGetRootElement(tree)->name, "html") == 0) {
-                /* Sound XML at times, and of no rules, no objects, no roles: that is not what it says. */
+                /* A proxy's page may be well-formed XML. Read as an answer it would say: no rules, no objects, no roles. */
                 result = error_set(
                         err,
                         "%s is a web page and not an answer of AWS's; look for a proxy on the way there, "
@@ -136,19 +142,19 @@ struct xml_document *xml_new(const char *root, const char *namespace_uri) {
 }
 
 /* Texts may be credentials (AssumeRole): overwritten. What the dictionary owns is shared and short. */
-static void wipe(xmlNode *node, const xmlDict *dictionary) {
+static void wipe_texts(xmlNode *node, const xmlDict *dictionary) {
         for (; node; node = node->next) {
                 if (node->type == XML_TEXT_NODE && node->content &&
                     !(dictionary && sym_xmlDictOwns((xmlDict *)(uintptr_t)dictionary, node->content)))
                         explicit_bzero(node->content, strlen((const char *)node->content));
-                wipe(node->children, dictionary);
+                wipe_texts(node->children, dictionary);
         }
 }
 
 void xml_free(struct xml_document *document) {
         if (!document)
                 return;
-        wipe(document->tree->children, document->tree->dict);
+        wipe_texts(document->tree->children, document->tree->dict);
         sym_xmlFreeDoc(document->tree);
         free(document);
 }
@@ -217,7 +223,7 @@ struct xml_node *xml_add(struct xml_node *parent, const char *name, const char *
         return outer(node);
 }
 
-/* A copy brings its namespace's declaration along; where the parent's is the same one, it is not said twice. */
+/* A copy brings its namespace's declaration along. Where the parent has the same one, the copy takes that. */
 static void adopt_namespace(xmlNode *node, xmlNs *space) {
         for (; node; node = node->next) {
                 if (node->type != XML_ELEMENT_NODE)

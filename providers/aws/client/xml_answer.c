@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The root's name is checked before anything is read: of another document every element would be absent, and read as
+ * "none".
+ */
 #include "providers/aws/client/xml_answer.h"
 
 #include <stdio.h>
