@@ -99,7 +99,7 @@ class Weather(Trial):
         """One failure is told of, by the resource and by what it was about."""
         said = [line for line in text.splitlines() if "failed:" in line or "error:" in line or call[1] in line or "XML" in line]
         assert said and "(null)" not in text and "Traceback" not in text, f"{what} {call}: no error is named\n{text}"
-        assert any(name in line for line in said for name in (call[1], word or "XML", "changed hands")), f"{what} {call}: the call is not named\n{said}"
+        assert any(name in line for line in said for name in (call[1], word or "XML", "another owner")), f"{what} {call}: the call is not named\n{said}"
         assert all("error:" in line or "/" in line for line in said if "failed:" in line), f"{what} {call}: the resource is not named\n{said}"
         assert not word or any(word in line for line in said), f"{what} {call}: what to do is not said ({word})\n{said}"
         self.messages.setdefault(what, max(said, key=lambda line: call[1] in line))

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which image an environment shall run, by digest, and whether Lambda would take it. */
+/*
+ * Which image an environment shall run, by digest, and whether Lambda would take it.
+ *
+ * A digest in the manifest is the image. A tag is resolved to a digest once, when it is first applied, and the environment
+ * stays with that digest as long as repository and tag are the same; with follow: tag it takes what the tag names now.
+ * So for most environments of a plan nothing has to be asked. Asked for are: tags that are not pinned or are followed,
+ * digests that were never seen, and, as far as that costs few calls, pinned tags, to tell people where they lead now.
+ *
+ * A verdict on a digest never changes, so that it is kept with the observation and not asked for again (admission.h).
+ */
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/environment/image_watch.h"
@@ -9,8 +18,8 @@
 #include "providers/aws/shared/stages.h"
 
 /* The manifest's image with repository and tag spelled out. */
-static struct value *spell_out(const struct provider *provider, const struct value *image,
-                               struct arena *arena) {
+static struct value *spell_out_image(const struct provider *provider, const struct value *image,
+                                     struct arena *arena) {
         struct value *full = value_new_map(arena);
         const char *prebuilt = value_get_text(image, "prebuilt");
 
@@ -39,7 +48,7 @@ static bool follows_tag(const struct value *image) {
 struct value *environment_desired_image(const struct provider *provider, const struct value *image,
                                         const struct value *resolved, const struct value *recorded,
                                         struct arena *arena) {
-        struct value *full = spell_out(provider, image, arena);
+        struct value *full = spell_out_image(provider, image, arena);
         const char *pinned = recorded_digest(full, recorded), *now = value_get_text(resolved, "digest");
 
         if (value_get_text(full, "digest"))
@@ -60,7 +69,7 @@ static bool needs_lookup(const struct provider *provider, const struct wanted *w
 
         if (!wanted->desired)
                 return false;
-        image = spell_out(provider, value_get(wanted->desired->spec, "image"), arena);
+        image = spell_out_image(provider, value_get(wanted->desired->spec, "image"), arena);
         given = value_get_text(image, "digest");
         pinned = recorded_digest(image, recorded);
         *ret = (struct ecr_reference){ .repository = value_get_text(image, "repository"),
@@ -79,14 +88,14 @@ static bool needs_lookup(const struct provider *provider, const struct wanted *w
         return true;
 }
 
-/* A pinned tag that still names what is pinned: nothing depends on where it leads, but people want to know. */
+/* A pinned tag: nothing depends on where it leads now, but people want to know. */
 static bool may_watch(const struct provider *provider, const struct wanted *wanted, struct arena *arena,
                       struct ecr_reference *ret) {
         const struct value *image;
 
         if (!wanted->desired)
                 return false;
-        image = spell_out(provider, value_get(wanted->desired->spec, "image"), arena);
+        image = spell_out_image(provider, value_get(wanted->desired->spec, "image"), arena);
         *ret = (struct ecr_reference){ .repository = value_get_text(image, "repository"),
                                        .tag = value_get_text(image, "tag"),
                                        .watched = true };
@@ -94,7 +103,7 @@ static bool may_watch(const struct provider *provider, const struct wanted *want
                recorded_digest(image, value_get(wanted->recorded, "image"));
 }
 
-static const struct value *resolution(const struct ecr_reference *reference, struct arena *arena) {
+static const struct value *resolution_of(const struct ecr_reference *reference, struct arena *arena) {
         struct value *resolved = value_new_map(arena);
 
         value_set_text(arena, resolved, "digest", reference->resolved);
@@ -149,7 +158,7 @@ static const char *left_behind(const struct provider *provider, const struct wan
 
         if (reference->digest)
                 return NULL;
-        image = spell_out(provider, value_get(wanted->desired->spec, "image"), arena);
+        image = spell_out_image(provider, value_get(wanted->desired->spec, "image"), arena);
         pinned = recorded_digest(image, value_get(wanted->recorded, "image"));
         if (!reference->resolved)
                 return pinned;
@@ -205,7 +214,7 @@ int environment_resolve_images(struct provider *provider, const struct observe_a
                                  observation);
                 if (reference->watched)
                         continue;
-                observation->resolved = resolution(reference, args->arena);
+                observation->resolved = resolution_of(reference, args->arena);
                 keep_verdict(wanted, admission_verdict(reference, args->arena), observation, args->arena);
         }
         image_uses_forget(provider);

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a function, taking it away, and its log group. */
+/*
+ * Making a function, taking it away, and its log group.
+ *
+ * The log group is made before the function, so that Lambda does not make one without retention at the first run; only one
+ * that we made is deleted with the function. A name that is taken means that an earlier try made the function and the
+ * answer was lost, that somebody was faster, or that Lambda is still deleting one: the stage EXISTING tells which.
+ */
 #include "providers/aws/environment/environment_stages.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/services/logs.h"

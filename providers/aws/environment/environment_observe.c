@@ -131,7 +131,7 @@ static bool tags_moved(const struct sweep *sweep, const struct sight *sight, con
 }
 
 /* Whether what was seen the last time still stands for what is there. */
-static bool last_holds(const struct sweep *sweep, const struct sight *sight) {
+static bool is_still_as_last_seen(const struct sweep *sweep, const struct sight *sight) {
         const struct observation *last = sight->wanted->last;
 
         return last && last->exists && last->spec && last->fingerprint && sight->revision &&
@@ -158,7 +158,8 @@ static int read_singly(struct sweep *sweep, struct function_read *reads, size_t 
         for (size_t i = 0; i < sweep->args->count; i++) {
                 struct sight *sight = &sweep->sights[i];
 
-                if (!(sight->listed && !last_holds(sweep, sight)) && !missing_from_list(sweep, sight))
+                if (!(sight->listed && !is_still_as_last_seen(sweep, sight)) &&
+                    !missing_from_list(sweep, sight))
                         continue;
                 reads[count].request = lambda_get_function(sight->function, sweep->arena);
                 sight->read = &reads[count++];
@@ -252,7 +253,7 @@ static void observe_as_last(const struct sweep *sweep, const struct sight *sight
         ret->spec = spec;
 }
 
-static void conclude_all(const struct sweep *sweep, struct observation *ret) {
+static void make_observations(const struct sweep *sweep, struct observation *ret) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 const struct sight *sight = &sweep->sights[i];
                 const struct observation *last = sight->wanted->last;
@@ -294,7 +295,7 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
         if (result == 0)
                 result = read_log_groups(&sweep, err);
         if (result == 0) {
-                conclude_all(&sweep, ret);
+                make_observations(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);
         }
         for (size_t i = 0; i < read_count; i++)

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A few threads take numbers from one counter until all are read or one has failed. The pace is kept by the client's
+ * quota (GetFunction has one of 100 a second); the threads are there to keep that many calls on the way. Each read
+ * belongs to one thread, so only the first error needs the lock.
+ */
 #include "providers/aws/environment/environment_read.h"
 
 #include <pthread.h>

@@ -30,7 +30,7 @@ enum health environment_health(const json_t *configuration, struct arena *arena,
                         arena, reason ? reason : json_text(configuration, "LastUpdateStatusReason"));
                 return HEALTH_PENDING;
         }
-        /* It goes on running what it ran before: to be updated again, not to be replaced. */
+        /* The function still runs what it ran before: it is updated again, not replaced. */
         if (aws_json_says(configuration, "LastUpdateStatus", "Failed")) {
                 reason = json_text(configuration, "LastUpdateStatusReason");
                 *ret_reason = arena_printf(arena, "%s%s", update_failed,
@@ -40,8 +40,8 @@ enum health environment_health(const json_t *configuration, struct arena *arena,
 }
 
 /*
- * Of ImageUri and ResolvedImageUri, the one that names a digest: ImageUri always does where Berth set it, and is then
- * to be believed before the other.
+ * ImageUri names a digest wherever Berth set it, and is believed before ResolvedImageUri. That one tells the digest where
+ * somebody else set the image by a tag.
  */
 static struct value *read_image(const struct provider *provider, const json_t *code, struct arena *arena) {
         const char *uri = json_text(code, "ImageUri"), *resolved = json_text(code, "ResolvedImageUri");
@@ -129,7 +129,7 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
                 value_set_integer(arena, spec, "reservedConcurrency",
                                   json_integer_or(concurrency, "ReservedConcurrentExecutions", 0));
         image = read_image(provider, json_object_get(function, "Code"), arena);
-        /* Which image runs after a failed update is anybody's guess; unknown, it will be set again. */
+        /* After a failed update nobody knows which image runs. Without a digest the next plan sets it again. */
         if (aws_json_says(configuration, "LastUpdateStatus", "Failed"))
                 value_unset(image, "digest");
         value_set(arena, spec, "image", *image);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing a function, stage by stage. Only the calls that the fields in question need are made; each stage may be
- * entered again after a crash, since it looks at what is there or does no harm twice.
+ * Changing a function, stage by stage: this file has the table, which says for each stage when it is needed and what it
+ * costs; environment_make.c, environment_update.c and environment_wait.c carry them out. Only the calls that the fields in
+ * question need are made. Each stage may be entered again after a crash: it looks at what is there, or does no harm twice.
  */
 #include "providers/aws/environment/environment_stages.h"
 #include "providers/aws/shared/tags.h"
@@ -79,6 +80,7 @@ static bool needs_code(const struct change *change) {
         return environment_mends(change) && touches_any(change, environment_code_paths);
 }
 
+/* Needed where no stage before it has ended with a GetFunction: what step() returns must be what is there now. */
 static bool needs_read(const struct change *change) {
         int last = stages_next(stages, ENVIRONMENT_STAGE_READ, change, 0), next;
 

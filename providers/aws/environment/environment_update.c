@@ -18,8 +18,8 @@ const char *const environment_configuration_paths[] = {
 };
 const char *const environment_code_paths[] = { "image.repository", "image.digest", "architecture", NULL };
 
-/* Whether it is in the hands in which the plan saw it. */
-static bool same_hands(const struct observation *then, const struct observation *now) {
+/* Whether the function still belongs to whom the plan saw it belong to. */
+static bool is_of_the_same_owner(const struct observation *then, const struct observation *now) {
         if (now->ownership == OWNER_SELF)
                 return true;
         if (now->ownership != then->ownership)
@@ -28,6 +28,10 @@ static bool same_hands(const struct observation *then, const struct observation 
                (now->owner && then->owner && strcmp(now->owner, then->owner) == 0);
 }
 
+/*
+ * Variables that neither the manifest names nor we ever set. They go back with the update, and so into the journal,
+ * as hashes only: a run that dies after this reads them again.
+ */
 static void keep_foreign_variables(struct stage_turn *turn) {
         const struct value *there = value_get(turn->observed->spec, "variables");
         struct arena *arena = turn->progress->arena;
@@ -58,11 +62,12 @@ int environment_run_look(struct stage_turn *turn) {
                 turn->progress->stage = ENVIRONMENT_STAGE_GONE; /* what follows it is next */
                 return STAGE_OVER;
         }
-        if (!same_hands(turn->change->observed, turn->observed))
-                return error_set(turn->err,
-                                 "the function %s has changed hands since the plan (now %s): left as it is",
-                                 environment_function_of(turn),
-                                 turn->observed->owner ? turn->observed->owner : "without tags");
+        if (!is_of_the_same_owner(turn->change->observed, turn->observed))
+                return error_set(
+                        turn->err,
+                        "the function %s has another owner than when the plan was made (now %s): left as it is",
+                        environment_function_of(turn),
+                        turn->observed->owner ? turn->observed->owner : "without tags");
         if (removes)
                 return STAGE_OVER;
         if (json_object_get(json_object_get(json_object_get(response.json, "Configuration"), "Environment"),
@@ -116,7 +121,7 @@ int environment_run_concurrency(struct stage_turn *turn) {
 }
 
 /* An update: over, later, failed; or, where the function has moved, look again and come back here. */
-static int update(struct stage_turn *turn, const struct aws_request *request) {
+static int send_update(struct stage_turn *turn, const struct aws_request *request) {
         static const char *const moved[] = { "PreconditionFailedException", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = environment_call(turn, request, moved, &response);
@@ -135,7 +140,7 @@ int environment_run_configure(struct stage_turn *turn) {
         struct aws_request request =
                 lambda_update_configuration(environment_function_of(turn), body, turn->progress->arena);
 
-        return update(turn, &request);
+        return send_update(turn, &request);
 }
 
 int environment_run_code(struct stage_turn *turn) {
@@ -148,7 +153,7 @@ int environment_run_code(struct stage_turn *turn) {
                                      environment_code_body(turn->provider, turn->change->desired,
                                                            environment_revision(turn), arena),
                                      arena);
-        return update(turn, &request);
+        return send_update(turn, &request);
 }
 
 /* Whether all fields under `paths` are, in what was just read, as `after` (or else as `before`) the change. */
@@ -193,7 +198,8 @@ int environment_run_look_again(struct stage_turn *turn) {
                                  environment_function_of(turn), turn->observed->health_reason);
         if (again && stands_at(turn, paths, true)) {
                 environment_keep_revision(turn);
-                turn->progress->stage = again + 1; /* its wait has just been waited */
+                turn->progress->stage =
+                        again + 1; /* past the stage that waits for it: that has just been done here */
                 return STAGE_OVER;
         }
         if (!stands_at(turn, paths, false) || (!again && !stands_at(turn, environment_code_paths, false)) ||

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at a function while it changes, and waiting for it, sparingly. */
+/*
+ * Reading a function while it changes, and waiting until it is ready.
+ *
+ * GetFunction is allowed a hundred times a second for the whole account, and a thousand functions may be pending. So how long
+ * the last waits took is remembered for all of a run, one figure for new functions and one for updates, and the next look
+ * comes shortly before that time is over.
+ */
 #include "providers/aws/environment/environment_stages.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/shared/stage_call.h"
@@ -83,13 +89,13 @@ int environment_look(struct stage_turn *turn, const char *const *codes, struct a
         return result;
 }
 
-static bool role_is_unknown(const struct aws_response *response) {
+static bool says_role_is_unknown(const struct aws_response *response) {
         return aws_failed_with(response, "InvalidParameterValueException") &&
                strstr(response->error_message, "cannot be assumed by Lambda");
 }
 
 /* Whether the role has been unknown for no longer than a new one may be, in whichever stage. */
-static bool role_may_come(struct stage_turn *turn) {
+static bool may_role_still_come(struct stage_turn *turn) {
         const struct clock *clock = aws_client_clock(turn->provider->client);
         int64_t now = clock->monotonic_ms(clock),
                 since = value_get_integer(turn->progress->data, "roleSince", 0);
@@ -113,7 +119,7 @@ int environment_call(struct stage_turn *turn, const struct aws_request *request,
         if (aws_failed_with(response, "ResourceConflictException") &&
             stage_elapsed_ms(turn) < READY_DEADLINE_MS)
                 return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
-        if (role_is_unknown(response) && role_may_come(turn))
+        if (says_role_is_unknown(response) && may_role_still_come(turn))
                 return stage_wait(turn, 2000);
         *turn->err = failure;
         return -1;
@@ -139,6 +145,7 @@ static void learn_usual_wait(atomic_llong *usual, int64_t taken_ms) {
         atomic_store(usual, before == 0 ? taken_ms : (3 * before + taken_ms) / 4);
 }
 
+/* One poll. The first one of a stage asks nothing: a function that was just told to change is never ready at once. */
 static int wait_ready(struct stage_turn *turn, atomic_llong *usual) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int64_t elapsed = stage_elapsed_ms(turn);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a pinned tag leads now costs a call for each repository and each hundred names. A plan of many repositories
+ * does without, unless a full refresh was asked for; then people are told, once for each tag and digest, with some of
+ * the environments that stay behind.
+ */
 #include "providers/aws/environment/image_watch.h"
 
 #include "base/array.h"
@@ -13,7 +18,7 @@
 /* Environments that a warning names. */
 #define NAMED 3
 
-static int by_name(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
         const struct ecr_reference *left = *(const struct ecr_reference *const *)a;
         const struct ecr_reference *right = *(const struct ecr_reference *const *)b;
         int order = strcmp(left->repository, right->repository);
@@ -29,7 +34,7 @@ static bool is_affordable(const struct ecr_reference *references, size_t count, 
                 if (references[i].watched)
                         sorted[watched++] = &references[i];
         }
-        qsort(sorted, watched, sizeof(*sorted), by_name);
+        qsort(sorted, watched, sizeof(*sorted), compare_names);
         for (size_t i = 0; i < watched; i++) {
                 bool same = i > 0 && strcmp(sorted[i]->repository, sorted[i - 1]->repository) == 0;
 
@@ -56,7 +61,7 @@ size_t image_watch_affordable(struct ecr_reference *references, size_t *whose, s
 
 void image_watch_note(struct image_watch *watch, const struct ecr_reference *reference, const char *pinned,
                       struct observation *observation) {
-        /* What could not be asked is no news about the tag. */
+        /* Where the registry could not be asked, nothing is known about the tag. */
         if (!pinned || (reference->problem && strcmp(reference->problem, "denied") == 0) ||
             (reference->problem && strcmp(reference->problem, "unread") == 0))
                 return;
@@ -70,7 +75,7 @@ void image_watch_note(struct image_watch *watch, const struct ecr_reference *ref
         };
 }
 
-static int same_group(const struct image_left *a, const struct image_left *b) {
+static int compare_groups(const struct image_left *a, const struct image_left *b) {
         int order = strcmp(a->repository, b->repository);
 
         if (order == 0)
@@ -78,15 +83,15 @@ static int same_group(const struct image_left *a, const struct image_left *b) {
         return order ? order : strcmp(a->pinned, b->pinned);
 }
 
-static int by_group(const void *a, const void *b) {
+static int compare_by_group(const void *a, const void *b) {
         const struct image_left *left = a, *right = b;
-        int order = same_group(left, right);
+        int order = compare_groups(left, right);
 
         return order ? order : strcmp(left->observation->name, right->observation->name);
 }
 
-static const char *warning(const struct provider *provider, const struct image_left *left, size_t count,
-                           struct arena *arena) {
+static const char *make_warning(const struct provider *provider, const struct image_left *left, size_t count,
+                                struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT, names STRBUF_CLEANUP = STRBUF_INIT;
         int64_t days = image_untagged_days(provider, left->repository);
 
@@ -114,16 +119,16 @@ static const char *warning(const struct provider *provider, const struct image_l
 void image_watch_warn(struct image_watch *watch, const struct provider *provider) {
         if (watch->count == 0)
                 return;
-        qsort(watch->left, watch->count, sizeof(*watch->left), by_group);
+        qsort(watch->left, watch->count, sizeof(*watch->left), compare_by_group);
         for (size_t start = 0, end; start < watch->count; start = end) {
                 struct observation *first = watch->left[start].observation;
                 const char **warnings = arena_array(watch->arena, 1, sizeof(*warnings));
 
                 for (end = start + 1; end < watch->count; end++) {
-                        if (same_group(&watch->left[start], &watch->left[end]) != 0)
+                        if (compare_groups(&watch->left[start], &watch->left[end]) != 0)
                                 break;
                 }
-                warnings[0] = warning(provider, &watch->left[start], end - start, watch->arena);
+                warnings[0] = make_warning(provider, &watch->left[start], end - start, watch->arena);
                 first->warnings = warnings;
                 first->warning_count = 1;
         }
