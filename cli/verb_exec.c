@@ -119,7 +119,7 @@ static void tell(const struct exec_result *result) {
                 log_error("killed at the deadline of %lld s", (long long)result->limits.timeout_seconds);
         else if (result->reason == EXEC_MEMORY)
                 log_error(
-                        "killed at the memory limit of %lld MB (files in /workspace and /tmp count; so do more than 4,096 sockets)",
+                        "killed at the memory limit of %lld MB (files in /workspace and /tmp count; so do more than 4,096 sockets or locks of files)",
                         (long long)result->limits.memory_mb);
         else if (result->reason == EXEC_INTERRUPTED)
                 log_error("interrupted: everything in the sandbox was killed");

@@ -383,7 +383,7 @@ int sandbox_judge(struct sandbox *sandbox, const struct output *printed, int sig
         };
 
         /* The limit kills with signal 9; a program that lives on after one of its processes was killed ends as it likes. */
-        if (ending->sockets ||
+        if (ending->sockets || ending->locks ||
             (ending->usage.memory_kills > 0 &&
              (!ending->started || ending->exit_code == 137 || ending->killed_by == SIGKILL))) {
                 result.reason = EXEC_MEMORY;

@@ -127,6 +127,12 @@ static int mount_proc(struct error *err) {
         return 0;
 }
 
+/* For the worker, who counts them: what this /proc shows is the locks of this PID namespace. */
+static int open_locks(int *ret, struct error *err) {
+        *ret = open("/proc/locks", O_RDONLY | O_CLOEXEC);
+        return *ret < 0 ? error_set(err, "cannot open /proc/locks: %s", strerror(errno)) : 0;
+}
+
 void sandbox_init_main(const struct sandbox_init *init) {
         struct frame_reader reader = FRAME_READER(init->channel);
         struct frame go;
@@ -135,7 +141,7 @@ void sandbox_init_main(const struct sandbox_init *init) {
         struct error err;
         int64_t until_ms;
         sigset_t children;
-        int signals;
+        int signals, locks;
         size_t count;
         pid_t pid;
 
@@ -145,7 +151,8 @@ void sandbox_init_main(const struct sandbox_init *init) {
                 (void)error_set(&err, "cannot enter the cgroup that was made for it: %s", strerror(errno));
                 give_up(init->channel, &err);
         }
-        if (mount_proc(&err) < 0 || sandbox_drop_rights(init->placing, &err) < 0)
+        if (mount_proc(&err) < 0 || open_locks(&locks, &err) < 0 ||
+            sandbox_drop_rights(init->placing, &err) < 0)
                 give_up(init->channel, &err);
         /* After the change of user, which forgets it. A worker that died before is seen by its end of the channel. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
@@ -154,8 +161,9 @@ void sandbox_init_main(const struct sandbox_init *init) {
         sigaddset(&children, SIGCHLD);
         sigprocmask(SIG_BLOCK, &children, NULL);
         signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-        if (signals < 0 || frame_send(init->channel, INIT_READY, NULL, 0, NULL, 0, &err) < 0)
+        if (signals < 0 || frame_send(init->channel, INIT_READY, NULL, 0, &locks, 1, &err) < 0)
                 _exit(EXIT_FAILURE);
+        close(locks);
         if (frame_receive(&reader, &go, &err) != FRAME_WHOLE || go.type != INIT_GO || go.count < 3 ||
             go.payload.length < sizeof(until_ms))
                 _exit(EXIT_FAILURE);

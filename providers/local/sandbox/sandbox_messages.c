@@ -229,7 +229,7 @@ int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, 
                         NUMBER("groupMemoryKills", 0, NUMBER_MAX, (e)->usage.memory_kills),            \
                         BOOL("groupKnown", (e)->usage.known), BOOL("started", (e)->started),           \
                         BOOL("deadline", (e)->deadline), BOOL("cancelled", (e)->cancelled),            \
-                        BOOL("sockets", (e)->sockets),                                                 \
+                        BOOL("sockets", (e)->sockets), BOOL("locks", (e)->locks),                      \
         }
 
 void sandbox_ending_write(const struct sandbox_ending *ending, struct strbuf *ret) {
@@ -259,6 +259,7 @@ int sandbox_ending_read(const char *bytes, size_t length, struct sandbox_ending 
                 .deadline = members[10].number,
                 .cancelled = members[11].number,
                 .sockets = members[12].number,
+                .locks = members[13].number,
         };
         return 0;
 }

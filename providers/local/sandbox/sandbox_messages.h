@@ -81,8 +81,8 @@ struct sandbox_ending {
         bool started;  /* bubblewrap came so far as to start the program */
         int exit_code; /* meaningful where it did */
         bool deadline, cancelled;
-        bool sockets;  /* it had more than SANDBOX_SOCKETS_MAX */
-        int killed_by; /* the signal that somebody else sent to process 1; 0: nobody did */
+        bool sockets, locks; /* it had more than SANDBOX_SOCKETS_MAX, SANDBOX_LOCKS_MAX */
+        int killed_by;       /* the signal that somebody else sent to process 1; 0: nobody did */
         int64_t wall_ms, cpu_ms;
         uint64_t peak_memory_bytes; /* of the largest process */
         struct cgroup_usage usage;  /* of a group that the worker itself made: known or not */

@@ -86,7 +86,7 @@ struct sandbox_init {
 void sandbox_init_main(const struct sandbox_init *init) __attribute__((noreturn));
 
 enum sandbox_init_message {
-        INIT_READY = 1, /* from init: it is in its cgroup and has no rights */
+        INIT_READY = 1, /* from init: it is in its cgroup and has no rights; with its /proc/locks, open */
         INIT_FAILED,    /* from init, with a text */
         INIT_GO, /* to init: 8 bytes of deadline, NUL-ended words; three standard descriptors, then passed ones */
 };

@@ -163,9 +163,12 @@ static void add_namespaces(struct strbuf *words) {
  * root's against the host's user as well, which is why Berth never runs bubblewrap as root.
  */
 static void add_system(struct strbuf *words) {
-        static const char *const covered[] = { "/proc/keys",        "/proc/key-users",  "/proc/kallsyms",
-                                               "/proc/sched_debug", "/proc/timer_list", "/proc/vmallocinfo",
-                                               "/proc/kcore" };
+        static const char *const covered[] = {
+                "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/sched_debug", "/proc/timer_list",
+                "/proc/vmallocinfo", "/proc/kcore",
+                /* reading it holds up all who lock files, on the whole machine */
+                "/proc/locks"
+        };
         static const char *const emptied[] = { "/proc/acpi", "/proc/scsi" };
         struct stat status;
 

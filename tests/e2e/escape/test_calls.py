@@ -77,6 +77,7 @@ DENIED = {
     "clone, mounts": [56, [0x00020000 | 17, 0, 0, 0, 0]],
     "clone, processes": [56, [0x20000000 | 17, 0, 0, 0, 0]],
     "clone, network": [56, [0x40000000 | 17, 0, 0, 0, 0]],
+    "clone, descriptors shared with a process": [56, [0x400 | 17, 0, 0, 0, 0]],
     "ioctl TIOCSTI": [16, [0, 0x5412, "x"]],
     "ioctl TIOCSTI behind high bits": [16, [0, 0x100005412, "x"]],
     "ioctl TIOCLINUX": [16, [0, 0x541C, "x"]],
@@ -106,6 +107,9 @@ DENIED = {
 # Denied by the answer of a kernel that lacks it, which programs know to live with.
 LACKING = {
     "prctl PR_SET_SECCOMP": ([157, [22, 1, 0, 0, 0]], errno.EINVAL),
+    "fcntl F_OFD_GETLK": ([72, [0, 36, 0]], errno.EINVAL),
+    "fcntl F_OFD_SETLK": ([72, [0, 37, 0]], errno.EINVAL),
+    "fcntl F_OFD_SETLKW": ([72, [0, 38, 0]], errno.EINVAL),
     "memfd_create MFD_HUGETLB": ([319, ["x", 4]], errno.EINVAL),
     "mmap MAP_HUGETLB": ([9, [0, 2 << 20, 3, 0x40000 | 0x4000 | 0x22, -1, 0]], errno.ENOMEM),
     "sendto MSG_MORE": ([44, [0, "x", 1, 0x8000, 0, 0]], errno.EOPNOTSUPP),

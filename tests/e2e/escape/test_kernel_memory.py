@@ -5,9 +5,12 @@ Each attack hoards until it is refused, and stops by itself at 600 MB, in a sand
 kernel to keep, or is killed.
 """
 
+import fcntl
 import json
+import struct
 from pathlib import Path
 
+import probes
 import pytest
 
 MB = 1024 * 1024
@@ -148,6 +151,59 @@ def test_sockets_are_bounded(box):
 def test_a_thousand_sockets_are_nothing(box):
     code = "import socket; kept = [socket.socket() for _ in range(1000)]; import time; time.sleep(0.5); print(len(kept))"
     assert box.exec(code)["text"] == "1000\n"
+
+
+# Each holds until it is killed: what a program had for a moment is not asked.
+RANGES = """
+import fcntl, struct, time
+for number in range(20):
+    file = open(f"locked{number}", "w")
+    kept.append(file)
+    for at in range(1000): fcntl.fcntl(file, fcntl.F_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 2000 - 2 * at, 1, 0))
+time.sleep(600)
+"""
+WHOLE = """
+import fcntl, time
+for _ in range(4):
+    if os.fork() == 0:
+        for number in range(2000):
+            kept.append(open(f"locked{os.getpid()}-{number}", "w"))
+            fcntl.flock(kept[-1], fcntl.LOCK_EX)
+        time.sleep(600)
+for _ in range(4): os.wait()
+"""
+
+
+@pytest.mark.parametrize("code", [RANGES, WHOLE], ids=["ranges", "whole files"])
+def test_locks_are_bounded(box, code):
+    done = box.berth(*box.words(PRELUDE + code, "--agent", "small", "--timeout", "60"))
+    assert json.loads(done.stdout)["reason"] == "memory"
+
+
+def test_a_thousand_locks_are_nothing(box):
+    """And locking works: what one process locked another does not get, and sees by whom it is held."""
+    code = """
+import fcntl, os, struct, time
+file = open("locked", "w")
+for at in range(1000): fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * at)
+if os.fork() == 0:
+    held = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 1998, 1, 0))
+    try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1998)
+    except OSError: print(struct.unpack("hhqqi", held)[4] == os.getppid(), flush=True)
+    os._exit(0)
+os.wait()
+time.sleep(0.5)
+print("done")
+"""
+    assert box.exec(code)["text"] == "True\ndone\n"
+
+
+def test_locks_of_the_machine_are_not_shown(box):
+    """Those of open file descriptions have no owner, and the kernel shows them to every PID namespace."""
+    with open(box.folder / "locked", "w") as file:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0))
+        assert "OFDLCK" in Path("/proc/locks").read_text()
+        assert box.tell(probes.READ, "--", '["/proc/locks"]')["/proc/locks"] <= 0
 
 
 LOCAL = """

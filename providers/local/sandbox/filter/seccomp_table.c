@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -113,7 +114,13 @@ const char *const seccomp_denied[] = {
 };
 
 const struct seccomp_condition seccomp_conditions[] = {
-        { "clone", SECCOMP_ALLOWED, { { 0, SECCOMP_NAMESPACE_FLAGS, 0 } } },
+        /*
+         * Descriptors are shared by threads, and not with another process: the locks that it made would stay when it has ended,
+         * and belong to nobody who can be counted.
+         */
+        { "clone", SECCOMP_ALLOWED, { { 0, SECCOMP_NAMESPACE_FLAGS | CLONE_FILES, 0 } } },
+        { "clone", SECCOMP_ALLOWED, { { 0, SECCOMP_NAMESPACE_FLAGS | CLONE_FILES | CLONE_THREAD, CLONE_FILES | CLONE_THREAD } } },
+        { "clone", EPERM, { { 0, CLONE_FILES | CLONE_THREAD, CLONE_FILES } } },
 
         /*
          * What a program may have of sockets: AF_UNIX, and TCP and UDP for the sandbox's own loopback. Other protocols
@@ -265,9 +272,10 @@ const struct seccomp_condition seccomp_conditions[] = {
         { "fcntl", SECCOMP_ALLOWED, { IS(1, F_GETSIG) } },
         { "fcntl", SECCOMP_ALLOWED, { IS(1, F_SETOWN_EX) } },
         { "fcntl", SECCOMP_ALLOWED, { IS(1, F_GETOWN_EX) } },
-        { "fcntl", SECCOMP_ALLOWED, { IS(1, F_OFD_GETLK) } },
-        { "fcntl", SECCOMP_ALLOWED, { IS(1, F_OFD_SETLK) } },
-        { "fcntl", SECCOMP_ALLOWED, { IS(1, F_OFD_SETLKW) } },
+        /* those of open file descriptions have no owner, and could not be counted: "a kernel without them" */
+        { "fcntl", EINVAL, { IS(1, F_OFD_GETLK) } },
+        { "fcntl", EINVAL, { IS(1, F_OFD_SETLK) } },
+        { "fcntl", EINVAL, { IS(1, F_OFD_SETLKW) } },
         { "fcntl", EPERM, { IS(1, F_SETLEASE) } },
         { "fcntl", EPERM, { IS(1, F_GETLEASE) } },
         { "fcntl", EPERM, { IS(1, F_NOTIFY) } },
