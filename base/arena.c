@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks from calloc(), each twice as large as the one before up to a limit; a piece is the next bytes of the newest
+ * block. So a piece is zeroed without being wiped, and freeing all of them is a few calls. A piece that needs more
+ * than a block gets one of its own size.
+ */
 #include "base/arena.h"
 
 #include <stdalign.h>

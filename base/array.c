@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The capacity stands in a header before the items and not in the caller's struct, so that items and count are all
+ * that anybody keeps. The header names its own items: whoever grows an array that was made elsewhere finds no such
+ * header, and the program ends rather than write beyond it.
+ */
 #include "base/array.h"
 
 #include <stdalign.h>

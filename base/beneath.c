@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All four are openat2(2) with other flags. The kernel checks each step of the path while it walks it: a path that
+ * was checked before it is opened could be exchanged between the two.
+ */
 #include "base/beneath.h"
 
 #include <errno.h>

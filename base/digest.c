@@ -35,7 +35,7 @@ static pthread_once_t fetched_once = PTHREAD_ONCE_INIT;
  * serve what is not for security. Where none is loaded there is no such hash, and the error is not for whoever uses
  * libcrypto next, as libcurl does in the same thread.
  */
-static void fetch(void) {
+static void fetch_digests(void) {
         sha256_fetched = sym_EVP_MD_fetch(NULL, "SHA256", NULL);
         sha1_fetched = sym_EVP_MD_fetch(NULL, "SHA1", "-fips");
         md5_fetched = sym_EVP_MD_fetch(NULL, "MD5", "-fips");
@@ -49,7 +49,7 @@ static void fetch(void) {
 }
 
 static const EVP_MD *sha256(void) {
-        pthread_once(&fetched_once, fetch);
+        pthread_once(&fetched_once, fetch_digests);
         return sha256_fetched;
 }
 
@@ -72,7 +72,7 @@ void digest_sha256_hex(const void *data, size_t length, char hex[SHA256_HEX_SIZE
 
 bool digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]) {
         library_need(&crypto);
-        pthread_once(&fetched_once, fetch);
+        pthread_once(&fetched_once, fetch_digests);
         if (sha1_fetched)
                 compute(sha1_fetched, data, length, digest);
         return sha1_fetched != NULL;
@@ -80,7 +80,7 @@ bool digest_sha1(const void *data, size_t length, uint8_t digest[SHA1_SIZE]) {
 
 bool digest_md5(const void *data, size_t length, uint8_t digest[MD5_SIZE]) {
         library_need(&crypto);
-        pthread_once(&fetched_once, fetch);
+        pthread_once(&fetched_once, fetch_digests);
         if (md5_fetched)
                 compute(md5_fetched, data, length, digest);
         return md5_fetched != NULL;

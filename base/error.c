@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A message is formatted into a buffer of its own and copied: arguments may point into the very message that they
+ * replace, as where a layer puts something around it.
+ */
 #include "base/error.h"
 
 #include <stdarg.h>

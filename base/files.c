@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file is replaced by writing a new one beside it, syncing that, renaming it over the old name, and syncing the
+ * folder. Whoever reads sees the old bytes or the new ones, also after a power failure. The name of the new one ends
+ * in the process id and ".new": what a dead process left can be told, and no two writers share one.
+ */
 #include "base/files.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Raising must work in a signal handler: an atomic level, and write(2) to eventfds that were made before any handler
+ * was installed. Nobody reads these, so a level that was reached stays readable for all who wait.
+ */
 #include "base/interrupt.h"
 
 #include "base/files.h"
@@ -37,8 +41,8 @@ void interrupt_dispose(struct interrupt *interrupt) {
 }
 
 /*
- * The level is there first, so that who is woken by a descriptor finds it. Each descriptor is written by the one call that took
- * the level past its number; in a signal handler too, where errno is somebody else's.
+ * The level is set before this, so that whoever is woken by a descriptor finds it. Each descriptor is written once, by the call
+ * that took the level past its number. That may be in a signal handler, where errno belongs to the code it interrupted.
  */
 static void write_reached(const struct interrupt *interrupt, int before, int after) {
         const uint64_t one = 1;
@@ -113,13 +117,13 @@ static void on_signal_at_once(int number) {
         interrupt_raise_to(&interrupt_user, INTERRUPT_NOW);
 }
 
-/* A terminal that goes away says so more than once, by the kernel and by the shell: that is no impatience. */
+/* When a terminal goes away, kernel and shell may both send SIGHUP: the second one must not mean "stop now". */
 static void on_hangup(int number) {
         note_signal(number);
         interrupt_raise_to(&interrupt_user, INTERRUPT_FINISH);
 }
 
-static void install(int number, void (*handler)(int)) {
+static void install_handler(int number, void (*handler)(int)) {
         struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
 
         interrupt_of_user(); /* made before a handler can want it */
@@ -128,13 +132,13 @@ static void install(int number, void (*handler)(int)) {
 }
 
 void interrupt_install(void) {
-        install(SIGINT, on_signal);
-        install(SIGTERM, on_signal);
+        install_handler(SIGINT, on_signal);
+        install_handler(SIGTERM, on_signal);
 }
 
 void interrupt_install_at_once(void) {
-        install(SIGINT, on_signal_at_once);
-        install(SIGTERM, on_signal_at_once);
+        install_handler(SIGINT, on_signal_at_once);
+        install_handler(SIGTERM, on_signal_at_once);
 }
 
 void interrupt_on_hangup(void) {
@@ -142,5 +146,5 @@ void interrupt_on_hangup(void) {
 
         /* nohup is to go on without a terminal. */
         if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-                install(SIGHUP, on_hangup);
+                install_handler(SIGHUP, on_hangup);
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each line is written by one call, so that lines of several threads do not mix. What is logged may hold anything
+ * that came from outside: controls are escaped. The context (source, commit) belongs to the thread, and becomes
+ * members of the line in JSON.
+ */
 #include "base/log.h"
 
 #include "base/clock.h"
@@ -89,7 +94,7 @@ static void write_json(const char *level, const char *message) {
         free(text);
 }
 
-/* What a person reads at a terminal fits it; lines of other levels, and all that is collected, stay whole. */
+/* Errors and warnings on a terminal are wrapped at its width. Other levels, and what goes into a file or a pipe, stay whole. */
 static int width_for(enum log_level level) {
         return level <= LOG_LEVEL_WARNING && isatty(STDERR_FILENO) ? terminal_width(stderr) : INT_MAX;
 }

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A binary search for the first of several equal items. bsearch() gives any of them, and nothing where there is none.
+ */
 #include "base/sorted.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Room doubles, so that appending costs a constant time a byte. A buffer with a limit takes nothing beyond it and
+ * sets `overflow`: whoever reads from outside asks once, at the end.
+ */
 #include "base/strbuf.h"
 
 #include <stdarg.h>

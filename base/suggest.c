@@ -10,7 +10,7 @@ static unsigned least(unsigned a, unsigned b) {
         return a < b ? a : b;
 }
 
-/* Costs count half edits. */
+/* Half edits: another letter costs two of them, the same letter in another case one. */
 static unsigned substitution(char a, char b) {
         if (a == b)
                 return 0;
@@ -18,7 +18,7 @@ static unsigned substitution(char a, char b) {
 }
 
 /* The restricted Damerau-Levenshtein distance, three rows at a time. */
-static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length) {
+static unsigned edit_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
         unsigned rows[3][LONGEST + 1];
 
         for (size_t j = 0; j <= b_length; j++)
@@ -50,7 +50,7 @@ const char *suggest_nearest(const char *typed, const char *const *names, size_t 
 
                 if (name_length > LONGEST)
                         continue;
-                edits = distance(typed, length, names[i], name_length);
+                edits = edit_distance(typed, length, names[i], name_length);
                 if (edits < best) {
                         best = edits;
                         nearest = names[i];

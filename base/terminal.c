@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that knows Unicode, by utf8proc: columns, case folding, and which characters may go to a terminal as they are.
+ * ASCII is handled without it, since nearly all text is that.
+ */
 #include "base/terminal.h"
 
 #include <limits.h>

@@ -67,7 +67,7 @@ struct port_rule {
         uint64_t allowed, port;
 };
 
-/* What any program needs that uses shared libraries, resolves names and checks certificates. There is no secret in it. */
+/* What a program needs that uses shared libraries, resolves names and checks certificates. None of it is secret. */
 static const char *const systems[] = {
         "/usr",
         "/lib",
@@ -116,7 +116,7 @@ static uint64_t known_files(unsigned version) {
         return (1ULL << rights) - 1;
 }
 
-/* What is not there needs no rule. */
+/* Paths that do not exist need no rule. */
 static int permit_paths(int ruleset, const char *const *paths, uint64_t allowed, struct error *err) {
         for (; paths && *paths; paths++) {
                 int place DESCRIPTOR_CLEANUP = open(*paths, O_PATH | O_CLOEXEC);
@@ -173,7 +173,7 @@ static int restrict_files(const struct cage *cage, unsigned version, struct erro
         return 0;
 }
 
-/* No right but that one; with no_new_privs none comes back by a program that is started. */
+/* Gives up all capabilities but the one to read root's folders. With no_new_privs no program that is started gets any back. */
 static int drop_rights(struct error *err) {
         struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
         struct __user_cap_data_struct rights[2] = { 0 };
@@ -194,10 +194,10 @@ static int drop_rights(struct error *err) {
 }
 
 /*
- * The rights stay as they are when the user changes, and drop_rights() follows. access(2) asks for the real user too, and
- * looks away from his rights without this bit: libgit2 asks by it what it may open.
+ * The capabilities stay as they are when the user changes, and drop_rights() follows. Without SECBIT_NO_SETUID_FIXUP access(2)
+ * would not count them, and libgit2 asks access(2) what it may open.
  */
-static int become(uid_t user, struct error *err) {
+static int become_user(uid_t user, struct error *err) {
         if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
             setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0)
                 return error_set(err, "cannot become user %u: %s", user, strerror(errno));
@@ -262,17 +262,17 @@ int cage_enter(const struct cage *cage, const char **ret_weak, struct error *err
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return error_set(err, "rights cannot be given up: %s", strerror(errno));
         if (set_limits(cage, err) < 0 || (version > 0 && restrict_files(cage, version, err) < 0) ||
-            (root && cage->user != 0 && become(cage->user, err) < 0) || (root && drop_rights(err) < 0))
+            (root && cage->user != 0 && become_user(cage->user, err) < 0) || (root && drop_rights(err) < 0))
                 return -1;
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return error_set(err, "this process cannot be closed to others: %s", strerror(errno));
         return filter_calls(cage->calls, err);
 }
 
-/* nftw() passes nothing on. */
+/* nftw() passes no context to its function. */
 static uid_t given_to;
 
-static int give(const char *path, const struct stat *status, int type, struct FTW *where) {
+static int give_file(const char *path, const struct stat *status, int type, struct FTW *where) {
         (void)type;
         (void)where;
         return status->st_uid == given_to ? 0 : lchown(path, given_to, given_to);
@@ -307,7 +307,7 @@ int cage_user_of(const char *folder, uid_t *ret, struct error *err) {
                 return 0;
         /* Each time: of a folder that was restored, or that root wrote to once, some may be his and some not. */
         given_to = user;
-        if (nftw(folder, give, 16, FTW_PHYS | FTW_DEPTH) != 0)
+        if (nftw(folder, give_file, 16, FTW_PHYS | FTW_DEPTH) != 0)
                 return error_set(err, "cannot give %s to the user who shall read there: %s", folder,
                                  strerror(errno));
         *ret = user;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Both directions must survive a peer that sends anything. What is received belongs to one frame: no more bytes are
+ * asked for than that frame has left, so that descriptors of the next one cannot arrive with it. Memory grows with
+ * the bytes that come, not with the length that was announced.
+ */
 #include "process/frame.h"
 
 #include "base/files.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* All from /proc. What cannot be read there is 0, and compares as unknown rather than as equal. */
 #include "process/identity.h"
 
 #include "base/files.h"
@@ -38,7 +39,7 @@ bool identity_look(pid_t pid, char *ret_state, uint64_t *ret_start) {
         return true;
 }
 
-/* Both are the same for all processes that can see each other. */
+/* The boot and the PID namespace are the same for all processes that can see each other by their ids. */
 static uint64_t boot_of_machine(void) {
         char text[64], digits[17];
         size_t count = 0;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * posix_spawn() starts the child: it neither copies our memory nor runs our code in it. Descriptors are given number
+ * by number and everything else is closed, whatever flags it has. From the start on a child is known by its pidfd;
+ * its process id is used for its group alone, and only until it is reaped.
+ */
 #include "process/process.h"
 
 #include "base/files.h"
@@ -34,7 +39,7 @@ const char *process_find_program(const char *name, const char *folders, struct a
         return NULL;
 }
 
-/* The numbers that descriptors are moved from lie above those they are moved to: none is overwritten before its turn. */
+/* Copies of our descriptors, all above the numbers that the child gets, so that none is overwritten before its turn. */
 struct lifted {
         int descriptors[PROCESS_NUMBER_MAX + 1];
         size_t count;
@@ -45,7 +50,7 @@ static void release_lifted(struct lifted *lifted) {
                 close_descriptor(&lifted->descriptors[i]);
 }
 
-static int lift(const struct process_args *args, struct lifted *lifted) {
+static int copy_above(const struct process_args *args, struct lifted *lifted) {
         for (size_t i = 0; i < args->descriptor_count; i++) {
                 int copy = fcntl(args->descriptors[i].ours, F_DUPFD_CLOEXEC, PROCESS_NUMBER_MAX + 1);
 
@@ -107,7 +112,7 @@ static int set_attributes(posix_spawnattr_t *attributes, enum process_group grou
         return result; /* a process group of 0, which is the default, is a new one */
 }
 
-static int spawn(const struct process_args *args, const struct lifted *lifted, pid_t *ret) {
+static int spawn_child(const struct process_args *args, const struct lifted *lifted, pid_t *ret) {
         static const char *const empty[] = { NULL };
         const char *const *environment = args->environment ? args->environment : empty;
         const char *program = args->program ? args->program : args->arguments[0];
@@ -128,7 +133,7 @@ static int spawn(const struct process_args *args, const struct lifted *lifted, p
         return result;
 }
 
-/* Ours are reaped by us: a status nobody could read, and an id that is another's by then, would be the alternative. */
+/* A parent may have started us with SIGCHLD ignored. Then the kernel would reap our children, and their ids would be given to others. */
 static void keep_statuses(void) {
         struct sigaction action;
 
@@ -148,9 +153,9 @@ int process_start(const struct process_args *args, struct process *ret, struct e
         int result;
 
         keep_statuses();
-        result = lift(args, &lifted);
+        result = copy_above(args, &lifted);
         if (result == 0)
-                result = spawn(args, &lifted, &started.pid);
+                result = spawn_child(args, &lifted, &started.pid);
         if (result != 0)
                 return error_set_kind(err, result == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
                                       "cannot start %s: %s", name, strerror(result));

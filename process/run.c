@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One loop, one poll() a turn, over all that can happen: bytes from the child, room for its input, its end, a level
+ * of the interrupt, the time. The child's end is what is waited for, not the end of its output: a grandchild may hold
+ * the pipe open for ever.
+ */
 #include "process/run.h"
 
 #include "base/clock.h"
@@ -46,7 +51,7 @@ static void kill_run(struct run *run, enum run_end end) {
         process_kill(&run->process);
 }
 
-/* Half of the room is cut off at once: each byte moves a few times only. */
+/* Cuts only when twice the room is used, so that each byte is moved a few times at most. */
 static void append_end(struct strbuf *text, size_t max, const char *bytes, size_t length) {
         strbuf_append_bytes(text, bytes, length);
         if (text->length > 2 * max) {
@@ -94,7 +99,7 @@ static size_t read_from(struct run *run, int *descriptor, size_t most) {
 }
 
 /* What lies in the pipe now, and no more: somebody whom it left behind may go on for ever. */
-static void drain(struct run *run, int *descriptor) {
+static void take_what_is_left(struct run *run, int *descriptor) {
         int there = 0;
 
         if (*descriptor < 0 || ioctl(*descriptor, FIONREAD, &there) < 0)
@@ -108,7 +113,7 @@ static void drain(struct run *run, int *descriptor) {
         }
 }
 
-/* One that does not read its input is no trouble of ours: SIGPIPE, which would be for the whole process, is taken back. */
+/* A child may not read its input. SIGPIPE would then end our whole process, so it is blocked and taken back here. */
 static void give_input(struct run *run) {
         const char *from = (const char *)run->args->input + run->given;
         const struct timespec none = { 0 };
@@ -138,7 +143,7 @@ static int next_level(const struct run *run) {
         return run->args->grace_ms >= 0 && !run->asked ? INTERRUPT_FINISH : INTERRUPT_NOW;
 }
 
-/* The interrupt and the time, each of which may end it. */
+/* Looks at the interrupt and at the time. Each of them may end the run. */
 static void check_stop(struct run *run) {
         const struct run_args *args = run->args;
         int level = interrupt_level(args->interrupt);
@@ -171,7 +176,7 @@ static bool is_over(const struct run *run) {
  * One turn waits for the next thing that happens to it: bytes, room, its end, a level of the interrupt, or the time. Nothing is
  * looked at again and again.
  */
-static void turn(struct run *run) {
+static void wait_for_next_event(struct run *run) {
         int level = next_level(run);
         struct pollfd polled[] = {
                 { .fd = run->output, .events = POLLIN },
@@ -202,7 +207,7 @@ static void turn(struct run *run) {
                 check_stop(run);
 }
 
-/* Messages have one line, and drive no terminal: controls become spaces, and the rest is made safe. */
+/* The end of standard error as one line that is safe on a terminal: controls become spaces, the rest is escaped. */
 static void keep_said(struct run *run) {
         struct strbuf *tail = &run->tail;
 
@@ -236,13 +241,13 @@ static void release_pipes(struct pipes *pipes) {
         }
 }
 
-static void pass(struct process_args *process, int ours, int as) {
+static void give_descriptor(struct process_args *process, int ours, int as) {
         if (process->descriptor_count > PROCESS_NUMBER_MAX)
                 abort();
         process->descriptors[process->descriptor_count++] = (struct process_descriptor){ ours, as };
 }
 
-static int start(struct run *run, struct error *err) {
+static int start_child(struct run *run, struct error *err) {
         struct pipes pipes __attribute__((cleanup(release_pipes))) = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
         const struct run_args *args = run->args;
         struct process_args process = args->process;
@@ -252,14 +257,14 @@ static int start(struct run *run, struct error *err) {
             (args->errors == RUN_ERRORS_KEPT && pipe2(pipes.errors, O_CLOEXEC) < 0))
                 return error_set(err, "cannot make a pipe: %s", strerror(errno));
         if (args->input_length > 0)
-                pass(&process, pipes.input[0], STDIN_FILENO);
-        pass(&process, pipes.output[1], STDOUT_FILENO);
+                give_descriptor(&process, pipes.input[0], STDIN_FILENO);
+        give_descriptor(&process, pipes.output[1], STDOUT_FILENO);
         if (args->errors == RUN_ERRORS_KEPT)
-                pass(&process, pipes.errors[1], STDERR_FILENO);
+                give_descriptor(&process, pipes.errors[1], STDERR_FILENO);
         else if (args->errors == RUN_ERRORS_INHERITED)
-                pass(&process, STDERR_FILENO, STDERR_FILENO);
+                give_descriptor(&process, STDERR_FILENO, STDERR_FILENO);
         else if (args->errors == RUN_ERRORS_AS_OUTPUT)
-                pass(&process, pipes.output[1], STDERR_FILENO);
+                give_descriptor(&process, pipes.output[1], STDERR_FILENO);
         if (process_start(&process, &run->process, err) < 0)
                 return -1;
         run->input = pipes.input[1];
@@ -294,12 +299,12 @@ int run_to_end(const struct run_args *args, struct run_result *ret, struct error
 
         *ret = (struct run_result){ .allowed_ms = args->deadline_ms - now_ms(),
                                     .output_max = args->output_max };
-        if (start(&run, err) < 0)
+        if (start_child(&run, err) < 0)
                 return -1;
         while (!is_over(&run))
-                turn(&run);
-        drain(&run, &run.output);
-        drain(&run, &run.errors);
+                wait_for_next_event(&run);
+        take_what_is_left(&run, &run.output);
+        take_what_is_left(&run, &run.errors);
         status = process_reap(&run.process);
         if (args->keep_end)
                 cut_to_end(&ret->output, args->output_max);
