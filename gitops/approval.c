@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a person decides must be about exactly what the person saw. A plan's id is a hash over what the plan does: the
+ * commit, the changes with their fields, the refusals, the state's serial. What it costs, when it was made and what
+ * was found besides may differ, and the id is the same. Lists that are kept and sent are cut at APPROVAL_LIST_MAX;
+ * the id is over all of it.
+ */
 #include "gitops/approval.h"
 
 #include "base/digest.h"
@@ -15,11 +21,6 @@
 #define COMMIT_LEAST 7 /* digits of a commit that git itself shows */
 #define COMMIT_MOST 40
 
-static void set(json_t *object, const char *name, json_t *member) {
-        if (json_object_set_new(object, name, member) < 0)
-                abort();
-}
-
 void approval_plan_id(const struct plan *plan, const char *commit, char ret[PLAN_ID_SIZE]) {
         json_t *document JSON_CLEANUP = report_plan_json(plan);
         char hex[SHA256_HEX_SIZE];
@@ -30,7 +31,7 @@ void approval_plan_id(const struct plan *plan, const char *commit, char ret[PLAN
         json_object_del(document, "calls");
         json_object_del(document, "warnings");
         json_object_del(document, "drift");
-        set(document, "commit", json_string(commit));
+        json_put(document, "commit", json_string(commit));
         text = json_compact(document);
         digest_sha256_hex(text, strlen(text), hex);
         free(text);
@@ -55,12 +56,12 @@ json_t *approval_plan_json(const struct plan *plan, const char *commit, const ch
         json_t *document JSON_CLEANUP = report_plan_json(plan), *object = json_object();
         json_t *changes = json_object_get(document, "changes");
 
-        set(object, "id", json_string(id));
-        set(object, "commit", json_string(commit));
-        set(object, "createdAt", json_incref(json_object_get(document, "createdAt")));
-        set(object, "summary", json_incref(json_object_get(document, "summary")));
-        set(object, "changeCount", json_integer((json_int_t)json_array_size(changes)));
-        set(object, "changes", cut_list(changes));
+        json_put(object, "id", json_string(id));
+        json_put(object, "commit", json_string(commit));
+        json_put(object, "createdAt", json_incref(json_object_get(document, "createdAt")));
+        json_put(object, "summary", json_incref(json_object_get(document, "summary")));
+        json_put(object, "changeCount", json_integer((json_int_t)json_array_size(changes)));
+        json_put(object, "changes", cut_list(changes));
         return object;
 }
 
@@ -75,7 +76,7 @@ static void add_refusals(json_t *list, const char *address, const json_t *refusa
                         json_decref(entry);
                         return;
                 }
-                set(entry, "address", address ? json_string(address) : json_null());
+                json_put(entry, "address", address ? json_string(address) : json_null());
                 if (json_array_append_new(list, entry) < 0)
                         abort();
         }

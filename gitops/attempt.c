@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One commit on its way into force: load, compare with the pins, plan, tell what was found, then apply it, wait for
+ * approval or report it, as the source's mode says. Each step that fails settles what the attempt came to, and says
+ * whether another commit is needed (condemn_commit()) or trying again may help (attempt_give_up()).
+ *
+ * The lease is taken before the plan is made wherever it may be applied, so that nothing changes in between.
+ *
+ * The source's status is read and written under its lock, and never while anything waits. Only the source's own
+ * thread is here.
+ */
 #include "gitops/attempt.h"
 
 #include "base/interrupt.h"
@@ -42,7 +52,7 @@ int attempt_give_up(struct work *work, const char *reason, const struct error *e
 }
 
 /* Only another commit helps. `reason` is that of the condition. */
-static int condemn(struct work *work, const char *reason) {
+static int condemn_commit(struct work *work, const char *reason) {
         diagnostics_sort(&work->diagnostics);
         attempt_text_log(&work->diagnostics);
         work->attempt->bad = true;
@@ -51,7 +61,7 @@ static int condemn(struct work *work, const char *reason) {
         return -1;
 }
 
-static int load(struct work *work) {
+static int load_manifests(struct work *work) {
         const struct git_answer *answer = work->attempt->files;
         struct load_options options = { .provider = work->following->args->provider,
                                         .missing_environments = true };
@@ -70,15 +80,12 @@ static int load(struct work *work) {
                                  &work->diagnostics, &err) == 0)
                 return pins_hold(work->config, &work->manifests, &work->diagnostics)
                                ? 0
-                               : condemn(work, PINS_REASON);
-        return err.kind == ERROR_DIAGNOSED ? condemn(work, "InvalidManifests")
+                               : condemn_commit(work, PINS_REASON);
+        return err.kind == ERROR_DIAGNOSED ? condemn_commit(work, "InvalidManifests")
                                            : attempt_give_up(work, "InvalidManifests", &err);
 }
 
-/*
- * Another stack's resources are not this state's to know: told as the mistake of the commit that it is, which no second try
- * mends.
- */
+/* A state belongs to one stack. A commit that names another one is wrong, and trying again does not mend it. */
 static int check_stack_name(struct work *work) {
         const struct resource *stack = work->manifests.stack;
         const char *recorded, *source = work->config->name;
@@ -104,7 +111,7 @@ static int check_stack_name(struct work *work) {
                         .hint = "a stack cannot be renamed: give it its old name, or have another source of the Controller, with a state "
                                 "of its own, follow the new one",
                 });
-        return condemn(work, "InvalidManifests");
+        return condemn_commit(work, "InvalidManifests");
 }
 
 static int open_provider(struct work *work) {
@@ -145,7 +152,7 @@ static struct plan_args planning_of(struct work *work, const struct manifests *m
         };
         json_t *allowed;
 
-        /* What a person let through was the newest commit's, not that of an older one. */
+        /* What a person let through was meant for the newest commit, not for an older one. */
         pthread_mutex_lock(&work->source->lock);
         allowed = work->attempt->fallback ? NULL : json_deep_copy(work->source->status.allowed);
         pthread_mutex_unlock(&work->source->lock);
@@ -165,7 +172,7 @@ static int make_plan(struct work *work, const struct manifests *manifests) {
                 return attempt_give_up(work, "PlanFailed", &err);
         for (size_t i = 0; i < work->manifests.missing_count; i++)
                 diagnostics_add(&work->diagnostics, work->manifests.missing[i].diagnostic);
-        return condemn(work, "InvalidManifests");
+        return condemn_commit(work, "InvalidManifests");
 }
 
 /* Approval */
@@ -203,7 +210,7 @@ static int open_saved(struct work *work, struct error *err) {
                        : 0;
 }
 
-/* The very plan that was approved, or none: -1 is for what has nothing to do with it. */
+/* Makes the very plan that was approved, and sets work->approved; where it does not fit any more, returns 0 without. -1: another failure. */
 static int plan_approved(struct work *work) {
         struct error err = { 0 };
 
@@ -231,10 +238,7 @@ static int make_any_plan(struct work *work) {
         return work->approved ? 0 : make_plan(work, &work->manifests);
 }
 
-/*
- * From here on it is this commit that drift is measured against, however far its changes come: an older one would undo
- * them.
- */
+/* From here on drift is measured against this commit, however many of its changes succeed: an older one would undo them. */
 static void put_in_force(struct work *work) {
         struct source_status *status = &work->source->status;
 
@@ -247,7 +251,7 @@ static void put_in_force(struct work *work) {
         pthread_mutex_unlock(&work->source->lock);
 }
 
-/* Drift that shall stay is no failure, and nothing that goes by itself. */
+/* Drift that is to stay is no failure, but it is mentioned as long as it is there. */
 static void mention_left_drift(struct work *work) {
         struct attempt *attempt = work->attempt;
         char message[sizeof(attempt->verdict.message)];
@@ -299,7 +303,7 @@ static void wait_for_approval(struct work *work) {
         attempt_settle(work->attempt, RECONCILE_WAITING, false, "WaitingForApproval", text);
 }
 
-static void report(struct work *work) {
+static void report_plan(struct work *work) {
         char id[PLAN_ID_SIZE];
 
         approval_plan_id(&work->plan, work->attempt->commit, id);
@@ -314,12 +318,12 @@ static void report(struct work *work) {
                                                      : attempt_text_unchanged(&work->plan, work->arena));
 }
 
-static void decide(struct work *work) {
+static void decide_by_mode(struct work *work) {
         bool waits = work->config->mode == SOURCE_APPROVE && !work->approved &&
                      (plan_has_changes(&work->plan) || plan_has_refusals(&work->plan));
 
         if (work->config->mode == SOURCE_PLAN)
-                report(work);
+                report_plan(work);
         else if (waits)
                 wait_for_approval(work);
         else if (plan_has_refusals(&work->plan))
@@ -331,17 +335,17 @@ static void decide(struct work *work) {
         mention_left_drift(work);
 }
 
-static void run(struct work *work) {
+static void plan_and_decide(struct work *work) {
         bool may_apply;
 
-        /* As the command line does: who may change something holds the lease from before he looks. */
+        /* As on the command line: whoever may change something takes the lease before the plan is made. */
         work->apply_saved = is_approved(work);
         may_apply = work->config->mode == SOURCE_APPLY || work->apply_saved;
         if (open_provider(work) < 0 || (may_apply && take_lease(work) < 0))
                 return;
         if (make_any_plan(work) == 0) {
                 plan_findings_tell(work);
-                decide(work);
+                decide_by_mode(work);
                 plan_findings_count(work);
         }
         if (may_apply)
@@ -358,8 +362,8 @@ void attempt_run(struct attempt *attempt) {
         };
 
         snprintf(attempt->verdict.commit, sizeof(attempt->verdict.commit), "%s", attempt->commit);
-        if (load(&work) == 0 && check_stack_name(&work) == 0)
-                run(&work);
+        if (load_manifests(&work) == 0 && check_stack_name(&work) == 0)
+                plan_and_decide(&work);
         saved_plan_release(&work.saved);
         if (work.ops)
                 work.ops->close(work.provider);

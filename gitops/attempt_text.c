@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one-line texts of a source: for conditions, logs and notifications. Long lists are cut: the status has all of
+ * them.
+ */
 #include "gitops/attempt_text.h"
 
 #include "base/log.h"

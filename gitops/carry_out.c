@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan applied by the controller. What it came to decides what happens to decisions: those that let this plan
+ * through were for one apply and are used up, unless an interrupt left part of it undone.
+ */
 #include "gitops/carry_out.h"
 
 #include "base/json.h"
@@ -12,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* On any thread of the executor: its context is made for the line and taken away again. */
+/* The log's context belongs to the thread: it is set for this line and taken away again. */
 static void on_ended(void *context, const struct change *change, const struct change_result *result) {
         struct work *work = context;
 
@@ -43,7 +47,7 @@ static bool has_news_for_state(const struct plan *plan) {
         return false;
 }
 
-/* What was let through was let through for one apply. A plan that was applied waits no more. */
+/* Approvals and allowances are for one apply. After it no plan waits any more. */
 static void consume_decisions(struct work *work) {
         struct source_status *status = &work->source->status;
 

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people tell the running controller. A request is what anybody who may open the socket has written: nothing of it is taken for granted. */
+/*
+ * What people tell the running controller, over its control socket. Anybody who may open the socket may send anything, so
+ * that each member of a request is checked before it is used.
+ *
+ * A decision (approve, allow) is about what the person looked at: the plan's id and the commit must still be the ones that
+ * wait. It is saved before it is published and before the answer is sent; source_decide() refuses it if another commit came
+ * meanwhile. The source's own thread acts on it when it wakes.
+ */
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -12,19 +19,19 @@
 #include <string.h>
 #include <unistd.h>
 
-static json_t *refuse(const char *message) {
+static json_t *refuse_with(const char *message) {
         return json_pack("{s:b, s:s}", "ok", 0, "error", message);
 }
 
-/* What is not as it was when the person looked is told apart from a mistake: exit code 3. */
+/* A refusal because things have changed since the person looked is exit code 3; a mistake in the request is 1. */
 static json_t *refuse_by(const struct error *err) {
-        json_t *answer = refuse(err->message);
+        json_t *answer = refuse_with(err->message);
 
         json_object_set_new(answer, "refused", json_boolean(err->kind == ERROR_REFUSED));
         return answer;
 }
 
-static json_t *agree(const char *message) {
+static json_t *agree_with(const char *message) {
         return json_pack("{s:b, s:s}", "ok", 1, "message", message);
 }
 
@@ -85,8 +92,8 @@ static bool is_suspended(struct source *source) {
         return suspended;
 }
 
-/* The number of rounds after which the source will have done what it was just woken for. */
-static json_t *wake(struct source *source, unsigned why) {
+/* Wakes the source. Returns the number of the round after which it has done what it was woken for. */
+static json_t *wake_for_round(struct source *source, unsigned why) {
         uint64_t round;
 
         pthread_mutex_lock(&source->lock);
@@ -115,14 +122,14 @@ static json_t *answer_sync(const struct request *request) {
 
                 if ((request->source && request->source != source) || is_suspended(source))
                         continue;
-                json_object_set_new(rounds, source->config->name, wake(source, WAKE_SYNC));
+                json_object_set_new(rounds, source->config->name, wake_for_round(source, WAKE_SYNC));
                 woken++;
         }
         if (woken == 0) {
                 json_decref(rounds);
-                return refuse("every source is suspended: berth controller resume");
+                return refuse_with("every source is suspended: berth controller resume");
         }
-        answer = woken == 1 ? agree("one source looks anew") : agree("sources look anew");
+        answer = woken == 1 ? agree_with("one source looks anew") : agree_with("sources look anew");
         json_object_set_new(answer, "rounds", rounds);
         return answer;
 }
@@ -163,7 +170,7 @@ static json_t *answer_suspension(const struct request *request, bool suspend) {
                 if (result < 0)
                         return refuse_by(&err);
         }
-        return agree(suspend ? "suspended: what is under way is finished" : "resumed");
+        return agree_with(suspend ? "suspended: what is under way is finished" : "resumed");
 }
 
 static json_t *answer_suspend(const struct request *request) {
@@ -174,7 +181,7 @@ static json_t *answer_resume(const struct request *request) {
         return answer_suspension(request, false);
 }
 
-/* Every text of `allow` must let something through that is refused now: what does not is a slip of the hand. */
+/* Every text of `allow` must let something through that is refused now: one that does not is likely mistyped. */
 static int check_allowances(const json_t *allow, const json_t *refusals, struct arena *arena,
                             struct error *err) {
         json_t *text;
@@ -214,7 +221,7 @@ static bool all_are_allowed(const json_t *allow, const json_t *refusals, struct 
         return true;
 }
 
-/* What is held may be a commit, which is let in by a word of its own. */
+/* A commit whose history was rewritten is held as a whole, and let in by an id of its own. */
 static int check_history(const struct source_status *status, const char *name, struct error *err) {
         if (!status_is_rewritten(status) || !status->problem.commit[0])
                 return 0;
@@ -281,7 +288,7 @@ static int check_approval(const struct source *source, const char *wanted, const
                                                       : check_refusals(source, wanted, allow, arena, err);
 }
 
-/* Who let what through: there is no other trace of it where the apply comes to nothing. */
+/* The log says who let what through: where the apply comes to nothing there is no other trace of it. */
 static void log_decision(const struct source *source, const char *plan, const json_t *allow, const char *by) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         json_t *allowed;
@@ -295,7 +302,7 @@ static void log_decision(const struct source *source, const char *plan, const js
         log_context_clear();
 }
 
-/* Those of the list that let a commit in, and not a change through. */
+/* Counts the entries of the list that let a rewritten commit in, rather than a change through; *ret is the last. */
 static size_t find_rewrites(const json_t *allow, struct arena *arena, struct allowance *ret) {
         size_t count, found = 0;
         const struct allowance *allowances = approval_join(NULL, 0, allow, arena, &count);
@@ -328,8 +335,8 @@ static int check_rewrite(const struct source *source, const struct allowance *al
 }
 
 /* That very commit, and no other that may have come since. */
-static int let_in(struct source *source, const struct allowance *allowance, const char *by,
-                  struct error *err) {
+static int let_commit_in(struct source *source, const struct allowance *allowance, const char *by,
+                         struct error *err) {
         const struct source_status *status = &source->status;
         struct decision decision = { 0 };
         char commit[COMMIT_SIZE];
@@ -355,8 +362,8 @@ static int let_in(struct source *source, const struct allowance *allowance, cons
         return 0;
 }
 
-static int decide(struct source *source, const struct request *request, json_t *allow, struct arena *arena,
-                  struct error *err) {
+static int save_decision(struct source *source, const struct request *request, json_t *allow,
+                         struct arena *arena, struct error *err) {
         const struct source_status *status = &source->status;
         const char *wanted = json_text(request->json, "plan"), *by = asker_of(request);
         struct decision decision = { 0 };
@@ -383,9 +390,9 @@ static int decide(struct source *source, const struct request *request, json_t *
 }
 
 static json_t *agree_and_wake(struct source *source, unsigned why, const char *message) {
-        json_t *answer = agree(message), *rounds = json_object();
+        json_t *answer = agree_with(message), *rounds = json_object();
 
-        json_object_set_new(rounds, source->config->name, wake(source, why));
+        json_object_set_new(rounds, source->config->name, wake_for_round(source, why));
         json_object_set_new(answer, "rounds", rounds);
         return answer;
 }
@@ -398,21 +405,21 @@ static json_t *answer_approve(const struct request *request) {
         struct error err = { 0 };
 
         if (!request->source)
-                return refuse("approve needs the name of a source");
+                return refuse_with("approve needs the name of a source");
         if (allow && !json_is_array(allow))
-                return refuse("\"allow\" must be a list of texts");
+                return refuse_with("\"allow\" must be a list of texts");
         if (json_object_get(request->json, "plan") && !json_text(request->json, "plan"))
-                return refuse("\"plan\" must be a text");
+                return refuse_with("\"plan\" must be a text");
         allow = allow ? allow : empty;
         if (find_rewrites(allow, arena, &rewrite) > 0) {
                 if (json_array_size(allow) > 1 || json_text(request->json, "plan"))
-                        return refuse("--allow " HISTORY_REWRITTEN
-                                      " goes alone: what else its commit needs is seen once it is in");
-                if (let_in(source, &rewrite, asker_of(request), &err) < 0)
+                        return refuse_with("--allow " HISTORY_REWRITTEN
+                                           " goes alone: what else its commit needs is seen once it is in");
+                if (let_commit_in(source, &rewrite, asker_of(request), &err) < 0)
                         return refuse_by(&err);
                 return agree_and_wake(source, WAKE_POLL, "let in: the commit is followed from here on");
         }
-        if (decide(source, request, allow, arena, &err) < 0)
+        if (save_decision(source, request, allow, arena, &err) < 0)
                 return refuse_by(&err);
         return agree_and_wake(source, WAKE_DECISION,
                               source->config->mode == SOURCE_APPROVE
@@ -433,14 +440,14 @@ json_t *commands_answer(void *context, json_t *json) {
         struct error err = { 0 };
 
         if (!command)
-                return refuse("the request names no command");
+                return refuse_with("the request names no command");
         if (!name && json_object_get(json, "source"))
-                return refuse("\"source\" must be a text");
+                return refuse_with("\"source\" must be a text");
         if (name && find_source(context, name, &request.source, &err) < 0)
                 return refuse_by(&err);
         for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
                 if (strcmp(commands[i].name, command) == 0)
                         return commands[i].answer(&request);
         }
-        return refuse("there is no such command");
+        return refuse_with("there is no such command");
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The manifest of kind Controller, from typed values to the structs that the loop uses. The schema has checked each
+ * field; here is checked what takes this machine: that files exist, can be read, and are not open to everybody if
+ * they hold a secret. All mistakes are collected, each with its line, as everywhere.
+ */
 #include "gitops/config.h"
 
 #include "base/files.h"
@@ -33,7 +38,7 @@ static const char *line_of(const struct reading *reading, uint32_t number) {
         return *at ? arena_strndup(reading->arena, at, strcspn(at, "\r\n")) : NULL;
 }
 
-static void tell(struct reading *reading, const struct value *at, struct diagnostic diagnostic) {
+static void add_diagnostic(struct reading *reading, const struct value *at, struct diagnostic diagnostic) {
         const char *text = value_text_of(at);
 
         diagnostic.file = reading->path;
@@ -43,9 +48,9 @@ static void tell(struct reading *reading, const struct value *at, struct diagnos
         diagnostics_add(reading->diagnostics, diagnostic);
 }
 
-static void complain(struct reading *reading, const struct value *at, const char *message) {
-        tell(reading, at,
-             (struct diagnostic){ .message = message, .source_line = line_of(reading, at->line) });
+static void add_error(struct reading *reading, const struct value *at, const char *message) {
+        add_diagnostic(reading, at,
+                       (struct diagnostic){ .message = message, .source_line = line_of(reading, at->line) });
 }
 
 /* The path of a file that must be there and be readable; NULL where none is given. */
@@ -57,19 +62,20 @@ static const char *file_at(struct reading *reading, const char *field, const str
                 return NULL;
         path = *text == '/' ? text : arena_printf(reading->arena, "%s%s", reading->folder, text);
         if (stat(path, &status) < 0 || access(path, R_OK) < 0)
-                tell(reading, value,
-                     (struct diagnostic){
-                             .severity = reading->elsewhere && errno == ENOENT ? SEVERITY_WARNING
-                                                                               : SEVERITY_ERROR,
-                             .message =
-                                     arena_printf(reading->arena, "%s: %s: %s", field, path, strerror(errno)),
-                             .hint = *text == '/'
-                                             ? NULL
-                                             : "a relative path begins at the folder of the Controller's file",
-                             .source_line = line_of(reading, value->line),
-                     });
+                add_diagnostic(
+                        reading, value,
+                        (struct diagnostic){
+                                .severity = reading->elsewhere && errno == ENOENT ? SEVERITY_WARNING
+                                                                                  : SEVERITY_ERROR,
+                                .message = arena_printf(reading->arena, "%s: %s: %s", field, path,
+                                                        strerror(errno)),
+                                .hint = *text == '/'
+                                                ? NULL
+                                                : "a relative path begins at the folder of the Controller's file",
+                                .source_line = line_of(reading, value->line),
+                        });
         else if (!S_ISREG(status.st_mode))
-                complain(reading, value, arena_printf(reading->arena, "%s: %s is no file", field, path));
+                add_error(reading, value, arena_printf(reading->arena, "%s: %s is no file", field, path));
         else
                 return path;
         return NULL;
@@ -79,27 +85,27 @@ static const char *file_in(struct reading *reading, const struct value *map, con
         return file_at(reading, field, value_get(map, field));
 }
 
-/* What is no secret would be found at the start; here where it stands. */
+/* The file of a secret is read here once, so that what is wrong with it is reported with its line. */
 static const char *secret_in(struct reading *reading, const struct value *map, const char *field) {
         const char *path = file_in(reading, map, field);
         struct strbuf secret STRBUF_CLEANUP = STRBUF_INIT;
         struct error err;
 
         if (path && secret_read(path, &secret, &err) < 0)
-                complain(reading, value_get(map, field),
-                         arena_printf(reading->arena, "%s: %s", field, err.message));
+                add_error(reading, value_get(map, field),
+                          arena_printf(reading->arena, "%s: %s", field, err.message));
         strbuf_wipe(&secret);
         return path;
 }
 
-/* A file whose content is Git's side to read. */
+/* A file that only Git's side reads: here it is enough that others cannot. */
 static const char *private_file_in(struct reading *reading, const struct value *map, const char *field) {
         const char *path = file_in(reading, map, field);
         struct error err;
 
         if (path && file_check_private(path, &err) < 0)
-                complain(reading, value_get(map, field),
-                         arena_printf(reading->arena, "%s: %s", field, err.message));
+                add_error(reading, value_get(map, field),
+                          arena_printf(reading->arena, "%s: %s", field, err.message));
         return path;
 }
 
@@ -130,7 +136,7 @@ static void read_allowances(struct reading *reading, const struct value *list, s
                 ret->allowances[i].id = value_text_of(&list->items[i]);
 }
 
-/* What the fields' patterns let through and Git's side would refuse, or warn of, at each poll. */
+/* What the fields' patterns let through, but Git's side would refuse, or warn of, at each poll. */
 static void check_for_git(struct reading *reading, const struct value *spec, bool verified) {
         const struct value *url = value_get(spec, "url"), *tag = value_get(spec, "tag");
         const char *warning = git_url_warning(value_text_of(url), verified);
@@ -138,15 +144,15 @@ static void check_for_git(struct reading *reading, const struct value *spec, boo
 
         /* Without the line: there may be a password in it. */
         if (git_url_check(value_text_of(url), &err) < 0)
-                tell(reading, url,
-                     (struct diagnostic){ .message = arena_strdup(reading->arena, err.message) });
+                add_diagnostic(reading, url,
+                               (struct diagnostic){ .message = arena_strdup(reading->arena, err.message) });
         else if (warning)
-                tell(reading, url,
-                     (struct diagnostic){ .severity = SEVERITY_WARNING,
-                                          .message = warning,
-                                          .source_line = line_of(reading, url->line) });
+                add_diagnostic(reading, url,
+                               (struct diagnostic){ .severity = SEVERITY_WARNING,
+                                                    .message = warning,
+                                                    .source_line = line_of(reading, url->line) });
         if (value_text_of(tag) && git_tag_check(value_text_of(tag), &err) < 0)
-                complain(reading, tag, arena_strdup(reading->arena, err.message));
+                add_error(reading, tag, arena_strdup(reading->arena, err.message));
 }
 
 static void read_source(struct reading *reading, const struct value *spec, struct source_config *ret) {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the controller answers over HTTP: probes that only look at flags, metrics, and hooks that only wake. Nobody
+ * who asks can change anything or learn a secret; a hook without the right signature does not even learn whether
+ * there is such a source.
+ */
 #include "gitops/controller_http.h"
 
 #include "base/log.h"
@@ -79,7 +84,7 @@ static void take_hook(struct server_request *request, const void *bytes, size_t 
         hook_add(request->data, bytes, length);
 }
 
-/* The body is there. Nothing of what was sent is believed, or told, to whoever does not know the secret. */
+/* The whole body has come. Whoever does not know the secret is believed nothing and told nothing. */
 static void answer_hook(struct server_request *request) {
         const struct controller_http *http = request->context;
         struct hook *hook = request->data;

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program around the sources: what is started, in which order it is ended, and what is seen from outside. */
+/*
+ * The program around the sources: what is started, in which order it is ended, and what is seen from outside.
+ *
+ * Started in this order: the control socket, which also keeps a second controller out of the folder; the states; the notifier;
+ * HTTP; a thread for each source. Ended in the order in which each can do without the others: sources first, since they tell the
+ * notifier what they came to.
+ *
+ * The main thread waits for signals, feeds systemd's watchdog while all sources are heard of, and looks whether the state's
+ * folder is still the one that was opened.
+ */
 #include "gitops/follow.h"
 
 #include "base/files.h"
@@ -158,7 +167,7 @@ static int start_server(struct running *running, struct error *err) {
         return 0;
 }
 
-/* A source that was taken out of the manifest leaves its stack as it is: said, since nobody looks after it any more. */
+/* The stack of a source that was taken out of the manifest stays as it is. People are told that nobody looks after it any more. */
 static void mention_orphans(const struct following *following) {
         char *folder TEXT_CLEANUP = path_join(following->args->folder, "sources");
         DIR *directory = opendir(folder);
@@ -190,7 +199,7 @@ static void make_sources(struct following *following) {
         following->count = config->source_count;
 }
 
-/* Persisted conditions are there from the start on; a state that cannot be opened is that source's own trouble. */
+/* So that conditions are there from the start. A state that cannot be opened keeps only its own source from working. */
 static void open_states(struct following *following) {
         struct error err;
 
@@ -223,7 +232,7 @@ static int start_threads(struct following *following, struct error *err) {
         return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
 }
 
-/* Who may write there may put another socket, another state in their places. */
+/* Whoever may write to the folder could put another socket or another state there. */
 static void mention_open_folder(const char *folder) {
         struct stat status;
 
@@ -233,7 +242,7 @@ static void mention_open_folder(const char *folder) {
                         folder);
 }
 
-static int start(struct running *running, struct error *err) {
+static int start_all(struct running *running, struct error *err) {
         struct following *following = &running->following;
         const struct controller_config *config = following->config;
 
@@ -272,7 +281,7 @@ static bool all_ended(struct following *following) {
         return ended;
 }
 
-static void tell_state(struct following *following) {
+static void tell_systemd_state(struct following *following) {
         size_t ready = 0, suspended = 0;
         char text[128];
 
@@ -290,8 +299,8 @@ static void tell_state(struct following *following) {
 }
 
 /*
- * The only thread that watches for signals; the others are woken by it. -1 where the state is not there any more: what goes
- * on would be remembered by nobody, and the next start finds what is there instead.
+ * The only thread that waits for signals; it wakes the others. -1 where the state's file is not there any more: whatever is done
+ * from then on would be recorded nowhere.
  */
 static int wait_for_end(struct running *running, struct error *err) {
         struct following *following = &running->following;
@@ -307,7 +316,7 @@ static int wait_for_end(struct running *running, struct error *err) {
                         last_ms = now_ms;
                 }
                 if (now_ms - told_ms >= 10 * 1000) {
-                        tell_state(following);
+                        tell_systemd_state(following);
                         told_ms = now_ms;
                 }
                 if (now_ms - looked_ms >= FOLDERS_MS) {
@@ -326,7 +335,7 @@ static int wait_for_end(struct running *running, struct error *err) {
         return 0;
 }
 
-static void end(struct running *running) {
+static void end_running(struct running *running) {
         struct following *following = &running->following;
 
         atomic_store(&following->stopping, true);
@@ -351,7 +360,7 @@ static void end(struct running *running) {
         strbuf_wipe(&running->secret);
 }
 
-/* What failed says more than what is locked, and that more than what waits. */
+/* With --once, of several sources: a failure before a lock, and a lock before a change that waits. */
 static int worst_exit(const struct following *following) {
         static const int order[] = { 1, 4, 3 };
 
@@ -364,7 +373,7 @@ static int worst_exit(const struct following *following) {
         return 0;
 }
 
-static void prepare(struct running *running, const struct follow_args *args) {
+static void prepare_running(struct running *running, const struct follow_args *args) {
         struct following *following = &running->following;
         pthread_condattr_t attributes;
 
@@ -388,8 +397,8 @@ int follow_run(const struct follow_args *args, int *ret_exit, struct error *err)
         struct running running;
         int result;
 
-        prepare(&running, args);
-        result = start(&running, err);
+        prepare_running(&running, args);
+        result = start_all(&running, err);
         if (result == 0) {
                 log_info("controller %s follows %zu %s", args->config->name, args->config->source_count,
                          args->config->source_count == 1 ? "source" : "sources");
@@ -402,6 +411,6 @@ int follow_run(const struct follow_args *args, int *ret_exit, struct error *err)
         }
         if (result == 0 && args->once)
                 *ret_exit = is_interrupted(&running.following) ? 1 : worst_exit(&running.following);
-        end(&running);
+        end_running(&running);
         return result;
 }

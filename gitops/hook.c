@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hook's body is never read: it says that there may be something new, and the source looks for itself. What matters
+ * is who sent it: the HMAC over the body (GitHub, Gitea, Forgejo), made while the body comes in, or the secret itself
+ * in a header (GitLab). Both are compared in constant time.
+ */
 #include "gitops/hook.h"
 
 #include <string.h>

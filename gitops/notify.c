@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread and a ring of deliveries for each target, so that a target that hangs holds up nobody else. The loop only
+ * puts a delivery into the ring; when that is full the oldest one goes. Each delivery is tried until it is sent,
+ * refused for good, or too old.
+ */
 #include "gitops/notify.h"
 
 #include "base/clock.h"
@@ -63,7 +68,7 @@ static int64_t now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
 }
 
-static void count(struct notifier *notifier, const char *result, size_t amount) {
+static void count_deliveries(struct notifier *notifier, const char *result, size_t amount) {
         if (amount)
                 metrics_add(notifier->metrics, METRIC_NOTIFICATIONS, (double)amount,
                             (const char *const[]){ result });
@@ -86,7 +91,7 @@ static void add_header(struct headers *headers, const char *name, const char *va
         headers->list[headers->count++] = (struct http_header){ name, value };
 }
 
-static void sign(struct headers *headers, const struct strbuf *secret, const char *body) {
+static void sign_body(struct headers *headers, const struct strbuf *secret, const char *body) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         uint8_t mac[SHA256_SIZE];
         char hex[SHA256_HEX_SIZE];
@@ -98,7 +103,8 @@ static void sign(struct headers *headers, const struct strbuf *secret, const cha
         add_header(headers, "X-Berth-Signature", headers->signature);
 }
 
-static enum verdict judge(const struct http_response *answer, int64_t *ret_asked_ms, struct error *err) {
+static enum verdict judge_answer(const struct http_response *answer, int64_t *ret_asked_ms,
+                                 struct error *err) {
         int status = answer->status;
         char after[32];
 
@@ -147,16 +153,16 @@ static enum verdict try_once(const struct channel *channel, const struct deliver
         add_header(&headers, "X-Berth-Delivery", delivery->id);
         add_header(&headers, "X-Berth-Timestamp", headers.timestamp);
         if (channel->target->secret_file)
-                sign(&headers, &channel->secret, delivery->body);
+                sign_body(&headers, &channel->secret, delivery->body);
         request.header_count = headers.count;
         if (http_send(channel->notifier->http, &request, &answer, &failure, err) < 0)
                 return failure == HTTP_REFUSED ? VERDICT_FINAL : VERDICT_AGAIN;
-        return judge(&answer, ret_asked_ms, err);
+        return judge_answer(&answer, ret_asked_ms, err);
 }
 
 /* --- a channel's thread --- */
 
-/* With the lock held: whether the time is there, which it is not where the notifier stops before it. */
+/* With the lock held. False where the notifier will have stopped before that time. */
 static bool wait_until(struct channel *channel, int64_t until_ms) {
         struct notifier *notifier = channel->notifier;
 
@@ -170,7 +176,7 @@ static bool wait_until(struct channel *channel, int64_t until_ms) {
         return true;
 }
 
-/* Of the n-th failure, from 1: evenly between half of it and the whole, so that those who failed together part. */
+/* The wait after the n-th failure: a random time between half of it and the whole, so that those who failed together come apart. */
 static int64_t backoff_of(const struct notify_pace *pace, unsigned failures, int64_t asked_ms) {
         int64_t wait_ms = pace->first_wait_ms;
 
@@ -223,7 +229,7 @@ static void deliver(struct channel *channel, struct delivery *delivery) {
                 if (verdict != VERDICT_AGAIN)
                         break;
                 say_failure(channel, delivery, false, &err);
-                count(notifier, "retried", 1);
+                count_deliveries(notifier, "retried", 1);
                 if (!wait_until(channel, now_ms() + backoff_of(&notifier->pace, ++failures, asked_ms)))
                         break;
         }
@@ -234,11 +240,11 @@ static void deliver(struct channel *channel, struct delivery *delivery) {
         } else {
                 say_failure(channel, delivery, true, &err);
         }
-        count(notifier, verdict == VERDICT_SENT ? "sent" : "dropped", 1);
+        count_deliveries(notifier, verdict == VERDICT_SENT ? "sent" : "dropped", 1);
         release_delivery(delivery);
 }
 
-static struct delivery take(struct channel *channel) {
+static struct delivery take_delivery(struct channel *channel) {
         struct delivery delivery = channel->queue[channel->first];
 
         channel->queue[channel->first] = (struct delivery){ 0 };
@@ -259,7 +265,7 @@ static void *empty_queue(void *context) {
                         pthread_cond_wait(&channel->changed, &notifier->lock);
                         continue;
                 }
-                delivery = take(channel);
+                delivery = take_delivery(channel);
                 deliver(channel, &delivery);
         }
         pthread_mutex_unlock(&notifier->lock);
@@ -273,10 +279,10 @@ static void enqueue(struct channel *channel, enum notify_event event, const char
         uint8_t id[16];
 
         if (channel->count == NOTIFY_QUEUE) {
-                struct delivery oldest = take(channel);
+                struct delivery oldest = take_delivery(channel);
 
                 release_delivery(&oldest);
-                count(channel->notifier, "dropped", 1);
+                count_deliveries(channel->notifier, "dropped", 1);
         }
         place = &channel->queue[(channel->first + channel->count++) % NOTIFY_QUEUE];
         *place = (struct delivery){ .event = event, .body = strdup(body), .queued_ms = now_ms() };
@@ -298,7 +304,7 @@ void notifier_post(struct notifier *notifier, enum notify_event event, json_t *d
                 if (!(notifier->channels[i].target->events & (unsigned)event))
                         continue;
                 if (notifier->stopping)
-                        count(notifier, "dropped", 1);
+                        count_deliveries(notifier, "dropped", 1);
                 else
                         enqueue(&notifier->channels[i], event, body);
         }
@@ -315,7 +321,7 @@ static bool names_a_user(const char *url) {
         return authority && memchr(authority + 3, '@', strcspn(authority + 3, "/?#"));
 }
 
-static int prepare(struct channel *channel, struct error *err) {
+static int prepare_channel(struct channel *channel, struct error *err) {
         struct strbuf place STRBUF_CLEANUP = STRBUF_INIT;
         struct http_url url HTTP_URL_CLEANUP = { 0 };
 
@@ -345,8 +351,8 @@ static int start_thread(struct channel *channel, struct error *err) {
         return 0;
 }
 
-static struct notifier *make(const struct notify_target *targets, size_t target_count,
-                             struct metrics *metrics, const struct notify_pace *pace) {
+static struct notifier *make_notifier(const struct notify_target *targets, size_t target_count,
+                                      struct metrics *metrics, const struct notify_pace *pace) {
         struct notifier *notifier = calloc(1, sizeof(*notifier));
         pthread_condattr_t attributes;
 
@@ -370,10 +376,10 @@ static struct notifier *make(const struct notify_target *targets, size_t target_
 
 int notifier_start_with(const struct notify_target *targets, size_t target_count, struct metrics *metrics,
                         const struct notify_pace *pace, struct notifier **ret, struct error *err) {
-        struct notifier *notifier = make(targets, target_count, metrics, pace);
+        struct notifier *notifier = make_notifier(targets, target_count, metrics, pace);
 
         for (size_t i = 0; i < target_count; i++) {
-                if (prepare(&notifier->channels[i], err) < 0 ||
+                if (prepare_channel(&notifier->channels[i], err) < 0 ||
                     start_thread(&notifier->channels[i], err) < 0) {
                         notifier_stop(notifier, 0);
                         return -1;
@@ -392,9 +398,9 @@ static void release_channel(struct channel *channel) {
         if (channel->count > 0)
                 log_warning("%zu %s to %s dropped: there was no time for more", channel->count,
                             channel->count == 1 ? "notification" : "notifications", channel->place);
-        count(channel->notifier, "dropped", channel->count);
+        count_deliveries(channel->notifier, "dropped", channel->count);
         while (channel->count > 0) {
-                struct delivery delivery = take(channel);
+                struct delivery delivery = take_delivery(channel);
 
                 release_delivery(&delivery);
         }

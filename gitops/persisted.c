@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sources of a controller that does not run, read from their states. */
+/*
+ * `controller status` where no controller runs: each source's status as its state has kept it. The states are opened for
+ * reading, and one that cannot be read is an error: a list that lacks a source would say that all is well.
+ */
 #include "base/files.h"
 #include "base/json.h"
 #include "gitops/follow.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table in pins.h, field by field. Everything is compared as text: no path is resolved and no host looked up,
+ * since whatever is asked (a file system, DNS) could give another answer when it counts.
+ */
 #include "gitops/pins.h"
 
 #include <fnmatch.h>
@@ -12,7 +16,8 @@ struct holding {
 };
 
 /* The text itself is not quoted: an endpoint's URL may hold a password, and the place says enough. */
-static void refuse(struct holding *holding, const struct value *at, const char *message, const char *hint) {
+static void add_refusal(struct holding *holding, const struct value *at, const char *message,
+                        const char *hint) {
         const struct resource *stack = holding->manifests->stack;
 
         holding->held = false;
@@ -49,8 +54,8 @@ static size_t length_without_slashes(const char *path) {
 }
 
 /*
- * Exactly one of them, and never a folder within: what lies in a workspace an agent wrote, links too, and a path through
- * one leads out of it.
+ * Exactly one of them, never a folder within. Agents write into workspaces, and may put links there: a path through one
+ * would lead out of the folder.
  */
 static bool is_folder_permitted(const struct value *folders, const char *folder) {
         size_t length = length_without_slashes(folder);
@@ -73,10 +78,11 @@ static void check_provider(struct holding *holding) {
 
         if (!pinned || !name || strcmp(pinned, name) == 0)
                 return;
-        refuse(holding, named,
-               arena_printf(arena, "the Stack's provider is %s, and the Controller pins %s for source %s",
-                            name, pinned, holding->config->name),
-               arena_printf(arena, "write provider: %s", pinned));
+        add_refusal(holding, named,
+                    arena_printf(arena,
+                                 "the Stack's provider is %s, and the Controller pins %s for source %s", name,
+                                 pinned, holding->config->name),
+                    arena_printf(arena, "write provider: %s", pinned));
 }
 
 static void check_aws(struct holding *holding) {
@@ -101,17 +107,18 @@ static void check_aws(struct holding *holding) {
                         continue;
                 if (pinned ? strcmp(text, pinned) == 0 : !fields[i].refused_unpinned)
                         continue;
-                refuse(holding, named,
-                       pinned ? arena_printf(
-                                        arena,
-                                        "the Stack's aws.%s is not what the Controller pins for source %s",
-                                        name, holding->config->name)
-                              : arena_printf(arena,
-                                             "the Stack names aws.%s, which the Controller does not pin for "
-                                             "source %s: no commit may choose it",
-                                             name, holding->config->name),
-                       arena_printf(arena, "leave it out, or give the Controller's source pins.aws.%s",
-                                    name));
+                add_refusal(
+                        holding, named,
+                        pinned ? arena_printf(
+                                         arena,
+                                         "the Stack's aws.%s is not what the Controller pins for source %s",
+                                         name, holding->config->name)
+                               : arena_printf(arena,
+                                              "the Stack names aws.%s, which the Controller does not pin for "
+                                              "source %s: no commit may choose it",
+                                              name, holding->config->name),
+                        arena_printf(arena, "leave it out, or give the Controller's source pins.aws.%s",
+                                     name));
         }
 }
 
@@ -121,11 +128,11 @@ static void check_role(struct holding *holding) {
         const char *role = value_text_of(named);
 
         if (role && !is_role_permitted(value_get(holding->config->may, "executionRoles"), role))
-                refuse(holding, named,
-                       arena_printf(holding->manifests->arena,
-                                    "the Stack's aws.executionRole is none that source %s may name",
-                                    holding->config->name),
-                       "leave it out, or give the Controller's source a pattern in may.executionRoles");
+                add_refusal(holding, named,
+                            arena_printf(holding->manifests->arena,
+                                         "the Stack's aws.executionRole is none that source %s may name",
+                                         holding->config->name),
+                            "leave it out, or give the Controller's source a pattern in may.executionRoles");
 }
 
 static void check_folder(struct holding *holding, const char *name) {
@@ -134,15 +141,16 @@ static void check_folder(struct holding *holding, const char *name) {
         struct arena *arena = holding->manifests->arena;
 
         if (folder && !is_folder_permitted(value_get(holding->config->may, name), folder))
-                refuse(holding, named,
-                       arena_printf(arena, "the Stack's local.%s is no folder that source %s may name", name,
-                                    holding->config->name),
-                       arena_printf(arena,
-                                    "leave it out, or list the folder in the Controller's source: may.%s",
-                                    name));
+                add_refusal(
+                        holding, named,
+                        arena_printf(arena, "the Stack's local.%s is no folder that source %s may name", name,
+                                     holding->config->name),
+                        arena_printf(arena,
+                                     "leave it out, or list the folder in the Controller's source: may.%s",
+                                     name));
 }
 
-/* What is pinned and not said is as if it had been said: the plan, its id and a saved one know of it. */
+/* A pinned value that the commit leaves out is put into its Stack: plan, plan id and saved plan are made with it. */
 static void put_pins(const struct source_config *config, struct manifests *manifests) {
         const struct value *pins = value_get(config->pins, "aws");
         struct value *spec = (struct value *)manifests->stack->spec;

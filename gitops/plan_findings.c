@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a plan found is kept in the source's status, counted, and told to people once. "Once" is by comparison with
+ * what the status had before: drift by address, refusals by their whole text and commit, warnings by a hash.
+ */
 #include "gitops/plan_findings.h"
 
 #include "base/digest.h"
@@ -87,8 +91,8 @@ static void note_refusals(struct work *work) {
                     approval_refusals_text(now, work->arena), json_pack("{s:O}", "refusals", now));
 }
 
-/* Plans of a commit warn of the same again and again: said once, until it is something else. */
-static void say_warnings(struct work *work) {
+/* Every plan of a commit gives the same warnings: they are logged again only when they differ. */
+static void log_new_warnings(struct work *work) {
         const struct plan *plan = &work->plan;
         struct digest_stream *stream = digest_stream_new();
         char hex[SHA256_HEX_SIZE];
@@ -104,7 +108,7 @@ static void say_warnings(struct work *work) {
 }
 
 void plan_findings_tell(struct work *work) {
-        say_warnings(work);
+        log_new_warnings(work);
         note_drift(work);
         if (!work->attempt->fallback)
                 note_refusals(work);

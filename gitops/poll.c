@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is there a new commit? One look at the repository, and what it means to the source. */
+/*
+ * Is there a new commit? One look at the repository, and what it means to the source.
+ *
+ * A new commit takes with it all that was decided about the one before: plan, approval, allowances. A poll that fails is a
+ * condition of the source and nothing more; the last good commit stays in force and drift is still looked for. Polls after a
+ * failure come later and later, up to a limit; the next commit is never waited for longer than that.
+ */
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/interrupt.h"
@@ -87,7 +93,7 @@ static bool is_lasting(enum git_failure failure) {
                failure == GIT_OVER_LIMIT;
 }
 
-/* What will be tried again is on its way, for all that the repository says now. Under the lock. */
+/* The condition Reconciling says whether the poll will be tried again. Under the lock. */
 static void set_retrying(struct source *source, bool retrying, const char *message) {
         const struct clock *clock = source->following->clock;
 
@@ -160,7 +166,7 @@ static const char *accepted_rewrite(struct source *source, struct arena *arena) 
         return *commit ? commit : NULL;
 }
 
-/* It was let in as the newest: what is the newest now is another one, and a person's to judge again. */
+/* A rewritten commit was let in while it was the newest. Now another one is, which a person has to look at again. */
 static void drop_accepted_rewrite(struct source *source, const char *newest) {
         pthread_mutex_lock(&source->lock);
         if (newest && strcmp(source->status.accepted_rewrite, newest) != 0)
@@ -233,7 +239,7 @@ int source_read_commit(struct source *source, const char *commit, struct arena *
                 result = fetch_again(source, &request, commit, arena, ret, &failure, err);
         if (result < 0)
                 return -1;
-        /* What is put in force is what was judged: nothing else will do. */
+        /* Only the commit that was verified may be put in force. */
         return ret->commit && strcmp(ret->commit, commit) == 0
                        ? 0
                        : error_set(err, "the repository in %s gave another commit than %s",

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One reconciliation of a source: which commit, when again, and what is said of it. */
+/*
+ * One reconciliation of a source: which commit, when again, and what is said of it.
+ *
+ * The newest commit is tried. If it is not put in force (its manifests are wrong, a guard refuses), the last good one keeps
+ * what exists true at each full look. SLOT_COUNT sources reconcile at once, which bounds memory; the others wait for a slot.
+ */
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/interrupt.h"
@@ -77,7 +82,7 @@ static void copy_commit(char to[COMMIT_SIZE], const json_t *commit) {
         snprintf(to, COMMIT_SIZE, "%s", status_commit(commit));
 }
 
-static void count(struct source *source, const struct attempt *attempt, int64_t took_ms) {
+static void count_attempt(struct source *source, const struct attempt *attempt, int64_t took_ms) {
         struct metrics *metrics = source->following->metrics;
         const char *name = source->config->name;
 
@@ -118,13 +123,13 @@ static void plan_retry(struct source *source, const struct attempt *attempt) {
 }
 
 /* What the newest commit came to is what the source has come to. */
-static void conclude(struct source *source, const struct attempt *attempt) {
+static void conclude_attempt(struct source *source, const struct attempt *attempt) {
         struct source_status *status = &source->status;
         const struct clock *clock = source->following->clock;
         int64_t wall_ms = clock->wall_ms(clock);
 
         pthread_mutex_lock(&source->lock);
-        /* That somebody else works on it is no news about a commit that is in force. */
+        /* A state that is locked says nothing new about a commit that is in force. */
         if (!attempt->locked || !status->verdict.reason[0])
                 status->verdict = attempt->verdict;
         status->bad = attempt->bad;
@@ -172,10 +177,10 @@ static bool try_newest(struct source *source, const struct reconcile_args *args,
                         attempt->transient ? attempt->verdict.message : "", attempt->commit);
         if (attempt->interrupted)
                 return false;
-        count(source, attempt, clock->monotonic_ms(clock) - begin_ms);
+        count_attempt(source, attempt, clock->monotonic_ms(clock) - begin_ms);
         if (args->full && !attempt->transient)
                 source->looked = true;
-        conclude(source, attempt);
+        conclude_attempt(source, attempt);
         return true;
 }
 

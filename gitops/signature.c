@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HMAC over a body that comes in pieces, which digest_hmac_sha256() cannot do: the inner hash is fed as the body
+ * comes, the outer one at the end.
+ */
 #include "gitops/signature.h"
 
 #include <string.h>
@@ -27,10 +31,6 @@ void signature_add(struct signature *signature, const void *data, size_t length)
         digest_stream_add(signature->inner, data, length);
 }
 
-static uint8_t nibble(char digit) {
-        return (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-}
-
 void signature_end(struct signature *signature, char hex[SHA256_HEX_SIZE]) {
         char inner[SHA256_HEX_SIZE];
         uint8_t text[BLOCK + SHA256_SIZE];
@@ -41,7 +41,8 @@ void signature_end(struct signature *signature, char hex[SHA256_HEX_SIZE]) {
         if (hex) {
                 memcpy(text, signature->outer_key, BLOCK);
                 for (size_t i = 0; i < SHA256_SIZE; i++)
-                        text[BLOCK + i] = (uint8_t)(nibble(inner[2 * i]) << 4 | nibble(inner[2 * i + 1]));
+                        text[BLOCK + i] = (uint8_t)(digest_from_hex(inner[2 * i]) << 4 |
+                                                    digest_from_hex(inner[2 * i + 1]));
                 digest_sha256_hex(text, sizeof(text), hex);
                 explicit_bzero(text, sizeof(text));
         }

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread of one source: when it looks, and what others see of it. */
+/*
+ * The thread of one source: when it looks, and what others see of it.
+ *
+ * The thread sleeps until something is due (a poll, a look for drift, another try) or somebody wakes it, and then does one
+ * round. The status is its result. Others read it under the lock, so that JSON is copied whole: Jansson counts references
+ * without a lock. The status is saved in the source's own state, and is there again after a restart.
+ */
 #include "gitops/source.h"
 
 #include "base/digest.h"
@@ -64,7 +70,7 @@ static bool member_is(const json_t *object, const char *name, const json_t *as) 
         return json_equal(json_object_get(object, name), json_object_get(as, name));
 }
 
-/* Where a person pointed the source at something else, its history is no other one's: nothing was rewritten. */
+/* A source that was pointed at another repository, ref or path begins anew: a history of its own is no rewritten one. */
 static void forget_if_moved(struct source *source, const json_t *stored) {
         json_t *now JSON_CLEANUP = status_json(&source->status, source->config, source->url);
 
@@ -79,7 +85,7 @@ static void forget_if_moved(struct source *source, const json_t *stored) {
         source->status.allowed = NULL;
 }
 
-static int restore(struct source *source, struct state *state, struct error *err) {
+static int restore_status(struct source *source, struct state *state, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         json_t *stored JSON_CLEANUP = NULL;
         const char *text;
@@ -91,7 +97,7 @@ static int restore(struct source *source, struct state *state, struct error *err
                 return 0;
         pthread_mutex_lock(&source->lock);
         status_restore(&source->status, stored);
-        /* What the Controller permits is read at the start: a commit that was not may be by now. */
+        /* The pins may have been changed before this start: a commit that they refused is tried again. */
         if (strcmp(source->status.verdict.reason, PINS_REASON) == 0)
                 source->status.bad = false;
         forget_if_moved(source, stored);
@@ -141,7 +147,7 @@ int source_open_state(struct source *source, struct error *err) {
                 result = folder_make(source->folder, err);
                 if (result == 0)
                         result = state_open(source->folder, STATE_CREATE, &state, err);
-                if (result == 0 && restore(source, state, err) < 0) {
+                if (result == 0 && restore_status(source, state, err) < 0) {
                         state_close(state);
                         result = -1;
                 }
@@ -222,7 +228,7 @@ void source_hear(struct source *source) {
         pthread_mutex_unlock(&source->lock);
 }
 
-/* For people and programs: what only a running controller knows. Under the lock. */
+/* Adds what only a running controller knows. Under the lock. */
 static void add_running(const struct source *source, json_t *object) {
         const struct {
                 const char *name;
@@ -369,7 +375,7 @@ static void end_round(struct source *source) {
         malloc_trim(0);
 }
 
-/* Only a full disk or a damaged state keeps a source from its state: that is tried again for ever. */
+/* Opening the state is tried again for ever: what keeps a source from it is a full disk, damage, or another run. */
 static bool has_state(struct source *source) {
         struct error err;
 

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A source's status in three forms: the struct, the JSON that people and programs see, and the same JSON with a
+ * member "internal" that the state keeps and status_restore() reads back. What is read back may come from another
+ * version: each member is checked for its type, and one that does not fit is left out.
+ *
+ * Two verdicts are kept: of the repository (`problem`) and of the commit (`verdict`). The first, where there is one,
+ * is what the conditions say.
+ */
 #include "gitops/status.h"
 
 #include "base/clock.h"
@@ -32,7 +40,7 @@ static const char *mode_name(enum source_mode mode) {
         return mode == SOURCE_APPLY ? "apply" : mode == SOURCE_APPROVE ? "approve" : "plan";
 }
 
-static void exchange(void *a, void *b, void *room, size_t size) {
+static void swap_bytes(void *a, void *b, void *room, size_t size) {
         memcpy(room, a, size);
         memcpy(a, b, size);
         memcpy(b, room, size);
@@ -41,11 +49,11 @@ static void exchange(void *a, void *b, void *room, size_t size) {
 void status_exchange_decision(struct source_status *status, struct decision *decision) {
         struct decision room;
 
-        exchange(&status->allowed, &decision->allowed, &room, sizeof(status->allowed));
-        exchange(status->approved, decision->approved, &room, sizeof(status->approved));
-        exchange(status->approver, decision->approver, &room, sizeof(status->approver));
-        exchange(status->accepted_rewrite, decision->accepted_rewrite, &room,
-                 sizeof(status->accepted_rewrite));
+        swap_bytes(&status->allowed, &decision->allowed, &room, sizeof(status->allowed));
+        swap_bytes(status->approved, decision->approved, &room, sizeof(status->approved));
+        swap_bytes(status->approver, decision->approver, &room, sizeof(status->approver));
+        swap_bytes(status->accepted_rewrite, decision->accepted_rewrite, &room,
+                   sizeof(status->accepted_rewrite));
 }
 
 void status_init(struct source_status *status) {
@@ -121,11 +129,6 @@ bool status_conclude(struct source_status *status, int64_t now_ms) {
 
 /* JSON */
 
-static void set(json_t *object, const char *name, json_t *member) {
-        if (json_object_set_new(object, name, member) < 0)
-                abort();
-}
-
 static json_t *time_json(int64_t wall_ms) {
         char text[32];
 
@@ -150,12 +153,12 @@ static json_t *or_empty(const json_t *borrowed, json_t *empty) {
 static json_t *condition_json(const struct condition *condition, enum condition_type type) {
         json_t *object = json_object();
 
-        set(object, "type", json_string(condition_type_name(type)));
-        set(object, "status", json_boolean(condition->status));
-        set(object, "reason", json_string(condition->reason));
-        set(object, "message", json_from_text(condition->message));
-        set(object, "commit", condition->commit[0] ? json_string(condition->commit) : json_null());
-        set(object, "since", time_json(condition->since_ms));
+        json_put(object, "type", json_string(condition_type_name(type)));
+        json_put(object, "status", json_boolean(condition->status));
+        json_put(object, "reason", json_string(condition->reason));
+        json_put(object, "message", json_from_text(condition->message));
+        json_put(object, "commit", condition->commit[0] ? json_string(condition->commit) : json_null());
+        json_put(object, "since", time_json(condition->since_ms));
         return object;
 }
 
@@ -169,39 +172,40 @@ json_t *status_json(const struct source_status *status, const struct source_conf
                                                                      (enum condition_type)type)) < 0)
                         abort();
         }
-        set(object, "name", json_string(config->name));
-        set(object, "url", json_from_text(url));
-        set(object, "ref",
-            config->branch ? json_sprintf("refs/heads/%s", config->branch)
-                           : json_sprintf("refs/tags/%s", config->tag));
-        set(object, "path", config->path ? json_from_text(config->path) : json_string(""));
-        set(object, "mode", json_string(mode_name(config->mode)));
-        set(object, "suspended", json_boolean(suspended));
-        set(object, "commit", or_null(status->seen));
-        set(object, "appliedCommit", or_null(status->good));
-        set(object, "result",
-            status->result < 0 ? json_null()
-                               : json_string(reconcile_result_name((enum reconcile_result)status->result)));
-        set(object, "lastPoll", time_json(status->polled_ms));
-        set(object, "lastReconciled", time_json(status->reconciled_ms));
-        set(object, "lastApplied", time_json(status->applied_ms));
-        set(object, "lastSuccess", time_json(status->success_ms));
-        set(object, "conditions", conditions);
-        set(object, "refusals", or_empty(status->refusals, json_array()));
-        set(object, "plan", or_null(status->plan));
-        set(object, "drift", or_empty(status->drift, json_array()));
-        set(object, "resources", or_empty(status->resources, json_object()));
+        json_put(object, "name", json_string(config->name));
+        json_put(object, "url", json_from_text(url));
+        json_put(object, "ref",
+                 config->branch ? json_sprintf("refs/heads/%s", config->branch)
+                                : json_sprintf("refs/tags/%s", config->tag));
+        json_put(object, "path", config->path ? json_from_text(config->path) : json_string(""));
+        json_put(object, "mode", json_string(mode_name(config->mode)));
+        json_put(object, "suspended", json_boolean(suspended));
+        json_put(object, "commit", or_null(status->seen));
+        json_put(object, "appliedCommit", or_null(status->good));
+        json_put(object, "result",
+                 status->result < 0
+                         ? json_null()
+                         : json_string(reconcile_result_name((enum reconcile_result)status->result)));
+        json_put(object, "lastPoll", time_json(status->polled_ms));
+        json_put(object, "lastReconciled", time_json(status->reconciled_ms));
+        json_put(object, "lastApplied", time_json(status->applied_ms));
+        json_put(object, "lastSuccess", time_json(status->success_ms));
+        json_put(object, "conditions", conditions);
+        json_put(object, "refusals", or_empty(status->refusals, json_array()));
+        json_put(object, "plan", or_null(status->plan));
+        json_put(object, "drift", or_empty(status->drift, json_array()));
+        json_put(object, "resources", or_empty(status->resources, json_object()));
         return object;
 }
 
 static json_t *verdict_json(const struct verdict *verdict) {
         json_t *object = json_object();
 
-        set(object, "ready", json_boolean(verdict->ready));
-        set(object, "stalled", json_boolean(verdict->stalled));
-        set(object, "reason", json_string(verdict->reason));
-        set(object, "message", json_from_text(verdict->message));
-        set(object, "commit", json_string(verdict->commit));
+        json_put(object, "ready", json_boolean(verdict->ready));
+        json_put(object, "stalled", json_boolean(verdict->stalled));
+        json_put(object, "reason", json_string(verdict->reason));
+        json_put(object, "message", json_from_text(verdict->message));
+        json_put(object, "commit", json_string(verdict->commit));
         return object;
 }
 
@@ -219,19 +223,19 @@ json_t *status_store(const struct source_status *status, const struct source_con
                      const char *url) {
         json_t *object = status_json(status, config, url), *internal = json_object();
 
-        set(internal, "problem", verdict_json(&status->problem));
-        set(internal, "verdict", verdict_json(&status->verdict));
-        set(internal, "since", since_json(status));
-        set(internal, "bad", json_boolean(status->bad));
-        set(internal, "suspended", json_integer(status->suspended));
-        set(internal, "reconciled", json_integer(status->reconciled_ms));
-        set(internal, "applied", json_integer(status->applied_ms));
-        set(internal, "success", json_integer(status->success_ms));
-        set(internal, "approved", json_string(status->approved));
-        set(internal, "approver", json_from_text(status->approver));
-        set(internal, "acceptedRewrite", json_string(status->accepted_rewrite));
-        set(internal, "allowed", or_empty(status->allowed, json_array()));
-        set(object, "internal", internal);
+        json_put(internal, "problem", verdict_json(&status->problem));
+        json_put(internal, "verdict", verdict_json(&status->verdict));
+        json_put(internal, "since", since_json(status));
+        json_put(internal, "bad", json_boolean(status->bad));
+        json_put(internal, "suspended", json_integer(status->suspended));
+        json_put(internal, "reconciled", json_integer(status->reconciled_ms));
+        json_put(internal, "applied", json_integer(status->applied_ms));
+        json_put(internal, "success", json_integer(status->success_ms));
+        json_put(internal, "approved", json_string(status->approved));
+        json_put(internal, "approver", json_from_text(status->approver));
+        json_put(internal, "acceptedRewrite", json_string(status->accepted_rewrite));
+        json_put(internal, "allowed", or_empty(status->allowed, json_array()));
+        json_put(object, "internal", internal);
         return object;
 }
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* git_check(): the worker started, listened to, and ended. */
+/*
+ * git_check(): the worker started, listened to, and ended.
+ *
+ * The worker reads what strangers wrote, and may be taken over. So it gets all that it needs in one request, and answers once:
+ * its answer is bounded and checked before anything of it is used (wire.c). The phases that it names while it works are only for
+ * the message where no answer comes.
+ */
 #include "base/clock.h"
 #include "base/files.h"
 #include "gitops/git/wire.h"
@@ -15,7 +21,7 @@
 /* Beside the files: the header, and what the phases take. */
 #define HEADER_MAX ((size_t)64 * 1024 * 1024)
 
-/* The worker died: what it left may be what killed it, and the next one shall not find it. */
+/* The worker was killed by a fault. What lies in its folder may be the cause: it is removed, so that the next one fetches anew. */
 static int fail_dead(const struct git_request *request, const struct run_result *result,
                      enum git_failure *ret_failure, struct error *err) {
         char *repository TEXT_CLEANUP = path_join(request->folder, "repository.git");
@@ -31,7 +37,7 @@ static int fail_dead(const struct git_request *request, const struct run_result 
                     strsignal(result->code));
 }
 
-/* Where there is no answer: why. */
+/* Says why there is no answer. */
 static int fail_without(const struct git_request *request, const struct run_result *result,
                         enum git_phase phase, enum git_failure *ret_failure, struct error *err) {
         struct git_limits limits = wire_limits(&request->limits);
@@ -54,8 +60,9 @@ static int fail_without(const struct git_request *request, const struct run_resu
         }
 }
 
-static int conclude(const struct git_request *request, const struct run_result *result, struct arena *arena,
-                    struct git_answer *ret, enum git_failure *ret_failure, struct error *err) {
+static int read_result(const struct git_request *request, const struct run_result *result,
+                       struct arena *arena, struct git_answer *ret, enum git_failure *ret_failure,
+                       struct error *err) {
         enum git_phase phase = PHASE_STARTING;
         struct error unread = { 0 };
         struct wire_answer answer;
@@ -95,7 +102,7 @@ int git_check(const struct git_request *request, struct arena *arena, struct git
         args.input_length = input.length;
         outcome = run_to_end(&args, &result, err);
         if (outcome == 0)
-                outcome = conclude(request, &result, arena, ret, ret_failure, err);
+                outcome = read_result(request, &result, arena, ret, ret_failure, err);
         if (outcome == 0)
                 return 0;
         return error_context(err, "%s", git_display_name(request->url, arena));

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of the server's refs is followed: the branch of that name, or the highest version among the tags that match.
+ * Where there is none, the message names what there is instead.
+ */
 #include "gitops/git/choose.h"
 
 #include "base/suggest.h"

@@ -38,7 +38,7 @@ static bool ends_with(const char *name, const char *suffix) {
 }
 
 /* pack-ID.pack, .idx and what else may belong to one; all others are what an interrupted fetch left. */
-static bool is_packs(const char *name) {
+static bool is_of_a_pack(const char *name) {
         return strncmp(name, "pack-", 5) == 0 &&
                (ends_with(name, ".pack") || ends_with(name, ".idx") || ends_with(name, ".keep"));
 }
@@ -56,7 +56,7 @@ void folder_tidy_packs(const char *repository, size_t *ret_packs, uint64_t *ret_
                 if (fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
                     !S_ISREG(status.st_mode))
                         continue;
-                if (!is_packs(entry->d_name)) {
+                if (!is_of_a_pack(entry->d_name)) {
                         unlinkat(dirfd(directory), entry->d_name, 0);
                         continue;
                 }

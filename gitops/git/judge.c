@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two halves. In the judge's process: the keys are read, then the cage is entered, then each text that is asked for
+ * is judged by gpgv or ssh-keygen, with files in the judge's own folder. On the worker's side: the judge is started,
+ * asked, and believed in its verdict alone.
+ *
+ * It is a process of its own because the worker's cage lets it start no programs, and because a worker that was taken
+ * over must not be able to write the keys that it is judged by.
+ */
 #include "gitops/git/judge.h"
 
 #include "base/clock.h"
@@ -331,7 +339,7 @@ static bool answer_one(struct judging *judging) {
         return write_frame(STDOUT_FILENO, answer) == 0;
 }
 
-static int prepare(struct judging *judging, const json_t *asked, struct error *err) {
+static int prepare_judging(struct judging *judging, const json_t *asked, struct error *err) {
         const char *folder = json_text(asked, "folder");
 
         if (!folder)
@@ -355,7 +363,7 @@ int git_judge_main(void) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         umask(0077);
         asked = read_frame(STDIN_FILENO);
-        if (prepare(&judging, asked, &err) < 0)
+        if (prepare_judging(&judging, asked, &err) < 0)
                 json_set_text(ready, "message", err.message);
         if (write_frame(STDOUT_FILENO, ready) == 0 && !json_object_get(ready, "message")) {
                 while (answer_one(&judging))

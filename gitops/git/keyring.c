@@ -7,7 +7,7 @@
 #define BEGIN "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 #define END "-----END PGP PUBLIC KEY BLOCK-----"
 
-static int digit_of(char character) {
+static int base64_digit(char character) {
         static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         const char *found = character ? strchr(digits, character) : NULL;
 
@@ -21,7 +21,7 @@ struct decoder {
 
 static bool decode_line(struct decoder *decoder, const char *line, size_t length, struct strbuf *to) {
         for (size_t i = 0; i < length; i++) {
-                int digit = digit_of(line[i]);
+                int digit = base64_digit(line[i]);
 
                 if (line[i] == '=' && decoder->count >= 2) {
                         decoder->ended = true;

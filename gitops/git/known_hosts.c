@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libssh2 1.10 reads plain names and hashed ones only. So the lines for one host are chosen here as OpenSSH would
+ * choose them (patterns, negation, ports, revoked keys), and written out under the plain name that libssh2 will look
+ * for.
+ */
 #include "gitops/git/known_hosts.h"
 
 #include <stdlib.h>
@@ -27,7 +32,7 @@ static struct part next_word(const char **at, const char *end) {
 }
 
 /* False for empty lines, comments, and what is no line of a known_hosts file. */
-static bool split(const char *text, size_t length, struct line *ret) {
+static bool split_line(const char *text, size_t length, struct line *ret) {
         const char *at = text, *end = text + length;
 
         ret->hosts = next_word(&at, end);
@@ -43,12 +48,12 @@ static bool split(const char *text, size_t length, struct line *ret) {
         return ret->key.length > 0;
 }
 
-static bool is(struct part part, const char *text) {
+static bool part_is(struct part part, const char *text) {
         return part.length == strlen(text) && memcmp(part.text, text, part.length) == 0;
 }
 
 /* `*` and `?`, without regard to case. */
-static bool matches(const char *pattern, size_t length, const char *text) {
+static bool pattern_matches(const char *pattern, size_t length, const char *text) {
         size_t at = 0, star = length, again = 0, place = 0;
 
         while (text[place]) {
@@ -80,7 +85,7 @@ static bool names_host(struct part hosts, const char *target) {
                 const char *comma = memchr(at, ',', (size_t)(end - at)), *stop = comma ? comma : end;
                 bool negated = *at == '!';
 
-                if (matches(at + negated, (size_t)(stop - at) - negated, target)) {
+                if (pattern_matches(at + negated, (size_t)(stop - at) - negated, target)) {
                         if (negated)
                                 return false;
                         found = true;
@@ -96,7 +101,7 @@ static bool is_revoked(const char *text, struct part key) {
         while (*text) {
                 size_t length = strcspn(text, "\n");
 
-                if (split(text, length, &line) && is(line.marker, "@revoked") &&
+                if (split_line(text, length, &line) && part_is(line.marker, "@revoked") &&
                     line.key.length == key.length && memcmp(line.key.text, key.text, key.length) == 0)
                         return true;
                 text += length + (text[length] != '\0');
@@ -118,7 +123,7 @@ size_t known_hosts_select(const char *text, const char *host, const char *port, 
                 struct line line;
                 bool hashed;
 
-                if (split(at, length, &line) && line.marker.length == 0) {
+                if (split_line(at, length, &line) && line.marker.length == 0) {
                         hashed = line.hosts.text[0] == '|';
                         if ((hashed || names_host(line.hosts, strbuf_text(&target))) &&
                             !is_revoked(text, line.key)) {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libgit2 as this program wants it: no configuration but its own, nobody's agent or keyring, owners not checked (the
+ * folder is ours, or of file:// somebody else's on purpose), objects bounded. Its last error is put into messages
+ * only after a password in it was covered.
+ */
 #include "gitops/git/libgit2.h"
 
 #include "base/library.h"
@@ -14,7 +19,7 @@ GIT_SYMBOLS(GIT_DEFINE)
 static const struct library_symbol git_symbols[] = { GIT_SYMBOLS(LIBRARY_SYMBOL) };
 static struct library git = LIBRARY(GIT2_SONAME, "libgit2-1.5", "reading Git repositories", git_symbols);
 
-/* What libgit2 and libssh2 leave behind at the end is theirs. */
+/* Memory that libgit2 and libssh2 do not free at the end is no leak of ours. */
 #ifdef __SANITIZE_ADDRESS__
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) {

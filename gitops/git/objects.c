@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * An object cannot be taken for what it should be. Where its bytes are as its name says, the repository is well and it
- * was made so: by somebody, on purpose or with a tool that should not.
+ * An object that is not what it should be. If its bytes fit its name (the hash), the repository is not damaged: somebody, or some
+ * tool, made the object this way. If not, the repository is fetched anew.
  */
 static int fail_object(struct repository *repository, const char *what, const char *id, const git_oid *oid,
                        enum git_failure *ret_failure, struct error *err) {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libgit2 gives one number and a sentence for nearly everything. What its callbacks saw decides first; then words in
+ * the sentence, which are those of curl, libssh2 and the usual servers; what is left is a server that could not be
+ * reached.
+ */
 #include "gitops/git/remote_failure.h"
 
 #include <string.h>
@@ -18,7 +23,7 @@ static const struct {
         { GIT_LOCAL, "read-only file system" },
 };
 
-static enum git_failure classify(const struct remote_failure *found, const char *words) {
+static enum git_failure classify_failure(const struct remote_failure *found, const char *words) {
         if (found->over_limit || found->out_of_memory)
                 return GIT_OVER_LIMIT;
         if (found->untrusted)
@@ -39,7 +44,7 @@ bool remote_failure_is_known(const struct remote_failure *found) {
 
 int remote_failure_report(const struct remote_failure *found, const struct url *url, size_t pack_bytes,
                           const char *words, enum git_failure *ret_failure, struct error *err) {
-        enum git_failure failure = classify(found, words);
+        enum git_failure failure = classify_failure(found, words);
         const char *host = url->host ? url->host : url->path;
         bool ssh = url->scheme == URL_SSH;
 

@@ -247,8 +247,8 @@ static size_t copy_heads(const git_remote_head **heads, size_t count, struct are
         return filled;
 }
 
-/* Whether it failed for what is here, and not for the server or the way to it: refs that lead nowhere, objects unread. */
-static bool is_ours(const struct repository *repository) {
+/* Whether the cause is the repository on this machine (refs that lead nowhere, objects that cannot be read) and not the server. */
+static bool is_local_failure(const struct repository *repository) {
         static const int theirs[] = { GIT_ERROR_NET,  GIT_ERROR_OS,       GIT_ERROR_SSL,     GIT_ERROR_SSH,
                                       GIT_ERROR_HTTP, GIT_ERROR_NOMEMORY, GIT_ERROR_CALLBACK };
         const git_error *last = sym_git_error_last();
@@ -279,7 +279,7 @@ int repository_list(struct repository *repository, struct arena *arena, struct r
         if (result == 0)
                 result = sym_git_remote_ls(&heads, &count, repository->remote);
         if (result < 0) {
-                repository->broken = is_ours(repository);
+                repository->broken = is_local_failure(repository);
                 return fail_remote(repository, result, ret_failure, err);
         }
         if (count > REFS_MAX)
@@ -311,7 +311,7 @@ int repository_fetch(struct repository *repository, const struct remote_ref *ref
         repository->asked = 0;
         result = sym_git_remote_download(repository->remote, &refspecs, &options);
         if (result < 0) {
-                repository->broken = is_ours(repository);
+                repository->broken = is_local_failure(repository);
                 return fail_remote(repository, result, ret_failure, err);
         }
         /* So that the next fetch need not bring again what is here. */

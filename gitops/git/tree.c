@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A commit's tree below the source's path, folder by folder, breadth first, so that depth costs no stack. Nothing is
+ * checked out: entries are looked at as the objects say them, and the bytes of manifests are read into memory. Every
+ * entry is checked, also those that are no manifests: a tree that some checkout could be harmed by is refused as a
+ * whole. All limits are counted while reading, before memory is taken.
+ */
 #include "gitops/git/tree.h"
 
 #include "base/array.h"
@@ -31,7 +37,7 @@ struct walk {
 };
 
 /* For messages: whatever bytes the tree has. */
-static const char *shown(struct arena *arena, const char *folder, const char *name) {
+static const char *displayed_path(struct arena *arena, const char *folder, const char *name) {
         return git_clean_text(arena, arena_printf(arena, "%s%s%.300s", folder, *folder ? "/" : "", name),
                               SHOWN_MAX);
 }
@@ -59,7 +65,7 @@ static int check_entry(const struct walk *walk, const char *folder, const struct
                 objection = mode_objection(entry->mode);
         if (!objection)
                 return 0;
-        return FAIL(GIT_UNSAFE_TREE, "%s %s", shown(walk->scratch, folder, entry->name), objection);
+        return FAIL(GIT_UNSAFE_TREE, "%s %s", displayed_path(walk->scratch, folder, entry->name), objection);
 }
 
 struct folded {
@@ -70,7 +76,7 @@ static int compare_folded(const void *a, const void *b) {
         return strcmp(((const struct folded *)a)->key, ((const struct folded *)b)->key);
 }
 
-/* Two names that some file system takes for one: which of them a reader means is then anybody's guess. */
+/* Two names that some file system takes for one: a checkout there would have only one of the two files. */
 static int check_twins(const struct walk *walk, const char *folder, const struct tree_entry *entries,
                        size_t count, struct error *err) {
         struct folded *names = arena_array(walk->scratch, count, sizeof(*names));
@@ -87,8 +93,8 @@ static int check_twins(const struct walk *walk, const char *folder, const struct
         for (size_t i = 1; i < count; i++) {
                 if (strcmp(names[i - 1].key, names[i].key) == 0)
                         return FAIL(GIT_UNSAFE_TREE, "%s and %s are one name to some file systems",
-                                    shown(walk->scratch, folder, names[i - 1].name),
-                                    shown(walk->scratch, folder, names[i].name));
+                                    displayed_path(walk->scratch, folder, names[i - 1].name),
+                                    displayed_path(walk->scratch, folder, names[i].name));
         }
         return 0;
 }
@@ -97,8 +103,8 @@ static int add_folder(struct walk *walk, const char *id, const char *path, size_
         enum git_failure *ret_failure = walk->ret_failure;
 
         if (depth > walk->limits->depth)
-                return FAIL(GIT_OVER_LIMIT, "%s lies deeper than %zu folders", shown(walk->scratch, "", path),
-                            walk->limits->depth);
+                return FAIL(GIT_OVER_LIMIT, "%s lies deeper than %zu folders",
+                            displayed_path(walk->scratch, "", path), walk->limits->depth);
         walk->folders = array_grow(walk->arena, walk->folders, walk->folder_count, sizeof(*walk->folders));
         walk->folders[walk->folder_count] = (struct pending){ .path = path, .depth = depth };
         memcpy(walk->folders[walk->folder_count++].id, id, ID_SIZE);
@@ -124,7 +130,7 @@ static int read_file(struct walk *walk, const struct tree_entry *entry, const ch
         return 0;
 }
 
-static int take_entry(struct walk *walk, const struct pending *folder, const struct tree_entry *entry,
+static int read_entry(struct walk *walk, const struct pending *folder, const struct tree_entry *entry,
                       struct error *err) {
         enum git_failure *ret_failure = walk->ret_failure;
         bool is_folder = (entry->mode & S_IFMT) == S_IFDIR;
@@ -152,7 +158,7 @@ static int read_folder(struct walk *walk, struct error *err) {
                             err) < 0)
                 return -1;
         for (size_t i = 0; i < count; i++) {
-                if (take_entry(walk, &folder, &entries[i], err) < 0)
+                if (read_entry(walk, &folder, &entries[i], err) < 0)
                         return -1;
         }
         return check_twins(walk, folder.path, entries, count, err);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A list of what is let through, not of what is refused: the URL goes to libgit2, to libssh2 and, over ssh, to a
+ * shell on the server, and each of them reads special characters in its own way. The text that libgit2 gets is put
+ * together again from the parts that were checked. No message quotes a URL before user and password are cut off.
+ */
 #include "gitops/git/url.h"
 
 #include "base/digest.h"
@@ -92,7 +97,7 @@ static const char *path_objection(enum url_scheme scheme, const char *path) {
         return NULL;
 }
 
-static void lower(char *text) {
+static void lower_case(char *text) {
         for (; *text; text++) {
                 if (*text >= 'A' && *text <= 'Z')
                         *text = (char)(*text - 'A' + 'a');
@@ -100,7 +105,7 @@ static void lower(char *text) {
 }
 
 /* In place. False where a percent sign is not followed by two digits, or by 00. */
-static bool decode(char *text) {
+static bool decode_percent(char *text) {
         char *to = text;
 
         for (; *text; text++) {
@@ -125,7 +130,7 @@ static int parse_file(const char *text, struct arena *arena, struct url *url, st
 
         if (!plain && strncmp(path, "localhost/", 10) == 0)
                 path += strlen("localhost");
-        if (!plain && !decode(path))
+        if (!plain && !decode_percent(path))
                 return error_set(
                         err,
                         "the URL of the repository has a %% in it that two hexadecimal digits do not follow");
@@ -160,7 +165,7 @@ static int parse_authority(char *authority, struct url *url, struct error *err) 
                 if (!is_port(url->port))
                         return error_set(err, "the URL of the repository has an unusable port in it");
         }
-        lower(host);
+        lower_case(host);
         if (!is_host(host))
                 return error_set(err, "the URL of the repository has an unusable host in it");
         url->host = host;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gpgv's status lines decide (doc/DETAILS of GnuPG), not its exit code: exactly one GOODSIG and one VALIDSIG, none of the
+ * objections below, and a hash that is not broken.
+ */
 #include "gitops/git/verify.h"
 
 #include <stdlib.h>
@@ -7,7 +11,7 @@
 #define TEXT_MAX 512U
 
 /* What a key's owner may have put into a name. */
-static const char *clean(struct arena *arena, const char *text, size_t length) {
+static const char *clean_name(struct arena *arena, const char *text, size_t length) {
         return git_clean_text(arena, text, length < TEXT_MAX ? length : TEXT_MAX);
 }
 
@@ -76,13 +80,13 @@ int verify_read_status(const char *text, struct arena *arena, const char **ret_s
                         const char *space = memchr(rest, ' ', (size_t)(end - rest));
 
                         good++;
-                        name = space ? clean(arena, space + 1, (size_t)(end - space - 1)) : "";
+                        name = space ? clean_name(arena, space + 1, (size_t)(end - space - 1)) : "";
                 } else if (is_word(text, length, "VALIDSIG", &rest)) {
                         valid++;
                         if (!is_strong(rest, end))
                                 weak = "it is signed with a hash that can be forged (SHA-1, MD5): sign it anew with "
                                        "SHA-256 or better (gpg --digest-algo SHA256)";
-                        fingerprint = clean(arena, rest, strcspn(rest, " \n"));
+                        fingerprint = clean_name(arena, rest, strcspn(rest, " \n"));
                 }
                 for (size_t i = 0; i < sizeof(objections) / sizeof(objections[0]) && !why; i++) {
                         if (is_word(text, length, objections[i].word, &rest))

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Semantic versions (semver.org 2.0.0) and the patterns of npm and Masterminds/semver, which people know from
+ * elsewhere. A pattern is a list of alternatives ("||"), each a list of comparisons that must all hold. Each short
+ * form becomes one or two comparisons: 1.x is >=1.0.0 and below 2.0.0, where "below 2.0.0" also leaves out
+ * prereleases of 2.0.0.
+ *
+ * Prereleases match only where the pattern names one, as in npm: nobody who writes 1.x wants 2.0.0-alpha, or
+ * 1.3.0-rc1.
+ */
 #include "gitops/git/version.h"
 
 #include "gitops/git/git.h"
@@ -49,7 +58,7 @@ static bool is_wildcard(char character) {
         return character == 'x' || character == 'X' || character == '*';
 }
 
-static bool take_number(const char **at, uint64_t *ret) {
+static bool parse_number(const char **at, uint64_t *ret) {
         uint64_t number = 0;
         const char *text = *at;
 
@@ -66,7 +75,7 @@ static bool take_number(const char **at, uint64_t *ret) {
 }
 
 /* Dot-separated identifiers, none of them empty; the text's part. */
-static bool take_identifiers(const char **at, const char **ret, size_t *ret_length) {
+static bool parse_identifiers(const char **at, const char **ret, size_t *ret_length) {
         const char *start = *at, *text = start;
 
         for (;; text++) {
@@ -83,18 +92,18 @@ static bool take_identifiers(const char **at, const char **ret, size_t *ret_leng
         return true;
 }
 
-static bool take_suffixes(const char **at, struct version *version) {
+static bool parse_suffixes(const char **at, struct version *version) {
         const char *build;
         size_t length;
 
         if (**at == '-') {
                 ++*at;
-                if (!take_identifiers(at, &version->prerelease, &version->prerelease_length))
+                if (!parse_identifiers(at, &version->prerelease, &version->prerelease_length))
                         return false;
         }
         if (**at == '+') {
                 ++*at;
-                return take_identifiers(at, &build, &length);
+                return parse_identifiers(at, &build, &length);
         }
         return true;
 }
@@ -105,10 +114,10 @@ bool version_parse(const char *text, struct version *ret) {
 
         text += version.has_v;
         do {
-                if (!take_number(&text, &version.number[given]))
+                if (!parse_number(&text, &version.number[given]))
                         return false;
         } while (++given < 3 && *text == '.' && text++);
-        if (!take_suffixes(&text, &version) || *text)
+        if (!parse_suffixes(&text, &version) || *text)
                 return false;
         *ret = version;
         return true;
@@ -177,7 +186,7 @@ int version_compare(const struct version *a, const struct version *b) {
         return compare_identifiers(a->prerelease, a->prerelease_length, b->prerelease, b->prerelease_length);
 }
 
-static bool take_partial(const char **at, struct partial *ret) {
+static bool parse_partial(const char **at, struct partial *ret) {
         struct partial partial = { .version.has_v = **at == 'v' || **at == 'V' };
         const char *text = *at + partial.version.has_v;
         bool wild = false;
@@ -186,7 +195,7 @@ static bool take_partial(const char **at, struct partial *ret) {
                 if (is_wildcard(*text)) {
                         wild = true;
                         text++;
-                } else if (wild || !take_number(&text, &partial.version.number[place])) {
+                } else if (wild || !parse_number(&text, &partial.version.number[place])) {
                         return false;
                 } else {
                         partial.given = place + 1;
@@ -196,14 +205,14 @@ static bool take_partial(const char **at, struct partial *ret) {
                 text++;
         }
         /* What has no third number has no prerelease of its own, but for ">=1.2-0", which everybody writes. */
-        if (!wild && !take_suffixes(&text, &partial.version))
+        if (!wild && !parse_suffixes(&text, &partial.version))
                 return false;
         *at = text;
         *ret = partial;
         return true;
 }
 
-static bool add(struct alternative *alternative, enum relation relation, struct version bound) {
+static bool add_comparison(struct alternative *alternative, enum relation relation, struct version bound) {
         if (alternative->count == COMPARISONS_MAX)
                 return false;
         alternative->prereleases |= bound.prerelease_length > 0;
@@ -221,7 +230,7 @@ static struct version lowest_of(struct version version) {
 }
 
 /* The first version beyond those with the same numbers up to `place`. */
-static struct version beyond(struct version version, unsigned place) {
+static struct version first_beyond(struct version version, unsigned place) {
         version.number[place]++;
         for (unsigned i = place + 1; i < 3; i++)
                 version.number[i] = 0;
@@ -233,18 +242,18 @@ static bool add_same(struct alternative *alternative, const struct partial *part
         struct version lowest = partial->version;
 
         if (partial->given == 3 || lowest.prerelease)
-                return add(alternative, EQUAL, lowest);
+                return add_comparison(alternative, EQUAL, lowest);
         if (partial->given == 0)
-                return add(alternative, GREATER_EQUAL, lowest);
-        return add(alternative, GREATER_EQUAL, lowest) &&
-               add(alternative, LESS, beyond(lowest, partial->given - 1));
+                return add_comparison(alternative, GREATER_EQUAL, lowest);
+        return add_comparison(alternative, GREATER_EQUAL, lowest) &&
+               add_comparison(alternative, LESS, first_beyond(lowest, partial->given - 1));
 }
 
 static bool add_tilde(struct alternative *alternative, const struct partial *partial) {
         if (partial->given == 0)
                 return add_same(alternative, partial);
-        return add(alternative, GREATER_EQUAL, partial->version) &&
-               add(alternative, LESS, beyond(partial->version, partial->given > 1 ? 1 : 0));
+        return add_comparison(alternative, GREATER_EQUAL, partial->version) &&
+               add_comparison(alternative, LESS, first_beyond(partial->version, partial->given > 1 ? 1 : 0));
 }
 
 /* Up to the next change of the leftmost number that is not 0. */
@@ -255,8 +264,8 @@ static bool add_caret(struct alternative *alternative, const struct partial *par
                 return add_same(alternative, partial);
         while (place + 1 < partial->given && partial->version.number[place] == 0)
                 place++;
-        return add(alternative, GREATER_EQUAL, partial->version) &&
-               add(alternative, LESS, beyond(partial->version, place));
+        return add_comparison(alternative, GREATER_EQUAL, partial->version) &&
+               add_comparison(alternative, LESS, first_beyond(partial->version, place));
 }
 
 /* ">1.2" is beyond all of 1.2, "<=1.2" includes all of it. */
@@ -268,16 +277,16 @@ static bool add_compared(struct alternative *alternative, enum relation relation
                 return (relation == GREATER_EQUAL || relation == LESS_EQUAL) &&
                        add_same(alternative, partial);
         if (!whole && relation == GREATER) {
-                struct version bound = beyond(partial->version, partial->given - 1);
+                struct version bound = first_beyond(partial->version, partial->given - 1);
 
                 bound.prerelease = NULL;
-                return add(alternative, GREATER_EQUAL, bound);
+                return add_comparison(alternative, GREATER_EQUAL, bound);
         }
         if (!whole && relation == LESS_EQUAL)
-                return add(alternative, LESS, beyond(partial->version, partial->given - 1));
+                return add_comparison(alternative, LESS, first_beyond(partial->version, partial->given - 1));
         if (!whole && relation == LESS)
-                return add(alternative, LESS, lowest_of(partial->version));
-        return add(alternative, relation, partial->version);
+                return add_comparison(alternative, LESS, lowest_of(partial->version));
+        return add_comparison(alternative, relation, partial->version);
 }
 
 static void skip_spaces(const char **at) {
@@ -285,7 +294,7 @@ static void skip_spaces(const char **at) {
                 ++*at;
 }
 
-static bool take_comparison(const char **at, struct alternative *alternative) {
+static bool parse_comparison(const char **at, struct alternative *alternative) {
         static const struct {
                 const char *sign;
                 enum relation relation;
@@ -300,7 +309,8 @@ static bool take_comparison(const char **at, struct alternative *alternative) {
                         continue;
                 *at += strlen(signs[i].sign);
                 skip_spaces(at);
-                return take_partial(at, &partial) && (signs[i].relation != NOT_EQUAL || partial.given == 3) &&
+                return parse_partial(at, &partial) &&
+                       (signs[i].relation != NOT_EQUAL || partial.given == 3) &&
                        add_compared(alternative, signs[i].relation, &partial);
         }
         if (sign == '~' || sign == '^' || sign == '=') {
@@ -309,7 +319,7 @@ static bool take_comparison(const char **at, struct alternative *alternative) {
                         ++*at;
                 skip_spaces(at);
         }
-        if (!take_partial(at, &partial))
+        if (!parse_partial(at, &partial))
                 return false;
         if (sign == '~')
                 return add_tilde(alternative, &partial);
@@ -318,16 +328,16 @@ static bool take_comparison(const char **at, struct alternative *alternative) {
         if (strncmp(*at, " - ", 3) == 0 && sign != '=') {
                 *at += 3;
                 skip_spaces(at);
-                return add_compared(alternative, GREATER_EQUAL, &partial) && take_partial(at, &partial) &&
+                return add_compared(alternative, GREATER_EQUAL, &partial) && parse_partial(at, &partial) &&
                        add_compared(alternative, LESS_EQUAL, &partial);
         }
         return add_same(alternative, &partial);
 }
 
-static bool take_alternative(const char **at, struct alternative *alternative) {
+static bool parse_alternative(const char **at, struct alternative *alternative) {
         for (;;) {
                 skip_spaces(at);
-                if (!take_comparison(at, alternative))
+                if (!parse_comparison(at, alternative))
                         return false;
                 if (**at && **at != ' ' && **at != ',' && **at != '|')
                         return false;
@@ -349,7 +359,7 @@ int version_pattern_parse(const char *text, struct arena *arena, const struct ve
         for (;;) {
                 struct alternative *alternative = arena_alloc(arena, sizeof(*alternative));
 
-                if (!take_alternative(&at, alternative))
+                if (!parse_alternative(&at, alternative))
                         return error_set(err,
                                          "\"%s\" is no pattern of semantic versions: write 1.x, ~1.2, ^1.2, "
                                          "\">=1.2 <2\", v1.4.0 or *",
@@ -366,7 +376,7 @@ int version_pattern_parse(const char *text, struct arena *arena, const struct ve
         return 0;
 }
 
-static bool holds(const struct comparison *comparison, const struct version *version) {
+static bool comparison_holds(const struct comparison *comparison, const struct version *version) {
         int order = version_compare(version, &comparison->bound);
 
         switch (comparison->relation) {
@@ -390,7 +400,7 @@ static bool alternative_matches(const struct alternative *alternative, const str
         if ((version->prerelease && !alternative->prereleases) || (alternative->with_v && !version->has_v))
                 return false;
         for (size_t i = 0; i < alternative->count; i++) {
-                if (!holds(&alternative->comparisons[i], version))
+                if (!comparison_holds(&alternative->comparisons[i], version))
                         return false;
         }
         return true;

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames: a length in digits, a line end, and so many bytes of JSON. The request is one frame; the answer is phases
+ * ("+N" lines) while the worker works, then one frame, then the bytes of the files that it lists.
+ *
+ * The answer is not trusted. Every name is checked again as a path, every length against the limits and against the
+ * bytes that came; files must be sorted and unique; nothing may be left over.
+ */
 #include "gitops/git/wire.h"
 
 #include "base/json.h"
@@ -34,7 +41,7 @@ bool wire_is_id(const char *text) {
         return strlen(text) == 40 && strspn(text, "0123456789abcdef") == 40;
 }
 
-static json_t *texts(const char *const *items, size_t count) {
+static json_t *texts_json(const char *const *items, size_t count) {
         json_t *array = json_array();
 
         for (size_t i = 0; i < count; i++) {
@@ -83,7 +90,7 @@ void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         json_set_text(object, "tag", request->tag);
         json_set_text(object, "path", request->path);
         json_put(object, "credentials", credentials_json(&request->credentials));
-        json_put(object, "gpgKeys", texts(request->gpg_keys, request->gpg_key_count));
+        json_put(object, "gpgKeys", texts_json(request->gpg_keys, request->gpg_key_count));
         json_set_text(object, "sshAllowedSigners", request->ssh_allowed_signers);
         json_put(object, "fastForwardOnly", json_boolean(request->fast_forward_only));
         json_set_text(object, "acceptedRewrite", request->accepted_rewrite);
@@ -209,7 +216,7 @@ void wire_write_answer(const struct wire_answer *answer, struct strbuf *ret) {
         json_put(object, "committedMs", json_integer((json_int_t)found->committed_ms));
         json_set_text(object, "signer", found->signer);
         json_put(object, "bytesReceived", json_integer((json_int_t)found->bytes_received));
-        json_put(object, "warnings", texts(found->warnings, found->warning_count));
+        json_put(object, "warnings", texts_json(found->warnings, found->warning_count));
         for (size_t i = 0; i < answer->file_count; i++) {
                 json_t *file = json_object();
 

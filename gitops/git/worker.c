@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker: one request, step by step, in a process of its own. */
+/*
+ * The worker: one request, step by step, in a process of its own.
+ *
+ * Up to enter_cage() it reads only the controller's request and the files that this names. From then on it may be taken over
+ * by what it reads, and everything that it could do has been decided: files, ports, memory, time. Then: list the refs, choose,
+ * fetch what is missing, check history, check the signature, read the tree. What each step may not assume about the one before it
+ * is said where it matters; that order is an invariant of this folder.
+ */
 #include "base/clock.h"
 #include "base/files.h"
 #include "gitops/git/choose.h"
@@ -60,7 +67,7 @@ static void begin_phase(enum git_phase phase) {
                 _exit(1); /* nobody listens any more */
 }
 
-/* The lower limit: the manifests' part is for when they are read. */
+/* The soft limit. It is low while libgit2 reads packs, and is raised by the manifests' part when these are read. */
 static void set_memory(rlim_t bytes) {
         struct rlimit limit;
 
@@ -231,7 +238,7 @@ static int open_repository(struct work *work, const char *folder, uint64_t bytes
         return repository_open(&work->args, &work->repository, work->ret_failure, err);
 }
 
-static int choose(struct work *work, const struct remote_ref *refs, size_t count, struct error *err) {
+static int choose_ref(struct work *work, const struct remote_ref *refs, size_t count, struct error *err) {
         const struct git_request *request = work->request;
 
         return request->branch ? choose_branch(request->branch, refs, count, work->arena, &work->ref,
@@ -240,7 +247,7 @@ static int choose(struct work *work, const struct remote_ref *refs, size_t count
                                             work->ret_failure, err);
 }
 
-static int ask(struct work *work, struct error *err) {
+static int list_and_choose(struct work *work, struct error *err) {
         struct git_answer *answer = &work->found->answer;
         struct remote_ref *refs;
         size_t count;
@@ -248,7 +255,7 @@ static int ask(struct work *work, struct error *err) {
         begin_phase(PHASE_ASKING);
         if (repository_list(work->repository, work->arena, &refs, &count, work->ret_failure, err) < 0)
                 return -1;
-        if (choose(work, refs, count, err) < 0)
+        if (choose_ref(work, refs, count, err) < 0)
                 return -1;
         answer->commit = work->ref.commit;
         answer->ref = work->ref.name;
@@ -261,7 +268,7 @@ static bool is_here(const struct work *work) {
                repository_has(work->repository, work->ref.commit);
 }
 
-static int fetch(struct work *work, struct error *err) {
+static int fetch_missing(struct work *work, struct error *err) {
         struct git_answer *answer = &work->found->answer;
         int result;
 
@@ -283,7 +290,8 @@ static int fetch(struct work *work, struct error *err) {
 static int fetch_anew(struct work *work, struct error *err) {
         enum git_failure *ret_failure = work->ret_failure;
 
-        if (open_repository(work, work->next, 0, err) < 0 || ask(work, err) < 0 || fetch(work, err) < 0)
+        if (open_repository(work, work->next, 0, err) < 0 || list_and_choose(work, err) < 0 ||
+            fetch_missing(work, err) < 0)
                 return -1;
         repository_closep(&work->repository);
         *ret_failure = GIT_LOCAL;
@@ -295,19 +303,19 @@ static int fetch_anew(struct work *work, struct error *err) {
 }
 
 /* The chosen commit's objects, from the server where they are not here. */
-static int bring(struct work *work, struct error *err) {
+static int fetch_chosen(struct work *work, struct error *err) {
         size_t packs, limit = work->request->limits.pack_bytes;
         uint64_t bytes;
         int result;
 
         folder_tidy_packs(work->ours, &packs, &bytes);
-        if (open_repository(work, work->ours, bytes, err) < 0 || ask(work, err) < 0)
+        if (open_repository(work, work->ours, bytes, err) < 0 || list_and_choose(work, err) < 0)
                 return -1;
         if (!work->found->answer.moved && !work->request->read_anyway && !work->request->commit)
                 return 0;
         if (!is_here(work) && work->url.scheme != URL_FILE && (packs >= PACKS_MAX || bytes >= limit))
                 return fetch_anew(work, err);
-        result = fetch(work, err);
+        result = fetch_missing(work, err);
         if (result < 0 && *work->ret_failure == GIT_OVER_LIMIT && bytes > 0) {
                 *err = (struct error){ 0 };
                 return fetch_anew(work, err);
@@ -353,13 +361,13 @@ static int check_history(struct work *work, struct error *err) {
                     answer->ref, answer->commit, request->have);
 }
 
-static int judge_ref(struct work *work, const struct remote_ref *ref, struct error *err) {
+static int verify_ref(struct work *work, const struct remote_ref *ref, struct error *err) {
         return verify_commit(&work->judge, work->repository, ref, work->arena, &work->found->answer.signer,
                              work->ret_failure, err);
 }
 
 /* A commit that was named may be vouched for by any tag of it that is here. */
-static int judge_named(struct work *work, struct error *err) {
+static int verify_named(struct work *work, struct error *err) {
         struct remote_ref *tags;
         size_t count;
 
@@ -369,10 +377,10 @@ static int judge_named(struct work *work, struct error *err) {
         for (size_t i = 0; i < count; i++) {
                 struct error ignored = { 0 };
 
-                if (judge_ref(work, &tags[i], &ignored) == 0)
+                if (verify_ref(work, &tags[i], &ignored) == 0)
                         return 0;
         }
-        return judge_ref(work, &work->ref, err);
+        return verify_ref(work, &work->ref, err);
 }
 
 static int check_signature(struct work *work, struct error *err) {
@@ -381,7 +389,7 @@ static int check_signature(struct work *work, struct error *err) {
         if (request->gpg_key_count == 0 && !request->ssh_allowed_signers)
                 return 0;
         begin_phase(PHASE_VERIFYING);
-        return request->commit && request->tag ? judge_named(work, err) : judge_ref(work, &work->ref, err);
+        return request->commit && request->tag ? verify_named(work, err) : verify_ref(work, &work->ref, err);
 }
 
 static int read_manifests(struct work *work, const char *tree, struct error *err) {
@@ -397,7 +405,7 @@ static int read_manifests(struct work *work, const char *tree, struct error *err
         return 0;
 }
 
-/* Where it is here, or was, or can be fetched with what the source follows: the server is asked last. */
+/* Looks for a commit by its id: here, in the repository of before, and last on the server, with what the source follows. */
 static int find_named(struct work *work, struct error *err) {
         const char *commit = work->request->commit;
         enum git_failure *ret_failure = work->ret_failure;
@@ -408,7 +416,7 @@ static int find_named(struct work *work, struct error *err) {
         if (!repository_has(work->repository, commit) && access(work->previous, F_OK) == 0 &&
             open_repository(work, work->previous, 0, err) < 0)
                 return -1;
-        if (!repository_has(work->repository, commit) && bring(work, &why) < 0)
+        if (!repository_has(work->repository, commit) && fetch_chosen(work, &why) < 0)
                 return FAIL(GIT_NOT_FOUND, "commit %s is not in %s any more, and cannot be fetched: %s",
                             commit, work->request->folder, why.message);
         if (!repository_has(work->repository, commit))
@@ -422,12 +430,12 @@ static int find_named(struct work *work, struct error *err) {
 }
 
 /* History and signature come before anything of the tree is looked at. */
-static int attempt(struct work *work, struct error *err) {
+static int try_request(struct work *work, struct error *err) {
         struct git_answer *answer = &work->found->answer;
         bool named = work->request->commit != NULL, wanted;
         struct commit_info info;
 
-        if ((named ? find_named : bring)(work, err) < 0)
+        if ((named ? find_named : fetch_chosen)(work, err) < 0)
                 return -1;
         wanted = answer->moved || work->request->read_anyway || named;
         if (!wanted && !is_here(work))
@@ -446,8 +454,8 @@ static int attempt(struct work *work, struct error *err) {
 }
 
 /* A repository of ours that is damaged, by whatever, is thrown away once; what was in it can be fetched. */
-static int check(struct work *work, struct error *err) {
-        int result = attempt(work, err);
+static int try_with_fresh_repository(struct work *work, struct error *err) {
+        int result = try_request(work, err);
 
         /* Once for each of the two that there may be. */
         for (int i = 0; i < 2 && result < 0 && work->repository && repository_is_broken(work->repository);
@@ -458,7 +466,7 @@ static int check(struct work *work, struct error *err) {
                 if (git_remove_folder(work->args.folder, err) < 0)
                         return -1;
                 work->found->answer.fetched = false;
-                result = attempt(work, err);
+                result = try_request(work, err);
         }
         return result;
 }
@@ -492,7 +500,7 @@ static int start_judge(struct work *work, struct error *err) {
         return judge_start(&args, &work->judge, err);
 }
 
-static int work_on(struct work *work, struct error *err) {
+static int carry_out_request(struct work *work, struct error *err) {
         const struct git_credentials *credentials = &work->request->credentials;
 
         uid_t user;
@@ -507,10 +515,11 @@ static int work_on(struct work *work, struct error *err) {
         if (repository_begin(work->url.scheme == URL_HTTPS ? credentials->ca_file : NULL, work->ret_failure,
                              err) < 0)
                 return -1;
-        return check(work, err);
+        return try_with_fresh_repository(work, err);
 }
 
-static void run(const struct git_request *request, struct arena *arena, struct strbuf *output) {
+static void answer_one_request(const struct git_request *request, struct arena *arena,
+                               struct strbuf *output) {
         struct wire_answer found = { .failure = GIT_LOCAL };
         struct error err = { 0 }, ignored = { 0 };
         struct work work = {
@@ -522,7 +531,7 @@ static void run(const struct git_request *request, struct arena *arena, struct s
                 .judge = JUDGE_NONE,
         };
 
-        if (work_on(&work, &err) < 0) {
+        if (carry_out_request(&work, &err) < 0) {
                 found.failed = true;
                 found.message = err.message;
                 found.files = NULL;
@@ -545,7 +554,7 @@ static int answer_request(struct arena *arena, struct strbuf *output, struct err
         if (file_read("/dev/stdin", REQUEST_MAX, &input, err) < 0 ||
             wire_read_request(strbuf_text(&input), input.length, arena, &request, err) < 0)
                 return -1;
-        run(&request, arena, output);
+        answer_one_request(&request, arena, output);
         return 0;
 }
 
@@ -555,7 +564,7 @@ int git_worker_main(void) {
         struct error err = { 0 };
         pid_t parent = getppid();
 
-        /* Nothing of ours outlives whom it works for. */
+        /* Dies with the controller. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         if (getppid() != parent)
