@@ -45,7 +45,6 @@ static void examine_libraries(struct examination *examination) {
                 { .soname = XML_SONAME, .package = "libxml2", .purpose = "reading AWS's answers in XML" },
                 { .soname = ARCHIVE_SONAME, .package = "libarchive13", .purpose = "local images" },
                 { .soname = GIT2_SONAME, .package = "libgit2-1.5", .purpose = "berth controller" },
-                { .soname = MICROHTTPD_SONAME, .package = "libmicrohttpd12", .purpose = "berth controller" },
         };
         size_t count = sizeof(libraries) / sizeof(libraries[0]);
         bool all = true;

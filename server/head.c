@@ -10,13 +10,17 @@
 #define FORBIDDEN 403U
 #define MISDIRECTED 421U
 #define URI_TOO_LONG 414U
+#define EXPECTATION_FAILED 417U
+#define FIELDS_TOO_LARGE 431U
+#define VERSION_NOT_SUPPORTED 505U
+#define FIELDS_MAX 128
 #define TARGET_MAX 8192
 #define QUERY_MAX 64
 #define LENGTH_DIGITS_MAX 18
 
 /* --- texts --- */
 
-static bool is_token(const char *text, size_t length) {
+bool head_is_token(const char *text, size_t length) {
         for (size_t i = 0; i < length; i++) {
                 unsigned char c = (unsigned char)text[i];
 
@@ -26,7 +30,13 @@ static bool is_token(const char *text, size_t length) {
         return length > 0;
 }
 
-static int nibble(char digit) {
+bool head_is_text(char byte) {
+        unsigned char c = (unsigned char)byte;
+
+        return c == '\t' || (c >= ' ' && c != 0x7f);
+}
+
+int head_hex_digit(char digit) {
         static const char digits[] = "0123456789abcdef";
         const char *at = digit ? strchr(digits, digit | 0x20) : NULL;
 
@@ -47,7 +57,8 @@ static char *unescape(const char *text, size_t length, bool in_path, struct aren
                         *to++ = (char)(text[i] == '+' && !in_path ? ' ' : text[i]);
                         continue;
                 }
-                if (i + 2 >= length || (high = nibble(text[i + 1])) < 0 || (low = nibble(text[i + 2])) < 0)
+                if (i + 2 >= length || (high = head_hex_digit(text[i + 1])) < 0 ||
+                    (low = head_hex_digit(text[i + 2])) < 0)
                         return NULL;
                 *to = (char)(high << 4 | low);
                 if (*to == '\0' || (in_path && *to == '/'))
@@ -57,6 +68,100 @@ static char *unescape(const char *text, size_t length, bool in_path, struct aren
         }
         *to = '\0';
         return plain;
+}
+
+/* --- lines --- */
+
+ssize_t head_end(const char *bytes, size_t length, size_t *seen) {
+        for (size_t i = *seen; i < length; i++) {
+                bool after_cr = i > 0 && bytes[i - 1] == '\r';
+
+                if (bytes[i] == '\0' || (bytes[i] == '\n') != after_cr)
+                        return -1;
+                if (bytes[i] == '\n' && i >= 3 && bytes[i - 2] == '\n')
+                        return (ssize_t)i + 1;
+        }
+        *seen = length;
+        return 0;
+}
+
+/* Cuts the line off that the text begins with, and its CRLF; NULL at the empty line. */
+static char *next_line(char **text) {
+        char *line = *text, *end = strstr(line, "\r\n");
+
+        if (!end || end == line)
+                return NULL;
+        *end = '\0';
+        *text = end + 2;
+        return line;
+}
+
+/* "METHOD TARGET HTTP/1.1": with one space, nothing more, between them. */
+static unsigned parse_request_line(char *line, struct head *head) {
+        char *target = line ? strchr(line, ' ') : NULL, *version = target ? strchr(target + 1, ' ') : NULL;
+
+        if (!version || !head_is_token(line, (size_t)(target - line)))
+                return BAD_REQUEST;
+        *target++ = '\0';
+        *version++ = '\0';
+        head->method = line;
+        head->target = target;
+        head->old = strcmp(version, "HTTP/1.0") == 0;
+        if (head->old || strcmp(version, "HTTP/1.1") == 0)
+                return 0;
+        return strncmp(version, "HTTP/", 5) == 0 && strspn(version + 5, "0123456789.") == 3 &&
+                               version[6] == '.' && version[8] == '\0'
+                       ? VERSION_NOT_SUPPORTED
+                       : BAD_REQUEST;
+}
+
+/*
+ * "NAME:VALUE", blanks around the value. Nothing before the name (a line that begins with a blank was once the rest of the one
+ * above it), nothing between it and the colon.
+ */
+static bool parse_field(char *line, struct head_field *ret) {
+        char *colon = strchr(line, ':'), *value, *end;
+
+        if (!colon || !head_is_token(line, (size_t)(colon - line)))
+                return false;
+        *colon = '\0';
+        value = colon + 1 + strspn(colon + 1, " \t");
+        for (end = value; *end; end++) {
+                if (!head_is_text(*end))
+                        return false;
+        }
+        while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+                end--;
+        *end = '\0';
+        *ret = (struct head_field){ line, value };
+        return true;
+}
+
+unsigned head_parse(char *text, struct arena *arena, struct head *ret, const char **ret_why) {
+        struct head head = { 0 };
+        size_t lines = 0;
+        unsigned status;
+        char *line;
+
+        if (strncmp(text, "\r\n", 2) == 0) /* RFC 9112, 2.2: some clients send one behind a body */
+                text += 2;
+        for (const char *at = text; (at = strchr(at, '\n')); at++)
+                lines++;
+        *ret_why = "the request line is malformed: METHOD TARGET HTTP/1.1";
+        if ((status = parse_request_line(next_line(&text), &head)) != 0)
+                return status;
+        *ret_why = "there are too many header fields";
+        if (lines > FIELDS_MAX + 2)
+                return FIELDS_TOO_LARGE;
+        head.fields = arena_array(arena, lines, sizeof(head.fields[0]));
+        *ret_why = "a header field is malformed";
+        while ((line = next_line(&text))) {
+                if (!parse_field(line, &head.fields[head.field_count++]))
+                        return BAD_REQUEST;
+        }
+        *ret_why = NULL;
+        *ret = head;
+        return 0;
 }
 
 /* --- fields --- */
@@ -80,22 +185,6 @@ const char *head_field(const struct head *head, const char *name) {
         return count_of(head, name, &field) == 1 ? field->value : NULL;
 }
 
-static bool are_fields_well_formed(const struct head *head) {
-        for (size_t i = 0; i < head->field_count; i++) {
-                const struct head_field *field = &head->fields[i];
-
-                if (!is_token(field->name, field->name_length))
-                        return false;
-                for (size_t k = 0; k < field->value_length; k++) {
-                        unsigned char c = (unsigned char)field->value[k];
-
-                        if ((c < ' ' && c != '\t') || c == 0x7f)
-                                return false;
-                }
-        }
-        return true;
-}
-
 /* Where the body ends must be said once, in one way (RFC 9112, 6.3): a proxy in front may have read it otherwise. */
 static const char *read_framing(const struct head *head, struct head_parts *parts) {
         const struct head_field *length, *coding;
@@ -108,13 +197,14 @@ static const char *read_framing(const struct head *head, struct head_parts *part
                 return "Content-Length and Transfer-Encoding contradict each other";
         if (codings > 1 || (codings && strcasecmp(coding->value, "chunked") != 0))
                 return "the only Transfer-Encoding here is chunked";
-        if (codings && strcmp(head->version, "HTTP/1.1") != 0)
+        if (codings && head->old)
                 return "Transfer-Encoding came with HTTP/1.1";
-        if (lengths && (length->value_length == 0 || length->value_length > LENGTH_DIGITS_MAX ||
-                        strspn(length->value, "0123456789") != length->value_length))
+        if (lengths && (length->value[0] == '\0' || strlen(length->value) > LENGTH_DIGITS_MAX ||
+                        strspn(length->value, "0123456789") != strlen(length->value)))
                 return "Content-Length is no number";
         parts->length = lengths ? strtoull(length->value, NULL, 10) : 0;
-        parts->has_body = codings || parts->length > 0;
+        parts->chunked = codings > 0;
+        parts->has_body = parts->chunked || parts->length > 0;
         return NULL;
 }
 
@@ -167,7 +257,7 @@ static unsigned check_places(const struct head *head, const struct head_hosts *h
         const char *at;
 
         *ret_why = "there must be one Host";
-        if (count > 1 || (count == 0 && strcmp(head->version, "HTTP/1.0") != 0))
+        if (count > 1 || (count == 0 && !head->old))
                 return BAD_REQUEST;
         if (host) {
                 *ret_why = "Host is no host";
@@ -229,17 +319,39 @@ static unsigned read_target(const char *target, struct arena *arena, struct head
         return *ret_why ? BAD_REQUEST : 0;
 }
 
+/* --- the connection --- */
+
+/* Whether a field of that name, each a list, names the token. */
+static bool lists(const struct head *head, const char *name, const char *token) {
+        for (size_t i = 0; i < head->field_count; i++) {
+                const char *at = head->fields[i].value;
+
+                while (strcasecmp(head->fields[i].name, name) == 0 && *(at += strspn(at, " \t,"))) {
+                        size_t length = strcspn(at, " \t,");
+
+                        if (length == strlen(token) && strncasecmp(at, token, length) == 0)
+                                return true;
+                        at += length;
+                }
+        }
+        return false;
+}
+
 unsigned head_read(const struct head *head, const struct head_hosts *hosts, struct arena *arena,
                    struct head_parts *ret, const char **ret_why) {
+        const struct head_field *expected;
         unsigned status;
 
         *ret = (struct head_parts){ .path = "/" };
-        *ret_why = "a header field is malformed";
-        if (!are_fields_well_formed(head))
-                return BAD_REQUEST;
+        ret->last = head->old || lists(head, "Connection", "close");
         if ((*ret_why = read_framing(head, ret)))
                 return BAD_REQUEST;
-        if ((status = read_target(head->target, arena, ret, ret_why)) != 0)
+        if ((status = read_target(head->target, arena, ret, ret_why)) != 0 ||
+            (status = check_places(head, hosts, arena, ret_why)) != 0)
                 return status;
-        return check_places(head, hosts, arena, ret_why);
+        if (head->old || count_of(head, "Expect", &expected) == 0)
+                return 0;
+        *ret_why = "nothing can be expected here but 100-continue";
+        ret->awaits_go_ahead = strcasecmp(expected->value, "100-continue") == 0;
+        return ret->awaits_go_ahead ? 0 : EXPECTATION_FAILED;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands in front of a request's body, judged before anybody routes it. Refused is what two programs in a row may read in
- * two ways (lengths that repeat or contradict, codings, NUL and slashes that hide behind escapes), and what a web page has
- * a browser on this machine send (a foreign Host or Origin). Pure.
+ * What stands in front of a request's body: taken apart by the letter of RFC 9112, and judged before anybody routes it. Refused is
+ * what two programs in a row may read in two ways (a NUL, a bare CR or LF, a line that is folded or has no name, lengths that
+ * repeat or contradict, codings, NUL and slashes that hide behind escapes), and what a web page has a browser on this machine
+ * send (a foreign Host or Origin). Pure.
  */
 #ifndef BERTH_SERVER_HEAD_H
 #define BERTH_SERVER_HEAD_H
@@ -11,15 +12,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct head_field {
-        const char *name, *value;
-        size_t name_length, value_length; /* as they came: a NUL may be among them */
+        const char *name, *value; /* a token; text, without the blanks around it */
 };
 
 struct head {
-        const char *version; /* "HTTP/1.1" */
-        const char *target;  /* as it came, escapes and query with it */
+        const char *method;
+        const char *target; /* as it came, escapes and query with it */
+        bool old;           /* HTTP/1.0 */
         struct head_field *fields;
         size_t field_count;
 };
@@ -40,15 +42,37 @@ struct head_parts {
         const char *path;        /* its escapes resolved; it begins with a slash */
         struct head_pair *query; /* in their order, "" where there is no value */
         size_t query_count;
-        bool has_body;
+        bool has_body, chunked;
         unsigned long long length; /* of the body; 0 where it comes in chunks */
+        bool awaits_go_ahead;      /* the client sends the body when he is told to: Expect: 100-continue */
+        bool last;                 /* the client wants no other request on this connection */
 };
 
-/* 0, or the HTTP status that refuses it, with a line for whoever sent it. */
+/*
+ * The length of the head that the bytes begin with, the empty line at its end included; 0: its end has not come; -1: this is no
+ * head, since it has a NUL, or a CR or LF that stands alone. *seen, at first 0, is what need not be read again.
+ */
+ssize_t head_end(const char *bytes, size_t length, size_t *seen);
+
+/*
+ * Takes such a head apart. 0, or the HTTP status that refuses it, with a line for whoever sent it. `text` has a NUL behind it; it is
+ * cut up, and must live as long as what comes out. An empty line in front of it is passed over.
+ */
+unsigned head_parse(char *text, struct arena *arena, struct head *ret, const char **ret_why);
+
+/* Judges it: 0, or the status that refuses it, as above. */
 unsigned head_read(const struct head *head, const struct head_hosts *hosts, struct arena *arena,
                    struct head_parts *ret, const char **ret_why);
 
 /* The value of the one field of that name, or NULL. */
 const char *head_field(const struct head *head, const char *name);
+
+/* --- the grammar's parts --- */
+
+bool head_is_token(const char *text, size_t length);
+/* What a field's value may hold: no control character but a tab. */
+bool head_is_text(char byte);
+/* -1 for what is none. */
+int head_hex_digit(char digit);
 
 #endif

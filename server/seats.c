@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#define LEAVING_MS 1000
+
 /* Who was shown out sits there until whoever reads from his socket has noticed. */
 enum place { PLACE_FREE, PLACE_WAITING, PLACE_WORKING, PLACE_LEAVING };
 
@@ -26,8 +28,9 @@ struct seats {
         pthread_t usher;
         size_t count;
         pthread_mutex_t lock; /* of all below */
-        pthread_cond_t changed;
+        pthread_cond_t changed, left;
         bool stopping;
+        int64_t next_ms; /* when the usher looks again; 0: not before he is told */
         uint64_t turns;
         struct seat list[];
 };
@@ -62,6 +65,16 @@ static size_t count_in(const struct seats *seats, enum place place, const uint8_
         return count;
 }
 
+static int64_t ends_at(const struct seats *seats, const struct seat *seat) {
+        return seat->since_ms + seats->limits.patience_ms;
+}
+
+/* With the lock held: where this one's time ends before the usher would look. */
+static void wake_usher(struct seats *seats, const struct seat *seat) {
+        if (!seat->paused && (seats->next_ms == 0 || ends_at(seats, seat) < seats->next_ms))
+                pthread_cond_signal(&seats->changed);
+}
+
 /* With the lock held. Whoever reads from the socket notices, and closes it. */
 static void show_out(struct seat *seat) {
         shutdown(seat->socket, SHUT_RDWR);
@@ -86,24 +99,42 @@ static void make_room(struct seats *seats) {
                 show_out(chosen);
 }
 
+void seats_make_room(struct seats *seats) {
+        pthread_mutex_lock(&seats->lock);
+        make_room(seats);
+        pthread_mutex_unlock(&seats->lock);
+}
+
+/* With the lock held; NULL: there is none. */
+static struct seat *find_free(struct seats *seats) {
+        for (size_t i = 0; i < seats->count; i++) {
+                if (seats->list[i].place == PLACE_FREE)
+                        return &seats->list[i];
+        }
+        return NULL;
+}
+
+/*
+ * Where all places are taken many are just leaving, which takes them no time but the processor's: whoever comes waits for that, and
+ * is not sent away, for he may be a probe.
+ */
 struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *address) {
-        struct seat *seat = NULL;
+        int64_t until_ms = now_ms() + LEAVING_MS;
+        const struct timespec until = { .tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000 };
+        struct seat *seat;
+        int code = 0;
 
         pthread_mutex_lock(&seats->lock);
         if (count_in(seats, PLACE_WAITING, NULL) >= seats->limits.waiting)
                 make_room(seats);
-        for (size_t i = 0; i < seats->count && !seat; i++) {
-                if (seats->list[i].place == PLACE_FREE)
-                        seat = &seats->list[i];
-        }
+        while (!(seat = find_free(seats)) && code == 0)
+                code = pthread_cond_timedwait(&seats->left, &seats->lock, &until);
         if (seat) {
                 *seat = (struct seat){
                         .place = PLACE_WAITING, .socket = socket, .since_ms = now_ms(), .turn = seats->turns++
                 };
                 read_address(socket, address, seat->address);
-                pthread_cond_signal(&seats->changed);
-        } else {
-                shutdown(socket, SHUT_RDWR); /* all are full of those who are just leaving */
+                wake_usher(seats, seat);
         }
         pthread_mutex_unlock(&seats->lock);
         return seat;
@@ -133,7 +164,7 @@ static void time_from(struct seats *seats, struct seat *seat, bool paused, int64
         pthread_mutex_lock(&seats->lock);
         seat->paused = paused;
         seat->since_ms = more_ms ? seat->since_ms + more_ms : now_ms();
-        pthread_cond_signal(&seats->changed);
+        wake_usher(seats, seat);
         pthread_mutex_unlock(&seats->lock);
 }
 
@@ -159,6 +190,7 @@ void seats_renew(struct seats *seats, struct seat *seat) {
         seat->paused = false;
         seat->since_ms = now_ms();
         seat->turn = seats->turns++;
+        wake_usher(seats, seat);
         pthread_mutex_unlock(&seats->lock);
 }
 
@@ -168,6 +200,16 @@ void seats_leave(struct seats *seats, struct seat *seat) {
                 return;
         pthread_mutex_lock(&seats->lock);
         seat->place = PLACE_FREE;
+        pthread_cond_signal(&seats->left);
+        pthread_mutex_unlock(&seats->lock);
+}
+
+void seats_dismiss(struct seats *seats, int how) {
+        pthread_mutex_lock(&seats->lock);
+        for (struct seat *seat = seats->list; seat < seats->list + seats->count; seat++) {
+                if (seat->place != PLACE_FREE)
+                        shutdown(seat->socket, how);
+        }
         pthread_mutex_unlock(&seats->lock);
 }
 
@@ -176,7 +218,7 @@ static int64_t end_overdue(struct seats *seats) {
         int64_t now = now_ms(), next = 0;
 
         for (struct seat *seat = seats->list; seat < seats->list + seats->count; seat++) {
-                int64_t until = seat->since_ms + seats->limits.patience_ms;
+                int64_t until = ends_at(seats, seat);
 
                 if (seat->place == PLACE_FREE || seat->place == PLACE_LEAVING || seat->paused)
                         continue;
@@ -196,6 +238,7 @@ static void *watch(void *context) {
                 int64_t next = end_overdue(seats);
                 struct timespec until = { .tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000 };
 
+                seats->next_ms = next;
                 if (next == 0)
                         pthread_cond_wait(&seats->changed, &seats->lock);
                 else
@@ -206,6 +249,7 @@ static void *watch(void *context) {
 }
 
 static void release(struct seats *seats) {
+        pthread_cond_destroy(&seats->left);
         pthread_cond_destroy(&seats->changed);
         pthread_mutex_destroy(&seats->lock);
         free(seats);
@@ -221,7 +265,8 @@ int seats_open(const struct seats_limits *limits, struct seats **ret, struct err
         if (!seats || pthread_mutex_init(&seats->lock, NULL) != 0 ||
             pthread_condattr_init(&attributes) != 0 ||
             pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0 ||
-            pthread_cond_init(&seats->changed, &attributes) != 0)
+            pthread_cond_init(&seats->changed, &attributes) != 0 ||
+            pthread_cond_init(&seats->left, &attributes) != 0)
                 abort();
         pthread_condattr_destroy(&attributes);
         seats->count = count;

@@ -34,8 +34,13 @@ int seats_open(const struct seats_limits *limits, struct seats **ret, struct err
 /* Nobody takes or leaves a seat any more. NULL is fine. */
 void seats_close(struct seats *seats);
 
-/* All of these: any thread; `seat` may be NULL. `address` is the peer's; of a Unix socket the peer is its user. */
+/*
+ * All of these: any thread; `seat` may be NULL. `address` is the peer's; of a Unix socket the peer is its user. NULL where all
+ * places are taken, and nobody left within a second.
+ */
 struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *address);
+/* Shows one out of the waiting room, as for who comes when it is full. */
+void seats_make_room(struct seats *seats);
 /* False: all seats that this address may have are taken. */
 bool seats_work(struct seats *seats, struct seat *seat) MUST_USE;
 /* So much longer: bytes of a body came. */
@@ -45,5 +50,7 @@ void seats_pause(struct seats *seats, struct seat *seat);
 void seats_resume(struct seats *seats, struct seat *seat);
 void seats_renew(struct seats *seats, struct seat *seat);
 void seats_leave(struct seats *seats, struct seat *seat);
+/* shutdown(2) of all sockets: SHUT_RD, SHUT_RDWR. */
+void seats_dismiss(struct seats *seats, int how);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 by tables of routes. By libmicrohttpd: small, in every distribution, kept up since 2007, and made to be embedded. Each
- * connection has a thread of its own there, so that a route may wait, for its caller as for anybody else, and holds up nobody;
- * how many there are is bounded (server/seats.h). No TLS: it listens on loopback unless told otherwise, and belongs behind a
- * proxy that has the certificate.
+ * HTTP/1.1 by tables of routes, to the letter of RFC 9112 (README.md says why by no library). Each connection has a thread of its
+ * own, so that a route may wait, for its caller as for anybody else, and holds up nobody; how many there are is bounded
+ * (server/seats.h). No TLS: it listens on loopback unless told otherwise, and belongs behind a proxy that has the certificate.
  *
  * A request's head is judged before it is routed (server/head.h). Its body is given to the route piece by piece, as it comes, and
- * is kept nowhere; an answer may be given whole, or read piece by piece as its client takes it.
+ * is kept nowhere; an answer may be given whole, or read piece by piece as its client takes it. Connections are kept for the next
+ * request, but behind one that was refused, or whose body nobody read: what follows those is not taken for a request.
  */
 #ifndef BERTH_SERVER_SERVER_H
 #define BERTH_SERVER_SERVER_H
@@ -46,7 +46,8 @@ struct server_route {
         const char *
                 path; /* "/hooks/{name}": a part that is not empty; "{path...}" at the end: all that is left */
         enum server_seat seat;
-        uint64_t body_max; /* bytes; 0: no body is taken */
+        uint64_t
+                body_max; /* bytes; 0: no body is taken; of more that comes in chunks the route sees no end */
         /* The head is there, the body not yet; may answer already: then the body is not read, and the connection ends. */
         void (*begin)(struct server_request *request);
         void (*take)(struct server_request *request, const void *bytes, size_t length);
@@ -74,7 +75,10 @@ struct server_config {
 struct server;
 /* Answers from then on, by threads of its own. */
 int server_start(const struct server_config *config, struct server **ret, struct error *err) MUST_USE;
-/* Ends what is under way: server_wait() says so to whoever waits. NULL is fine. */
+/*
+ * Ends what is under way: server_wait() says so to whoever waits, and what routes answer then is sent for two seconds yet. Returns
+ * when all routes have. NULL is fine.
+ */
 void server_stop(struct server *server);
 
 /* --- for routes --- */
@@ -84,7 +88,7 @@ const char *server_header(const struct server_request *request, const char *name
 /* The first of that name in the query; NULL where there is none. */
 const char *server_query(const struct server_request *request, const char *name);
 
-/* One answer a request; what is added to it comes before it. Bytes are copied. */
+/* One answer a request; what is added to it comes before it. Bytes are copied. Control characters in values become blanks. */
 void server_add_header(struct server_request *request, const char *name, const char *value);
 void server_answer(struct server_request *request, unsigned status, const char *type, const void *bytes,
                    size_t length);

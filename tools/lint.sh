@@ -14,7 +14,6 @@ THIRD_PARTY=(
     '<seccomp\.h> 2' # the sandbox's filter and the cages'
     '<dlfcn\.h> 1'
     '<openssl/ 1'
-    '<microhttpd\.h> 1'
     '<archive(_entry)?\.h> 2' # reading and writing
 )
 # No bound, no reentrancy, no error, or a shell: use what base/ has instead.

@@ -5,7 +5,7 @@
 
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev
     libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev
-    libmicrohttpd-dev libcmocka-dev libutf8proc-dev git
+    libcmocka-dev libutf8proc-dev git
     ca-certificates)
 # What berth exec needs on the machine that it runs on.
 RUN_PACKAGES=(bubblewrap python3)

@@ -27,9 +27,10 @@ def promtool():
 
 
 class Server:
-    def __init__(self, listen="127.0.0.1:0", secret=SECRET, request_ms=0, hosts=()):
+    def __init__(self, listen="127.0.0.1:0", secret=SECRET, request_ms=0, hosts=(), files=None):
+        limit = ["prlimit", f"--nofile={files}"] if files else []
         self.process = subprocess.Popen(
-            [tool("server_cli"), listen, secret, str(request_ms), *hosts],
+            [*limit, tool("server_cli"), listen, secret, str(request_ms), *hosts],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.lines, self.wakes = queue.Queue(), []
@@ -136,7 +137,7 @@ def test_nothing_is_given_away(server):
     for path in "/", "/metrics", "/nothing", "/hooks/research":
         _, body, headers = server.ask("GET", path)
         assert "server" not in headers
-        assert b"microhttpd" not in body and b"libmicro" not in body
+        assert b"berth" not in body.lower() or path == "/metrics"
         assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
 
 
@@ -407,7 +408,7 @@ HALF = b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100
 
 def first_line(connection, text):
     connection.sendall(text)
-    return connection.recv(100).split(b"\r\n")[0]
+    return connection.recv(65536).split(b"\r\n")[0]
 
 
 def from_address(server, address):
@@ -525,6 +526,47 @@ def test_probes_are_answered_whoever_holds_the_rest(server):
         (b"GET /metrics HTTP/1.1\r\nHost: localhost:1\r\nOrigin: http://localhost:2\r\n\r\n", 403),
         (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\nContent-Length: 3\r\n\r\nabc", 403),
         (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n", 403),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n:\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n:\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n: x\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\n: x\r\nContent-Length: 57\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\x00.evil\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\x00\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX\x00Y: z\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\x006\r\n\r\nabcde", 400),
+        (b"GET /healthz HTTP/1.1\nHost: localhost\n\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: a\rContent-Length: 50\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: a\r\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: a\r\n\tContent-Length: 50\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\n X: y\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX : y\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400),
+        (b"GET  /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b" GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1 \r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.10\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz http/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.2\r\nHost: localhost\r\n\r\n", 505),
+        (b"\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\n\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3;\nxx\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n+3\r\nabc\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcXX0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000003\r\nabc\r\n0\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n:\r\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\n\r\n", 400),
+        (b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: tea\r\n\r\nabc", 417),
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc", 413),
         (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 130 + b"\r\n", 431),
     ],
@@ -544,6 +586,84 @@ def test_what_is_refused_before_it_is_routed(server, head, status):
     assert b" 200 OK" not in answer and b"pong" not in answer, answer
     assert server.woken() == []
     assert server.ask("GET", "/healthz")[0] == 200
+
+
+def test_requests_that_follow_each_other(server):
+    """As many answers as requests, each its own, however the bytes come; and no other connection is needed."""
+    mac = b"X-Hub-Signature-256: sha256=" + hmac.new(SECRET.encode(), b"onetwo", hashlib.sha256).hexdigest().encode() + b"\r\n"
+    requests = [
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\n" + mac + b"Content-Length: 6\r\n\r\nonetwo",
+        b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\n" + mac + b"Transfer-Encoding: chunked\r\n\r\n3;a=b\r\none\r\n003\r\ntwo\r\n0\r\nX: y\r\n\r\n",
+        b"\r\nHEAD /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    ]  # fmt: skip
+    whole = b"".join(requests)
+    for step in 1, 7, len(whole):
+        connection = server.socket()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(whole), step):
+            connection.sendall(whole[at : at + step])
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+        connection.close()
+        statuses = [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]]
+        assert statuses == [200, 202, 404, 202, 200, 200], answer
+    assert server.woken() == ["wake research"] * 6
+
+
+def test_who_waits_to_be_told_is_told(server):
+    head = b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nX-Gitlab-Token: %s\r\nContent-Length: %d\r\n\r\n"
+    connection = server.socket()
+    assert first_line(connection, head % (SECRET.encode(), 3)) == b"HTTP/1.1 100 Continue"
+    assert first_line(connection, b"abc") == b"HTTP/1.1 202 Accepted"
+    # Whoever is refused is not told to go on, nor who has sent it already.
+    assert first_line(connection, head % (SECRET.encode(), 3) + b"abc") == b"HTTP/1.1 202 Accepted"
+    assert first_line(connection, head % (SECRET.encode(), 1 << 30)).startswith(b"HTTP/1.1 413 ")
+    connection.close()
+
+
+def test_a_refusal_is_heard_by_who_is_still_sending(server):
+    """A socket that is closed with bytes unread would throw away the answer."""
+    for length in b"Content-Length: %d" % (64 << 20), b"Transfer-Encoding: chunked":
+        connection = server.socket()
+        sending = threading.Thread(target=lambda: send_all_of_it(connection, length), daemon=True)
+        sending.start()
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+        assert answer.startswith(b"HTTP/1.1 413 ") and answer.endswith(b"the body is too large\n")
+        sending.join(20)
+        connection.close()
+
+
+def send_all_of_it(connection, length):
+    try:
+        connection.sendall(b"POST /hooks/research HTTP/1.1\r\nHost: localhost\r\nX-Gitlab-Token: a\r\n" + length + b"\r\n\r\n")
+        for _ in range(64):
+            connection.sendall(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
+    except OSError:
+        pass
+
+
+@pytest.mark.parametrize("files", [40, 64, 256])
+def test_few_descriptors(files):
+    """Half of them are for who connects. Whoever comes too many is told so, or shown out, and probes are answered."""
+    server = Server(files=files)
+    held = []
+    for number in range(300):
+        held.append(from_address(server, f"127.0.2.{number % 50 + 1}"))
+        held[-1].sendall(HALF if number % 3 else b"GET /healthz HTTP/1.1\r\nX: a")
+        if number % 10 == 0:
+            assert server.ask("GET", "/healthz")[:2] == (200, b"ok\n")
+            assert len(os.listdir(f"/proc/{server.process.pid}/fd")) < files - 8
+    for connection in held:
+        connection.close()
+    until(lambda: server.ask("GET", "/metrics")[0] == 200)
+    assert server.hook() == 202
+    server.stop()
 
 
 @pytest.mark.parametrize(

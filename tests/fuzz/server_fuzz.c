@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The head of a request, as the HTTP library hands it over: the first line is a version, the second a target, the others are
- * fields, with a NUL where one stands. What is not refused has a path without surprises, one host of ours, and one length.
+ * A connection's bytes: heads and bodies, as a client sends them. What is not refused has lines that end with CRLF, a path without
+ * surprises, one host of ours, and one length; and it is read as the same in whatever pieces it comes.
  */
+#include "base/strbuf.h"
 #include "parts.h"
+#include "server/chunks.h"
 #include "server/head.h"
 #include "server/route.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#define FIELDS_MAX 128
 
 static const struct server_route routes[] = {
         { .method = "GET", .path = "/healthz" },
@@ -23,22 +23,6 @@ static const struct server_route routes[] = {
 static void require(bool condition) {
         if (!condition)
                 abort();
-}
-
-/* Up to a line end or the end, as memory of exactly that size and a NUL. */
-static char *next_line(const char **at, size_t *left, size_t *ret_length) {
-        const char *end = memchr(*at, '\n', *left);
-        size_t length = end ? (size_t)(end - *at) : *left;
-        char *line = malloc(length + 1);
-
-        if (!line)
-                abort();
-        memcpy(line, *at, length);
-        line[length] = '\0';
-        *at += length + (end != NULL);
-        *left -= length + (end != NULL);
-        *ret_length = length;
-        return line;
 }
 
 static size_t count_fields(const struct head *head, const char *name) {
@@ -57,56 +41,116 @@ static size_t count_slashes(const char *text, size_t length) {
         return count;
 }
 
-static void check(const struct head *head, const struct head_hosts *hosts) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *why = NULL, *allow = NULL, *parameters[SERVER_PARAMETERS];
-        struct head_parts parts;
-        unsigned status = head_read(head, hosts, arena, &parts, &why);
+/* A text whose lines are what they are to every reader. */
+static void check_grammar(const char *text, size_t length, const struct head *head) {
+        for (size_t i = 0; i < length; i++) {
+                require(text[i] != '\0');
+                require((text[i] == '\n') == (i > 0 && text[i - 1] == '\r'));
+        }
+        for (size_t i = 0; i < head->field_count; i++) {
+                require(head_is_token(head->fields[i].name, strlen(head->fields[i].name)));
+                for (const char *at = head->fields[i].value; *at; at++)
+                        require(head_is_text(*at));
+        }
+}
+
+static void check_parts(const struct head *head, const struct head_parts *parts, struct arena *arena) {
+        const char *allow = NULL, *parameters[SERVER_PARAMETERS];
         const struct server_route *route;
 
-        if (status != 0) {
-                require(status >= 400 && status < 500 && why && *why);
-                return;
-        }
-        require(parts.path[0] == '/' && head->target[0] == '/');
-        require(count_slashes(parts.path, strlen(parts.path)) ==
+        require(parts->path[0] == '/' && head->target[0] == '/');
+        require(count_slashes(parts->path, strlen(parts->path)) ==
                 count_slashes(head->target, strcspn(head->target, "?")));
         require(count_fields(head, "Host") <= 1 && count_fields(head, "Content-Length") <= 1);
         require(count_fields(head, "Transfer-Encoding") + count_fields(head, "Content-Length") <= 1);
-        require(parts.has_body || (parts.length == 0 && count_fields(head, "Transfer-Encoding") == 0));
-        for (size_t i = 0; i < parts.query_count; i++)
-                require(parts.query[i].name && parts.query[i].value);
-        route = route_find(routes, sizeof(routes) / sizeof(routes[0]), "GET", parts.path, arena, parameters,
+        require(parts->chunked == (count_fields(head, "Transfer-Encoding") == 1));
+        require(parts->has_body == (parts->chunked || parts->length > 0));
+        for (size_t i = 0; i < parts->query_count; i++)
+                require(parts->query[i].name && parts->query[i].value);
+        route = route_find(routes, sizeof(routes) / sizeof(routes[0]), "GET", parts->path, arena, parameters,
                            &allow);
         if (route == &routes[2])
                 require(*parameters[0] && *parameters[1] && !strchr(parameters[0], '/'));
         require(route || !allow || strcmp(allow, "POST") == 0);
 }
 
+/* As it comes in pieces of so many bytes; -1 where it is none. *ret_used is all that it takes, 0 where it has not ended. */
+static int read_chunks(const char *bytes, size_t length, size_t step, struct strbuf *ret, size_t *ret_used) {
+        struct chunks chunks = { 0 };
+        size_t at = 0, come = 0;
+
+        while (!chunks_ended(&chunks)) {
+                const char *data;
+                size_t data_length;
+                ssize_t used = chunks_take(&chunks, bytes + at, come - at, &data, &data_length);
+
+                if (used < 0)
+                        return -1;
+                require((size_t)used <= come - at && data_length <= (size_t)used);
+                require(data >= bytes + at && data + data_length <= bytes + at + used);
+                strbuf_append_bytes(ret, data, data_length);
+                at += (size_t)used;
+                if (used > 0)
+                        continue;
+                if (come == length)
+                        break;
+                come = step < length - come ? come + step : length;
+        }
+        *ret_used = chunks_ended(&chunks) ? at : 0;
+        return 0;
+}
+
+static size_t check_chunks(const char *bytes, size_t length) {
+        struct strbuf whole STRBUF_CLEANUP = STRBUF_INIT, pieces STRBUF_CLEANUP = STRBUF_INIT;
+        size_t used = 0, used_by_pieces = 0;
+        int result = read_chunks(bytes, length, length, &whole, &used);
+
+        require(read_chunks(bytes, length, 3, &pieces, &used_by_pieces) == result);
+        require(used == used_by_pieces && whole.length == pieces.length);
+        require(whole.length == 0 || memcmp(whole.data, pieces.data, whole.length) == 0);
+        return result < 0 ? 0 : used;
+}
+
+/* How much of the bytes is one request, 0 where they are none, or not all of one. */
+static size_t check_request(const char *bytes, size_t length, const struct head_hosts *hosts) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        size_t seen = 0, by_pieces = 0, body;
+        ssize_t end = head_end(bytes, length, &seen), found = 0;
+        const char *why = NULL;
+        struct head_parts parts;
+        struct head head;
+        unsigned status;
+
+        for (size_t come = 1; come <= length && found == 0; come++)
+                found = head_end(bytes, come, &by_pieces);
+        require(found == end);
+        if (end <= 0)
+                return 0;
+        status = head_parse(arena_strndup(arena, bytes, (size_t)end), arena, &head, &why);
+        if (status == 0) {
+                check_grammar(bytes, (size_t)end, &head);
+                status = head_read(&head, hosts, arena, &parts, &why);
+        }
+        if (status != 0) {
+                require(status >= 400 && status < 600 && why && *why);
+                return 0;
+        }
+        check_parts(&head, &parts, arena);
+        if (!parts.chunked)
+                return parts.length <= length - (size_t)end ? (size_t)end + (size_t)parts.length : 0;
+        body = check_chunks(bytes + end, length - (size_t)end);
+        return body ? (size_t)end + body : 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static const char *const names[] = { "berth.example.com", "[2001:db8::1]" };
         static const struct head_hosts listed = { names, 2, false }, any = { NULL, 0, true };
-        const char *at = (const char *)data;
-        struct head_field fields[FIELDS_MAX];
-        size_t left = size, length;
-        char *version = next_line(&at, &left, &length), *target = next_line(&at, &left, &length);
-        char *lines[FIELDS_MAX];
-        struct head head = { version, target, fields, 0 };
+        const char *bytes = (const char *)data;
+        size_t used;
 
-        while (left > 0 && head.field_count < FIELDS_MAX) {
-                char *line = next_line(&at, &left, &length), *colon = memchr(line, ':', length);
-                size_t name = colon ? (size_t)(colon - line) : length;
-
-                line[name] = '\0';
-                lines[head.field_count] = line;
-                fields[head.field_count++] = (struct head_field){ line, colon ? colon + 1 : line + length,
-                                                                  name, colon ? length - name - 1 : 0 };
-        }
-        check(&head, &listed);
-        check(&head, &any);
-        for (size_t i = 0; i < head.field_count; i++)
-                free(lines[i]);
-        free(target);
-        free(version);
+        check_chunks(bytes, size);
+        for (size_t at = 0; (used = check_request(bytes + at, size - at, &listed)) > 0; at += used)
+                ;
+        check_request(bytes, size, &any);
         return 0;
 }

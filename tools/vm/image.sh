@@ -11,10 +11,10 @@ packages=(systemd systemd-sysv udev dbus dbus-user-session libpam-systemd linux-
     # What the tests need.
     python3 git procps mount util-linux skopeo zstd curl)
 case $release in
-bookworm) packages+=(libutf8proc2 libssl3 libcurl4 libxml2 libarchive13 libgit2-1.5 libmicrohttpd12) ;;
+bookworm) packages+=(libutf8proc2 libssl3 libcurl4 libxml2 libarchive13 libgit2-1.5) ;;
 # The program is built there: its libraries have other names than here.
 *) packages+=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev libjansson-dev
-    liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev libmicrohttpd-dev libcmocka-dev libutf8proc-dev) ;;
+    liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev libcmocka-dev libutf8proc-dev) ;;
 esac
 
 # shellcheck disable=SC2016 # $1 is the hooks' own: the new system's root

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/strbuf.h"
 #include "server/head.h"
 
 #include <string.h>
@@ -17,21 +18,35 @@ struct fields {
         const char *list[FIELDS][2];
 };
 
-static unsigned read_with(const char *target, const char *version, const struct fields *fields,
-                          const struct head_hosts *hosts, struct arena *arena, struct head_parts *ret) {
-        struct head_field list[FIELDS];
-        struct head head = { version, target, list, 0 };
+/* A head as text, read from its end to its meaning. */
+static unsigned read_text(const char *text, size_t length, const struct head_hosts *hosts,
+                          struct arena *arena, struct head *ret_head, struct head_parts *ret) {
         const char *why = "unset";
+        size_t seen = 0;
+        ssize_t end = head_end(text, length, &seen);
         unsigned status;
 
-        for (size_t i = 0; i < FIELDS && fields->list[i][0]; i++)
-                list[head.field_count++] =
-                        (struct head_field){ fields->list[i][0], fields->list[i][1],
-                                             strlen(fields->list[i][0]), strlen(fields->list[i][1]) };
-        status = head_read(&head, hosts, arena, ret, &why);
+        assert_int_not_equal(end, 0);
+        if (end < 0)
+                return 400;
+        status = head_parse(arena_strndup(arena, text, (size_t)end), arena, ret_head, &why);
+        if (status == 0)
+                status = head_read(ret_head, hosts, arena, ret, &why);
         if (status)
                 assert_true(why && *why);
         return status;
+}
+
+static unsigned read_with(const char *target, const char *version, const struct fields *fields,
+                          const struct head_hosts *hosts, struct arena *arena, struct head_parts *ret) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct head head;
+
+        strbuf_printf(&text, "GET %s %s\r\n", target, version);
+        for (size_t i = 0; i < FIELDS && fields->list[i][0]; i++)
+                strbuf_printf(&text, "%s: %s\r\n", fields->list[i][0], fields->list[i][1]);
+        strbuf_append(&text, "\r\n");
+        return read_text(text.data, text.length, hosts, arena, &head, ret);
 }
 
 static const struct head_hosts none = { 0 };
@@ -262,11 +277,167 @@ static void hosts_that_are_missing(void **state) {
         assert_int_equal(read_with("/", "HTTP/1.1", &twice, &none, arena, &parts), 400);
 }
 
+#define HOST "Host: localhost\r\n"
+
+/* Every way in which two programs were found to read one head as two, or as something else. */
+static void letters_of_the_grammar(void **state) {
+        static const struct {
+                const char *text;
+                size_t length; /* where a NUL is in it */
+                unsigned status;
+        } cases[] = {
+                { "GET / HTTP/1.1\r\n" HOST "\r\n", 0, 0 },
+                { "\r\nGET / HTTP/1.1\r\n" HOST "\r\n", 0, 0 },
+                { "GET / HTTP/1.0\r\n\r\n", 0, 0 },
+                { "GET / HTTP/1.1\r\nHost:localhost\r\n\r\n", 0, 0 },
+                { "GET / HTTP/1.1\r\nHost:\t localhost \t\r\nX:\r\nY: \r\n\r\n", 0, 0 },
+                { "!#$%&'*+-.^_`|~ / HTTP/1.1\r\n" HOST "\r\n", 0, 0 },
+                { "\r\n\r\n", 0, 400 },
+                { "\r\n\r\nGET / HTTP/1.1\r\n" HOST "\r\n", 0, 400 },
+                /* lines */
+                { "GET / HTTP/1.1\n", 0, 400 },
+                { "GET / HTTP/1.1\r\nHost: localhost\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X: a\rb", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X: a\r\r\n", 0, 400 },
+                { "\nGET / HTTP/1.1\r\n" HOST "\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\nHost: localhost\0.evil\r\n\r\n", 43, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "Content-Length: 5\0006\r\n\r\n", 56, 400 },
+                { "GET /\0 HTTP/1.1\r\n" HOST "\r\n", 36, 400 },
+                /* the request line */
+                { "GET / HTTP/1.1 \r\n" HOST "\r\n", 0, 400 },
+                { "GET  / HTTP/1.1\r\n" HOST "\r\n", 0, 400 },
+                { " GET / HTTP/1.1\r\n" HOST "\r\n", 0, 400 },
+                { "GET /  HTTP/1.1\r\n" HOST "\r\n", 0, 400 },
+                { "GET\t/ HTTP/1.1\r\n" HOST "\r\n", 0, 400 },
+                { "GET /\tHTTP/1.1\r\n" HOST "\r\n", 0, 400 },
+                { "GET /\r\n" HOST "\r\n", 0, 400 },
+                { "GET\r\n" HOST "\r\n", 0, 400 },
+                { "G(T / HTTP/1.1\r\n" HOST "\r\n", 0, 400 },
+                { "GET / http/1.1\r\n" HOST "\r\n", 0, 400 },
+                { "GET / HTTP/1.1x\r\n" HOST "\r\n", 0, 400 },
+                { "GET / HTTP/01.1\r\n" HOST "\r\n", 0, 400 },
+                { "GET / HTTP/1.10\r\n" HOST "\r\n", 0, 400 },
+                { "GET / HTTP/11\r\n" HOST "\r\n", 0, 400 },
+                { "GET / HTTP/1.2\r\n" HOST "\r\n", 0, 505 },
+                { "PRI * HTTP/2.0\r\n\r\n", 0, 505 },
+                /* fields */
+                { "GET / HTTP/1.1\r\n" HOST ":\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST ": x\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "x\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X : y\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X\t: y\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X y: z\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X: y\r\n z\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X: y\r\n\tz: a\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n X: y\r\n" HOST "\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X: a\x01\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X: a\x7f\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "X\xc3\xa4: a\r\n\r\n", 0, 400 },
+                /* the body's end */
+                { "GET / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked, chunked\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "Transfer-Encoding: xchunked\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "Transfer-Encoding:\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "Transfer-Encoding: \x0b"
+                  "chunked\r\n\r\n",
+                  0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "Content-Length: 5,\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "Content-Length: 0x5\r\n\r\n", 0, 400 },
+                { "GET / HTTP/1.1\r\n" HOST "Expect: 100-Continue\r\n\r\n", 0, 0 },
+                { "GET / HTTP/1.1\r\n" HOST "Expect: tea\r\n\r\n", 0, 417 },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                size_t length = cases[i].length ? cases[i].length : strlen(cases[i].text);
+                struct head_parts parts;
+                struct head head;
+                unsigned status = read_text(cases[i].text, length, &none, arena, &head, &parts);
+
+                if (status != cases[i].status)
+                        fail_msg("case %zu: %s: %u", i, cases[i].text, status);
+        }
+}
+
+static void what_is_taken_apart(void **state) {
+        static const char text[] = "PUT /a?b HTTP/1.1\r\nHost: \t localhost \r\nX: a  b\t\r\nEmpty:\r\n"
+                                   "Connection: keep-alive ,\tCLOSE\r\n\r\nGET ";
+        static const char unlike[] =
+                "GET / HTTP/1.1\r\n" HOST "Connection: closed, x-close\r\nX: close\r\n\r\n";
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct head_parts parts;
+        struct head head;
+
+        (void)state;
+        assert_int_equal(read_text(text, sizeof(text) - 1, &none, arena, &head, &parts), 0);
+        assert_string_equal(head.method, "PUT");
+        assert_string_equal(head.target, "/a?b");
+        assert_false(head.old);
+        assert_int_equal(head.field_count, 4);
+        assert_string_equal(head_field(&head, "HOST"), "localhost");
+        assert_string_equal(head_field(&head, "X"), "a  b");
+        assert_string_equal(head_field(&head, "empty"), "");
+        assert_null(head_field(&head, "Y"));
+        assert_true(parts.last);
+        assert_int_equal(read_text(unlike, sizeof(unlike) - 1, &none, arena, &head, &parts), 0);
+        assert_false(parts.last);
+}
+
+/* However it is cut into pieces, its end is found once it is there, and what makes it none as soon. */
+static void heads_that_come_in_pieces(void **state) {
+        static const char text[] = "GET / HTTP/1.1\r\n" HOST "\r\nGET", broken[] = "GET / HTTP/1.1\r\nX: a\n";
+
+        (void)state;
+        for (size_t step = 1; step < sizeof(text); step++) {
+                size_t seen = 0, length = 0;
+                ssize_t end = 0;
+
+                while (end == 0 && length < sizeof(text) - 1) {
+                        length = length + step < sizeof(text) - 1 ? length + step : sizeof(text) - 1;
+                        end = head_end(text, length, &seen);
+                }
+                assert_int_equal(end, sizeof(text) - 4);
+                assert_true(length < sizeof(text) - 4 + step);
+                seen = 0;
+                end = 0;
+                for (length = step; end == 0 && length < sizeof(broken); length += step)
+                        end = head_end(broken, length, &seen);
+                if (length > sizeof(broken) - 1 && end == 0)
+                        end = head_end(broken, sizeof(broken) - 1, &seen);
+                assert_int_equal(end, -1);
+        }
+}
+
+static void too_many_fields(void **state) {
+        (void)state;
+        for (int count = 128; count <= 129; count++) {
+                struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct head_parts parts;
+                struct head head;
+
+                strbuf_append(&text, "GET / HTTP/1.1\r\n" HOST);
+                for (int i = 1; i < count; i++)
+                        strbuf_append(&text, "X: y\r\n");
+                strbuf_append(&text, "\r\n");
+                assert_int_equal(read_text(text.data, text.length, &none, arena, &head, &parts),
+                                 count > 128 ? 431 : 0);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(targets),      cmocka_unit_test(queries),
-                cmocka_unit_test(long_targets), cmocka_unit_test(bodies),
-                cmocka_unit_test(places),       cmocka_unit_test(hosts_that_are_missing),
+                cmocka_unit_test(targets),
+                cmocka_unit_test(queries),
+                cmocka_unit_test(long_targets),
+                cmocka_unit_test(bodies),
+                cmocka_unit_test(places),
+                cmocka_unit_test(hosts_that_are_missing),
+                cmocka_unit_test(letters_of_the_grammar),
+                cmocka_unit_test(what_is_taken_apart),
+                cmocka_unit_test(heads_that_come_in_pieces),
+                cmocka_unit_test(too_many_fields),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -430,6 +430,47 @@ static void probes_are_answered_whoever_waits(void **state) {
                 close(clients[i]);
 }
 
+/* What routes say when they are told that it stops, and what was half sent, still comes; who idles holds up nothing. */
+static void answers_on_their_way_are_given_when_it_stops(void **state) {
+        char buffer[4096] = "";
+        struct seen seen;
+        int waiting, idle, silent;
+        int64_t began;
+
+        (void)state;
+        start(&seen, 0, 0);
+        idle = connect_from(&seen, "127.0.0.1");
+        silent = ask(&seen, "POST /sum HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n");
+        waiting = ask(&seen, "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        until(&seen.waiting, 1);
+        began = clock_system.monotonic_ms(&clock_system);
+        server_stop(seen.server);
+        assert_true(clock_system.monotonic_ms(&clock_system) - began < LONG_MS);
+        assert_true(read_until(waiting, "over\n", buffer, sizeof(buffer)));
+        assert_non_null(strstr(buffer, "Connection: close\r\n"));
+        assert_int_equal(read(idle, buffer, 1), 0);
+        assert_int_equal(read(silent, buffer, 1), 0);
+        close(idle);
+        close(silent);
+        close(waiting);
+}
+
+/* Who takes nothing of his answer does not keep it from stopping. */
+static void who_does_not_read_does_not_hold_up_the_end(void **state) {
+        struct seen seen;
+        int client;
+
+        (void)state;
+        start(&seen, 0, 0);
+        client = ask(&seen, "GET /big?known HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        while (atomic_load(&seen.produced) == 0)
+                poll(NULL, 0, 10);
+        server_stop(seen.server);
+        assert_int_equal(atomic_load(&seen.ended), 1);
+        assert_true(atomic_load(&seen.produced) < BIG);
+        close(client);
+}
+
 /* The sanitizers' leak checker judges this one. */
 static void heads_that_break_off_leave_nothing(void **state) {
         static const char *const heads[] = {
@@ -506,6 +547,8 @@ int main(void) {
                 cmocka_unit_test(who_leaves_is_noticed),
                 cmocka_unit_test(who_does_not_read_is_shown_out),
                 cmocka_unit_test(probes_are_answered_whoever_waits),
+                cmocka_unit_test(answers_on_their_way_are_given_when_it_stops),
+                cmocka_unit_test(who_does_not_read_does_not_hold_up_the_end),
                 cmocka_unit_test(heads_that_break_off_leave_nothing),
                 cmocka_unit_test(unix_sockets),
         };
