@@ -25,6 +25,7 @@
 #define SCRATCH_FILES 50000
 #define OPEN_FILES 4096
 #define PENDING_SIGNALS 1024
+#define TERMINALS "newinstance,ptmxmode=0666,mode=0620,max=64"
 #define SHARES 8 /* of what is counted by user, an ordinary user's sandbox gets one of so many */
 
 int64_t sandbox_now_ms(void) {
@@ -156,6 +157,18 @@ static void shed_mounts(void) {
         (void)umount2("/sys", MNT_DETACH);
 }
 
+/*
+ * Pseudo-terminals of the run's own: the machine has some 3,000 for all, and the kernel counts what waits in them against
+ * nobody. Bubblewrap's have no number of their own.
+ */
+static int mount_terminals(const struct sandbox_placing *placing, struct error *err) {
+        if (make_folder(placing, "pts", 0755, false, err) < 0)
+                return -1;
+        return mount("berth", "pts", "devpts", MS_NOSUID | MS_NOEXEC, TERMINALS) < 0
+                       ? error_set(err, "cannot mount pseudo-terminals: %s", strerror(errno))
+                       : 0;
+}
+
 /* The workspace, and one more for /tmp and /dev/shm, each with its quota: in the working directory, which is the stage. */
 static int mount_places(const struct sandbox_placing *placing, struct error *err) {
         const struct sandbox_limits *limits = &placing->limits;
@@ -174,7 +187,7 @@ static int mount_places(const struct sandbox_placing *placing, struct error *err
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%u,mode=0755", (unsigned long long)scratch,
                  SCRATCH_FILES);
         if (mount_memory("scratch", options, err) < 0 ||
-            make_folder(placing, "scratch/tmp", 01777, true, err) < 0)
+            make_folder(placing, "scratch/tmp", 01777, true, err) < 0 || mount_terminals(placing, err) < 0)
                 return -1;
         return make_folder(placing, "scratch/shm", 01777, true, err);
 }
@@ -203,8 +216,8 @@ static int reopen_image(int image, struct error *err) {
 }
 
 /*
- * A small file system over the stage folder, and on it what bubblewrap binds: the workspace, /tmp with /dev/shm, and the
- * image's root (which the sandbox's user could not reach through folders that are root's alone) or an /etc.
+ * A small file system over the stage folder, and on it what bubblewrap binds: the workspace, /tmp with /dev/shm, /dev/pts,
+ * and the image's root (which the sandbox's user could not reach through folders that are root's alone) or an /etc.
  */
 int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int *ret_workspace,
                   int *ret_sockets, struct error *err) {

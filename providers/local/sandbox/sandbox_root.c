@@ -162,7 +162,8 @@ static void add_namespaces(struct strbuf *words) {
  * Below /proc, what tells everybody of the machine is covered. The kernel checks the writer of a sysctl and of what is
  * root's against the host's user as well, which is why Berth never runs bubblewrap as root.
  */
-static void add_system(struct strbuf *words) {
+static void add_system(struct strbuf *words, const char *stage) {
+        char *terminals TEXT_CLEANUP = path_join(stage, "pts");
         static const char *const covered[] = {
                 "/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/sched_debug", "/proc/timer_list",
                 "/proc/vmallocinfo", "/proc/kcore",
@@ -172,7 +173,7 @@ static void add_system(struct strbuf *words) {
         static const char *const emptied[] = { "/proc/acpi", "/proc/scsi" };
         struct stat status;
 
-        WORDS(words, "--proc", "/proc", "--dev", "/dev");
+        WORDS(words, "--proc", "/proc", "--dev", "/dev", "--dev-bind", terminals, "/dev/pts");
         for (size_t i = 0; i < sizeof(covered) / sizeof(covered[0]); i++) {
                 /* What only root reads need not be covered, and each mount costs time. */
                 if (stat(covered[i], &status) == 0 && (status.st_mode & S_IROTH))
@@ -239,7 +240,7 @@ int sandbox_root_prepare(struct sandbox_seen *seen, int status, struct sandbox_r
                 add_host(&words, seen->stage);
         else if (add_image(root, &words, seen->stage, err) < 0)
                 return -1;
-        add_system(&words);
+        add_system(&words, seen->stage);
         add_writable(&words, seen->stage);
         add_files(seen, root, &words);
         WORDS(&words, "--remount-ro", "/");

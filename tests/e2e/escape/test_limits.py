@@ -48,6 +48,28 @@ def test_fork_bomb(box):
     assert answers[1] == 11
 
 
+def test_terminals_are_bounded(box):
+    """One sandbox does not take those of all others: the machine has some 3,000."""
+    code = """
+import errno, os, sys
+taken = []
+try:
+    for _ in range(100): taken.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+except OSError as error: assert error.errno == errno.ENOSPC, error
+print(len(taken), flush=True)
+sys.stdin.read()
+"""
+    other = "import os; ours, theirs = os.openpty(); os.write(theirs, b'x'); print(os.ttyname(theirs), os.read(ours, 1).decode())"
+    degraded = ["--accept-degraded"] if box.user == "ordinary" else []
+    holding = box.popen("exec", "--env", "box", *degraded, "-c", code, stdin=subprocess.PIPE)
+    try:
+        assert 1 <= int(holding.stdout.readline()) <= 64
+        assert box.exec(other)["text"] == "/dev/pts/0 x\n"
+    finally:
+        holding.communicate()
+    assert holding.returncode == 0
+
+
 def test_threads_count(box):
     answers = box.tell(
         "import json, threading\n"
