@@ -54,8 +54,9 @@ static int copy_above(const struct process_args *args, struct lifted *lifted) {
         for (size_t i = 0; i < args->descriptor_count; i++) {
                 int copy = fcntl(args->descriptors[i].ours, F_DUPFD_CLOEXEC, PROCESS_NUMBER_MAX + 1);
 
+                /* EINVAL is said where no process may have so high a number (ulimit -n). */
                 if (copy < 0)
-                        return errno;
+                        return errno == EINVAL ? EMFILE : errno;
                 lifted->descriptors[lifted->count++] = copy;
         }
         return 0;

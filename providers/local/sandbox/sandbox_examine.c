@@ -10,7 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MB (UINT64_C(1024) * 1024)
+/* What programs are tried with: enough for the self-test. */
+static const struct sandbox_limits tried = { .memory_bytes = UINT64_C(2) << 30,
+                                             .cpu_millis = 1000,
+                                             .processes = 512,
+                                             .workspace_bytes = UINT64_C(64) << 20,
+                                             .workspace_files = 1000 };
 
 struct examination {
         struct arena *arena;
@@ -56,7 +61,7 @@ static void examine_seccomp(struct examination *examination) {
 }
 
 static void examine_cgroups(struct examination *examination) {
-        struct cgroup_limits limits = { 1769 * MB, 1000, 512 };
+        struct cgroup_limits limits = { tried.memory_bytes, tried.cpu_millis, tried.processes };
         struct cgroup *group = cgroup_make(&limits, examination->arena);
         unsigned missing = cgroup_missing(group);
 
@@ -88,17 +93,13 @@ static int run(struct examination *examination, const char *program, const char 
                 .argv = argv,
                 .files = &file,
                 .file_count = 1,
-                .limits = { .memory_bytes = 1769 * MB,
-                            .cpu_millis = 1000,
-                            .processes = 512,
-                            .workspace_bytes = 64 * MB,
-                            .workspace_files = 1000,
-                            .deadline_ms = deadline_ms },
+                .limits = tried,
                 .accept_degraded = true,
                 .input = -1,
         };
         struct sandbox_sinks sinks = { { -1, output }, { -1, &errors } };
 
+        spec.limits.deadline_ms = deadline_ms;
         output_init(&errors, false);
         return sandbox_run(&spec, &sinks, examination->arena, ret, err);
 }

@@ -57,8 +57,12 @@ static void become_bubblewrap(const struct sandbox_init *init, const struct fram
         for (size_t i = 0; i < go->count; i++) {
                 int number = i < 3 ? (int)i : SANDBOX_DESCRIPTORS_FIRST + (int)i - 3;
 
-                if (dup2(go->descriptors[i], number) < 0)
+                if (dup2(go->descriptors[i], number) < 0) {
+                        dprintf(STDERR_FILENO,
+                                "too few files may be open here: ulimit -n must be %d or more\n",
+                                SANDBOX_DESCRIPTORS_FIRST + SANDBOX_DESCRIPTORS_MAX);
                         _exit(EXIT_FAILURE);
+                }
         }
         if (close_range(3, SANDBOX_DESCRIPTORS_FIRST - 1, 0) < 0 || close_range(last, ~0U, 0) < 0)
                 _exit(EXIT_FAILURE);

@@ -210,6 +210,10 @@ int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, 
 
                 if (!is_plain_name(name))
                         return error_set(err, "a message has a file without a plain name");
+                for (size_t j = 0; j < i; j++) {
+                        if (strcmp(name, running.files[j]) == 0)
+                                return error_set(err, "a message has two files named %s", name);
+                }
                 running.files[i] = arena_strdup(arena, name);
         }
         *ret = running;

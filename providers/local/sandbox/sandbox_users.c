@@ -78,6 +78,14 @@ int sandbox_user_take(const struct sandbox_users *users, struct sandbox_user *re
         by_uid = count_mapped("/proc/self/uid_map", users->first, users->count);
         by_gid = count_mapped("/proc/self/gid_map", users->first, users->count);
         count = by_uid < by_gid ? by_uid : by_gid;
+        if (count == 0 && (count_mapped("/proc/self/uid_map", USER_OTHERWISE, 1) == 0 ||
+                           count_mapped("/proc/self/gid_map", USER_OTHERWISE, 1) == 0))
+                return error_set(
+                        err,
+                        "root has no other user here for a sandbox to run as: this user namespace needs "
+                        "one, %u at least, in /proc/self/uid_map and gid_map (unshare --map-users and "
+                        "--map-groups), or run Berth as the user who made it",
+                        USER_OTHERWISE);
         if (count == 0) {
                 ret->uid = ret->gid = USER_OTHERWISE;
                 return 0;

@@ -126,9 +126,11 @@ static int make_group(struct worker *worker, struct error *err) {
 
         worker->group = cgroup_make_in_scope(&limits, worker->arena);
         if (!worker->group)
-                return error_set(err,
-                                 "the scope that systemd made has no memory, cpu and pids controllers for "
-                                 "groups below it (Delegate=yes was asked for)");
+                return error_set(
+                        err,
+                        "the scope that systemd made has no memory, cpu and pids controllers for "
+                        "groups below it, though the manager that made it has: berth run as the only process of "
+                        "a service with Delegate=yes makes its groups itself");
         if (cgroup_doors_open(worker->group, &worker->doors) < 0)
                 return error_set(err, "cannot open the cgroup: %s", strerror(errno));
         worker->placing.born = worker->doors.folder >= 0;
@@ -208,18 +210,27 @@ static int place(struct worker *worker, struct error *err) {
 
 /* --- RUN: from here on this process has no rights --- */
 
+/* The words lie in the frame, which is kept. No descriptors belong to them: a run would have them open until its end. */
+static int receive_words(struct worker *worker, unsigned type, struct frame *frame, const char *const **ret,
+                         size_t *ret_count, struct error *err) {
+        if (receive(worker, type, frame, err) < 0)
+                return -1;
+        if (frame->count > 0)
+                return error_set(err, "a message of type %u has %zu descriptors", type, frame->count);
+        return sandbox_words_read(frame->payload.data, frame->payload.length, worker->arena, ret, ret_count,
+                                  err);
+}
+
 static int read_program(struct worker *worker, struct error *err) {
         struct frame frame FRAME_CLEANUP = { 0 };
         struct sandbox_running *running = &worker->running;
         struct sandbox_seen seen = { .image = worker->placing.image, .stage = worker->stage };
         int contents[SANDBOX_FILES_MAX], status[2];
 
-        if (receive(worker, MESSAGE_ARGUMENTS, &worker->arguments, err) < 0 ||
-            sandbox_words_read(worker->arguments.payload.data, worker->arguments.payload.length,
-                               worker->arena, &worker->argv, &worker->argument_count, err) < 0 ||
-            receive(worker, MESSAGE_VARIABLES, &worker->variables, err) < 0 ||
-            sandbox_words_read(worker->variables.payload.data, worker->variables.payload.length,
-                               worker->arena, &seen.variables, &seen.variable_count, err) < 0 ||
+        if (receive_words(worker, MESSAGE_ARGUMENTS, &worker->arguments, &worker->argv,
+                          &worker->argument_count, err) < 0 ||
+            receive_words(worker, MESSAGE_VARIABLES, &worker->variables, &seen.variables,
+                          &seen.variable_count, err) < 0 ||
             receive(worker, MESSAGE_RUN, &frame, err) < 0 ||
             sandbox_running_read(frame.payload.data, frame.payload.length, worker->arena, running, err) < 0)
                 return -1;
@@ -228,6 +239,8 @@ static int read_program(struct worker *worker, struct error *err) {
                                  running->file_count);
         if (worker->argument_count == 0)
                 return error_set(err, "a message says no program");
+        if (seen.variable_count % 2)
+                return error_set(err, "a message has a variable without a text");
         if (running->deadline_ms > worker->placing.limits.deadline_ms)
                 running->deadline_ms = worker->placing.limits.deadline_ms;
         for (size_t i = 0; i < running->file_count; i++)
@@ -392,7 +405,7 @@ static int collect_end(struct worker *worker, int64_t started_ms, struct error *
 /*
  * No limit of the kernel's counts sockets or locks of files, so they are looked at, from time to time. Until the next look a
  * run gets no further than this: of sockets, those that keep the most, some 30 KB, are made at 20,000 a second at most; of
- * locks, 200 bytes each, a processor makes a million a second: 40 MB, of the 1,769 MB that a run with one has. To read the
+ * locks, 200 bytes each, a processor makes a million a second: 40 MB, and a run has as many gigabytes as processors, or more. To read the
  * locks the kernel waits for every processor, some 10 ms, so that short runs are spared it.
  */
 static bool look_for_hoards(struct worker *worker, int64_t *look_ms) {

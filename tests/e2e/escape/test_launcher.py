@@ -161,6 +161,23 @@ print(json.dumps([kind == FAILED, payload.decode()]))
     assert told[0] and "type 1 where" in told[1]
 
 
+def test_a_program_that_is_not_whole_is_refused(launcher):
+    """Descriptors that no message describes, a variable without a text, two files of one name: told, and nothing is started."""
+    told = launcher.client("""
+def refused(arguments=(), variables=("PATH", "/bin"), variable_descriptors=(), files=("main.py",)):
+    worker, _ = start(connect(path))
+    worker.send(ARGUMENTS, words("true"), arguments)
+    worker.send(VARIABLES, words(*variables), variable_descriptors)
+    worker.send(RUN, {"deadlineMs": 30000, "waits": False, "files": list(files)}, [memory_file(b"") for _ in files])
+    kind, payload, _ = worker.receive()
+    return payload.decode() if kind == FAILED else [kind]
+print(json.dumps([refused(arguments=[0, 1]), refused(variable_descriptors=[0]), refused(variables=("PATH", "/bin", "HOME")),
+                  refused(files=("a", "a")), refused()]))
+""")
+    assert "type 2 has 2 descriptors" in told[0] and "type 3 has 1 descriptors" in told[1], told
+    assert "without a text" in told[2] and "two files named a" in told[3] and told[4] == [launcher_client.READY], told
+
+
 def test_worker_has_no_rights_when_it_reads_the_program(launcher):
     told = launcher.client("""
 launcher = connect(path)

@@ -266,6 +266,21 @@ def test_no_process_to_be_had_is_no_deadline(box):
     assert b"Resource temporarily unavailable" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("most", [16, 24, 100])
+def test_too_few_open_files_are_told(box, most):
+    done = box.berth(*box.words("print(1)"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)))
+    assert done.returncode == 125, done.stdout
+    assert b"Too many open files" in done.stderr or b"ulimit -n" in done.stderr, done.stderr
+
+
+def test_root_of_a_namespace_without_other_users_is_told(boxes):
+    """`unshare -Ur`: nothing runs as root, and there is nobody else."""
+    box = boxes("root")
+    done = subprocess.run(["unshare", "-Ur", *box.command(*box.words("print(1)", "--accept-degraded"))],
+                          cwd=box.stack, env=box.env, capture_output=True, timeout=120)  # fmt: skip
+    assert done.returncode == 125 and b"65534" in done.stderr and b"AppArmor" not in done.stderr, done.stderr
+
+
 def test_deadline_holds_where_nobody_reads(box):
     process = box.popen(*[w for w in box.words("while True: print('x' * 1000)", "--timeout", "2") if w != "--json"])
     try:

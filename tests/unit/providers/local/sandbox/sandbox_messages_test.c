@@ -27,6 +27,7 @@ static void test_there_and_back(void **state) {
                                          .exit_code = 255,
                                          .cancelled = true,
                                          .sockets = true,
+                                         .locks = true,
                                          .killed_by = 9,
                                          .wall_ms = 1,
                                          .cpu_ms = 2,
@@ -69,7 +70,7 @@ static void test_there_and_back(void **state) {
         assert_int_equal(sandbox_ending_read(text.data, text.length, &ended, &err), 0);
         assert_int_equal(ended.exit_code, 255);
         assert_int_equal(ended.killed_by, 9);
-        assert_true(ended.started && ended.cancelled && ended.sockets && ended.usage.known);
+        assert_true(ended.started && ended.cancelled && ended.sockets && ended.locks && ended.usage.known);
         assert_false(ended.deadline);
         assert_int_equal(ended.usage.memory_kills, 6);
         arena_free(arena);
@@ -127,6 +128,18 @@ static void test_files_have_plain_names(void **state) {
         arena_free(arena);
 }
 
+static void test_files_have_names_of_their_own(void **state) {
+        static const char text[] = "{\"deadlineMs\":1,\"waits\":false,\"files\":[\"a\",\"b\",\"a\"]}";
+        struct arena *arena = arena_new();
+        struct sandbox_running ran;
+        struct error err = { 0 };
+
+        (void)state;
+        assert_int_equal(sandbox_running_read(text, strlen(text), arena, &ran, &err), -1);
+        assert_string_equal(err.message, "a message has two files named a");
+        arena_free(arena);
+}
+
 static void test_words(void **state) {
         static const char bytes[] = "one\0\0three";
         struct arena *arena = arena_new();
@@ -153,6 +166,7 @@ int main(void) {
                 cmocka_unit_test(test_there_and_back),
                 cmocka_unit_test(test_what_is_out_of_bounds),
                 cmocka_unit_test(test_files_have_plain_names),
+                cmocka_unit_test(test_files_have_names_of_their_own),
                 cmocka_unit_test(test_words),
         };
 
