@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run of code: the records say what the environment and the agent allow, the slots say whether there is room now,
+ * and providers/local/sandbox runs it. This file turns the first into a description for the last, and its result into
+ * exec_result.
+ */
 #include "providers/local/exec.h"
 
 #include "base/clock.h"
@@ -34,6 +39,7 @@ static void end_exec(struct exec *exec) {
         exec_slot_release(&exec->environment_slot);
 }
 
+/* A specialist's environment is part of what it may do; any other agent's is only the default. */
 static int load_agent(struct exec *exec, const char **environment, struct error *err) {
         const char *name = exec->request->agent;
         struct local_agent *agent = &exec->agent;
@@ -54,6 +60,10 @@ static int load_agent(struct exec *exec, const char **environment, struct error 
         return 0;
 }
 
+/*
+ * Records of earlier applies, not manifests: what was declared and never applied cannot be run. All -1 is no limit of
+ * an agent.
+ */
 static int load(struct exec *exec, struct error *err) {
         const char *environment = exec->request->environment;
 
@@ -67,6 +77,7 @@ static int load(struct exec *exec, struct error *err) {
         return 0;
 }
 
+/* A negative limit is none. */
 static int64_t least(int64_t value, int64_t limit) {
         return limit >= 0 && limit < value ? limit : value;
 }
@@ -79,6 +90,7 @@ static void size(struct exec *exec) {
         exec->cpu_millis = least(cpu, exec->agent.cpus < 0 ? -1 : exec->agent.cpus * 1000);
 }
 
+/* Who has no limit leaves no file: a run of such an environment writes nothing into the data root. */
 static int take(struct exec *exec, const char *kind, const char *name, const struct exec_use *limits,
                 bool reject, struct exec_slot *ret, struct error *err) {
         struct exec_use use = { 1, exec->memory_mb, exec->cpu_millis };
@@ -105,6 +117,10 @@ static int take_slots(struct exec *exec, struct error *err) {
                                     : 0;
 }
 
+/*
+ * The sandbox calls this and collect() while the workspace is mounted, before the program starts and after all of it
+ * is dead.
+ */
 static int fill(void *context, const struct sandbox_workspace *workspace, struct error *err) {
         const struct exec *exec = context;
 
@@ -121,6 +137,10 @@ static int collect(void *context, const struct sandbox_workspace *workspace, str
                               &exec->result->files, &exec->result->file_count, err);
 }
 
+/*
+ * The names that the code does not get are listed for the user, who may wonder. Their texts never are: they may be
+ * secrets.
+ */
 static void describe_variables(const struct exec *exec, struct sandbox_spec *spec) {
         const struct local_environment *environment = &exec->environment;
         struct sandbox_variable *list =
@@ -155,6 +175,7 @@ static void describe_image(const struct exec *exec, struct sandbox_spec *spec) {
         spec->image_variable_count = environment->image_variable_count;
 }
 
+/* The last one of a name counts, as it does in the program's own environment. */
 static const char *variable(const struct sandbox_variable *list, size_t count, const char *name,
                             const char *otherwise) {
         for (size_t i = count; i-- > 0;) {
@@ -179,6 +200,9 @@ static int check_program(const struct exec *exec, const struct sandbox_spec *spe
                                  : "");
 }
 
+/*
+ * The code is a file, not an argument: it may be larger than what a command line can hold, and `ps` shows none of it.
+ */
 static void describe_program(const struct exec *exec, struct sandbox_spec *spec) {
         const struct exec_request *request = exec->request;
         struct sandbox_file *code = arena_alloc(exec->arena, sizeof(*code));
@@ -251,6 +275,7 @@ static void pass_slots(struct exec *exec, int held[2], struct sandbox_spec *spec
         spec->held = held;
 }
 
+/* The image is held before it is looked into, so that no removal can empty it under the run. */
 static int run(struct exec *exec, struct error *err) {
         const struct exec_request *request = exec->request;
         int held[2];

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies into and out of a workspace. Files that come back are counted three times: their bytes, the depth of their
+ * folders and the bytes of their names, for a program may choose all three. What does not come back is listed with
+ * its reason, and is no failure: the run is over and its other files are wanted.
+ */
 #include "providers/local/exec_files.h"
 
 #include "base/array.h"
@@ -291,6 +296,7 @@ static int open_out(const struct exec_request *request) {
         return opened;
 }
 
+/* open_out()'s errno, in words. */
 static int cannot_open(const struct exec_request *request, struct error *err) {
         if (errno == ENOTEMPTY)
                 return error_set(err,

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of a folder, and who wrote what:
+ *
+ *     lock             held by whoever looks or adds, for a moment
+ *     run-PID-RANDOM   "MEMORY CPU" of one run, locked as long as it lives
+ *     wait-NUMBER-PID  empty, one of those that wait, locked likewise
+ *
+ * A file that nobody locks is of a dead process, and whoever finds it removes it. So no process need clean up for
+ * another one, and a killed one holds nothing. Process ids in names are for people: they are never read back.
+ */
 #include "providers/local/exec_slots.h"
 
 #include "base/digest.h"
@@ -14,6 +24,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+/* Nobody is told when a slot is free: whoever waits looks again. */
 #define ASK_AGAIN_MS 50
 
 int exec_slot_pass(struct exec_slot *slot) {
@@ -55,6 +66,7 @@ static int open_living(int folder, const char *name) {
         return living;
 }
 
+/* One whose text cannot be read uses nothing that could be added up, and is a run all the same. */
 static void add_run(int folder, const char *name, struct exec_use *sum) {
         int file DESCRIPTOR_CLEANUP = open_living(folder, name);
         char text[64] = "";
@@ -70,6 +82,7 @@ static void add_run(int folder, const char *name, struct exec_use *sum) {
         }
 }
 
+/* The folder's own lock is held, so that nothing is added meanwhile. Runs may end, which only leaves more room. */
 static int add_runs(const char *path, struct exec_use *sum, struct error *err) {
         DIR *folder = opendir(path);
         struct dirent *entry;
@@ -90,7 +103,7 @@ struct line {
 };
 
 /* `own` is the number that we wait with; 0: none yet, so that whoever waits is before us. */
-static int look_at_line(const char *path, uint64_t own, struct line *ret, struct error *err) {
+static int read_line_of_waiting(const char *path, uint64_t own, struct line *ret, struct error *err) {
         DIR *folder = opendir(path);
         struct line line = { 0 };
         struct dirent *entry;
@@ -118,6 +131,7 @@ static bool exceeds(int64_t sum, int64_t more, int64_t limit) {
         return limit >= 0 && sum + more > limit;
 }
 
+/* As the message names it. */
 static const char *what_exceeds(const struct exec_use *sum, const struct exec_use *use,
                                 const struct exec_use *limits) {
         if (exceeds(sum->runs, use->runs, limits->runs))
@@ -131,6 +145,7 @@ static const char *what_exceeds(const struct exec_use *sum, const struct exec_us
 
 /* --- our own files, locked before anybody else may look --- */
 
+/* Locked while the folder's lock is held: nobody can find it unlocked and take it for a dead one's. */
 static int make_file(const char *folder, const char *name, const char *text, struct exec_slot *ret,
                      struct error *err) {
         ret->path = path_join(folder, name);
@@ -160,6 +175,7 @@ struct place {
         uint64_t number; /* 0: none */
 };
 
+/* Behind the last number, also where that one is dead by now: numbers only have to rise. */
 static int join_line(const char *folder, uint64_t last, struct place *place, struct error *err) {
         char name[64];
 
@@ -191,7 +207,7 @@ static int try_once(const char *folder, const struct exec_use *use, const struct
 
         if (lock < 0 || flock(lock, LOCK_EX) < 0)
                 return error_set(err, "cannot lock %s: %s", path, strerror(errno));
-        if (look_at_line(folder, place->number, &line, err) < 0)
+        if (read_line_of_waiting(folder, place->number, &line, err) < 0)
                 return -1;
         *ret_why = NULL;
         if (!line.behind) {
@@ -204,6 +220,7 @@ static int try_once(const char *folder, const struct exec_use *use, const struct
         return wait && !place->number ? join_line(folder, line.last, place, err) : 0;
 }
 
+/* `why` is the limit that was reached; NULL where there would be room, but others were first. */
 static int say_full(const char *whose, const char *why, bool interrupted, struct error *err) {
         const char *interruption = interrupted ? "interrupted while waiting for a free slot: " : "";
         enum error_kind kind = interrupted ? ERROR_INTERRUPTED : ERROR_REFUSED;

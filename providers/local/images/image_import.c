@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The import of one image as a user sees it: the path is opened here, with the user's rights; what is in it was made
+ * by others and is read in a cage (image_worker); what came out is put under its tag. An image that Berth would
+ * refuse to run is no error but a row with its problem and a remedy, as `berth images` shows it.
+ */
 #include "providers/local/images/image_import.h"
 
 #include "base/clock.h"
@@ -18,11 +23,11 @@ struct import {
         const char *weak; /* of the cage that it was read in; or NULL */
 };
 
-static void end(struct import *import) {
+static void end_import(struct import *import) {
         image_store_close(&import->store);
 }
 
-static void note(struct strbuf *text, uint64_t count, const char *one, const char *many) {
+static void note_count(struct strbuf *text, uint64_t count, const char *one, const char *many) {
         if (count > 0)
                 strbuf_printf(text, "%s%" PRIu64 " %s", text->length ? ", " : "", count,
                               count == 1 ? one : many);
@@ -33,17 +38,18 @@ static const char *describe_left_out(const struct unpack_tally *tally, const cha
                                      struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
-        note(&text, tally->privileged, "file's set-uid, set-gid or sticky bit",
-             "files' set-uid, set-gid or sticky bits");
-        note(&text, tally->capabilities, "file's capabilities", "files' capabilities");
-        note(&text, tally->devices, "device", "devices");
-        note(&text, tally->specials, "FIFO or socket", "FIFOs or sockets");
+        note_count(&text, tally->privileged, "file's set-uid, set-gid or sticky bit",
+                   "files' set-uid, set-gid or sticky bits");
+        note_count(&text, tally->capabilities, "file's capabilities", "files' capabilities");
+        note_count(&text, tally->devices, "device", "devices");
+        note_count(&text, tally->specials, "FIFO or socket", "FIFOs or sockets");
         if (text.length)
                 return arena_printf(arena, "left out: %s%s%s", strbuf_text(&text), weak ? "; " : "",
                                     weak ? weak : "");
         return weak;
 }
 
+/* A row of `berth images`: the same fields, whether it went in or was refused. */
 static void fill_row(const struct import *import, const char *path, struct image_row *ret) {
         const struct image_verdict *verdict = &import->prepared.verdict;
 
@@ -67,6 +73,7 @@ static void fill_row(const struct import *import, const char *path, struct image
         ret->remedy = local_reference_remedy(&import->name, verdict->problem, import->arena);
 }
 
+/* All of it is made in a work folder; the commit moves it into place, its name last, so that a name never leads nowhere. */
 static int import_image(struct import *import, const char *store, const char *path, bool caged,
                         struct error *err) {
         struct image_prepared *prepared = &import->prepared;
@@ -89,7 +96,8 @@ static int import_image(struct import *import, const char *store, const char *pa
 
 static int import_as(const char *store, const char *name, const char *path, bool caged, struct arena *arena,
                      struct image_row *ret, struct error *err) {
-        struct import import __attribute__((cleanup(end))) = { .arena = arena, .store = IMAGE_STORE_INIT };
+        struct import import
+                __attribute__((cleanup(end_import))) = { .arena = arena, .store = IMAGE_STORE_INIT };
 
         if (local_reference_parse(name, arena, &import.name, err) < 0)
                 return -1;

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The three forms in which an image lies in a folder or a tar archive: an OCI layout (`oci:`, `oci-archive:`), what
+ * `docker save` writes (`docker-archive:`), and what `skopeo copy ... dir:` writes. They differ in where the manifest
+ * is and what blobs are called; behind image_source_manifest() and image_source_blob() they are one. docker-archive
+ * has no manifest of OCI's kind: one is made from its list, and the same archive must give the same digest each time.
+ *
+ * All of it comes from strangers. Paths are opened beneath the folder only, names are quoted before they are printed,
+ * and a digest is computed, never believed.
+ */
 #include "providers/local/images/image_source.h"
 
 #include "base/beneath.h"
@@ -36,7 +45,7 @@ static int open_within(const struct image_source *source, const char *path) {
         return file;
 }
 
-static const char *reason(int error) {
+static const char *open_failure(int error) {
         switch (error) {
         case ENOENT:
                 return "it is not there";
@@ -49,6 +58,7 @@ static const char *reason(int error) {
         }
 }
 
+/* Bounded: a file of a stranger's may claim any size. */
 static int read_json(const struct image_source *source, const char *name, struct strbuf *ret,
                      struct error *err) {
         int file DESCRIPTOR_CLEANUP = open_within(source, name);
@@ -57,7 +67,7 @@ static int read_json(const struct image_source *source, const char *name, struct
 
         image_path_quote(&quoted, name);
         if (file < 0)
-                return error_set(err, "%s cannot be read: %s", strbuf_text(&quoted), reason(errno));
+                return error_set(err, "%s cannot be read: %s", strbuf_text(&quoted), open_failure(errno));
         result = descriptor_read(file, IMAGE_SOURCE_JSON_MAX, ret);
         if (result < 0)
                 return error_set(err, "%s cannot be read: %s", strbuf_text(&quoted), strerror(errno));
@@ -67,7 +77,7 @@ static int read_json(const struct image_source *source, const char *name, struct
         return 0;
 }
 
-static json_t *parse(const struct strbuf *text, const char *name, struct error *err) {
+static json_t *parse_json(const struct strbuf *text, const char *name, struct error *err) {
         json_error_t failure;
         json_t *json = json_loadb(strbuf_text(text), text->length, JSON_REJECT_DUPLICATES, &failure);
 
@@ -78,6 +88,7 @@ static json_t *parse(const struct strbuf *text, const char *name, struct error *
 
 /* --- what it is --- */
 
+/* By the files that only one of them has. docker-archive's manifest.json is a list, dir:'s an object. */
 static int find_form(struct image_source *source, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         json_t *json JSON_CLEANUP = NULL;
@@ -95,12 +106,16 @@ static int find_form(struct image_source *source, struct error *err) {
                         "save or skopeo's docker-archive: and dir: write (manifest.json)",
                         source->path);
         if (read_json(source, "manifest.json", &text, err) < 0 ||
-            !(json = parse(&text, "manifest.json", err)))
+            !(json = parse_json(&text, "manifest.json", err)))
                 return -1;
         source->form = json_is_array(json) ? SOURCE_DOCKER_ARCHIVE : SOURCE_DIR;
         return 0;
 }
 
+/*
+ * A tar archive goes into the stage, a folder that is gone afterwards. An archive holds the whole image, so that its
+ * one file may be as large as that.
+ */
 static int unpack_archive(int file, int stage, struct error *err) {
         struct unpack unpack = { .root = stage,
                                  .limits = { .entries = ARCHIVE_ENTRIES_MAX,
@@ -111,7 +126,7 @@ static int unpack_archive(int file, int stage, struct error *err) {
 }
 
 /* What who writes such a path seems to think of. */
-static const char *hint(const char *path) {
+static const char *path_hint(const char *path) {
         static const char *const transports[] = { "oci:", "oci-archive:", "docker-archive:", "dir:" };
 
         if (strncmp(path, "docker://", 9) == 0)
@@ -129,7 +144,7 @@ int image_source_find(const char *path, int *ret, struct error *err) {
 
         if (given < 0)
                 return error_set_kind(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED,
-                                      "cannot read %s: %s%s", path, strerror(errno), hint(path));
+                                      "cannot read %s: %s%s", path, strerror(errno), path_hint(path));
         *ret = given;
         return 0;
 }
@@ -192,6 +207,7 @@ static size_t names_of(const json_t *item, const char **names, size_t max) {
         return count;
 }
 
+/* For the message: the first few, so that the user can say which. */
 static void list_names(const json_t *list, struct strbuf *to) {
         const char *names[NAMES_SHOWN];
         const json_t *item;
@@ -213,8 +229,8 @@ static void list_names(const json_t *list, struct strbuf *to) {
 }
 
 /* Of a list of images, the wanted one; NULL with err where that is not clear. */
-static const json_t *choose(const json_t *list, const char *repository, const char *tag, struct arena *arena,
-                            struct error *err) {
+static const json_t *choose_image(const json_t *list, const char *repository, const char *tag,
+                                  struct arena *arena, struct error *err) {
         struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
         const json_t *item, *found = NULL;
         size_t i, matches = 0;
@@ -258,7 +274,7 @@ static const char *digest_of(const void *bytes, size_t length, struct arena *are
         return arena_printf(arena, "sha256:%s", hex);
 }
 
-static void take_bytes(const struct strbuf *text, struct arena *arena, struct image_source_manifest *ret) {
+static void set_manifest(const struct strbuf *text, struct arena *arena, struct image_source_manifest *ret) {
         ret->bytes = arena_strndup(arena, strbuf_text(text), text->length);
         ret->length = text->length;
         ret->digest = digest_of(ret->bytes, ret->length, arena);
@@ -266,12 +282,13 @@ static void take_bytes(const struct strbuf *text, struct arena *arena, struct im
 
 /* --- OCI layout --- */
 
+/* Any 1.x: its first number changes when old readers would misread it. */
 static int check_layout(const struct image_source *source, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         json_t *json JSON_CLEANUP = NULL;
         const char *version;
 
-        if (read_json(source, "oci-layout", &text, err) < 0 || !(json = parse(&text, "oci-layout", err)))
+        if (read_json(source, "oci-layout", &text, err) < 0 || !(json = parse_json(&text, "oci-layout", err)))
                 return -1;
         version = json_text(json, "imageLayoutVersion");
         if (version && strncmp(version, "1.", 2) == 0)
@@ -279,6 +296,7 @@ static int check_layout(const struct image_source *source, struct error *err) {
         return error_set(err, "it is an OCI layout of another version than 1");
 }
 
+/* A manifest must be what its digest says before anything in it is believed. */
 static int read_descriptor(const struct image_source *source, const json_t *descriptor, struct arena *arena,
                            struct image_source_manifest *ret, struct error *err) {
         const char *digest = json_text(descriptor, "digest");
@@ -291,10 +309,10 @@ static int read_descriptor(const struct image_source *source, const json_t *desc
                 return error_set(err, "index.json names its manifest by no digest of SHA-256");
         if (read_json(source, arena_printf(arena, "blobs/sha256/%s", digest + 7), &text, err) < 0)
                 return -1;
-        take_bytes(&text, arena, &manifest);
+        set_manifest(&text, arena, &manifest);
         if (strcmp(manifest.digest, digest) != 0)
-                return error_set(err, "its manifest is not what its digest says: %s, not %s", manifest.digest,
-                                 digest);
+                return error_set(err, "its manifest has the digest %s, and index.json says %s",
+                                 manifest.digest, digest);
         if (size != (json_int_t)manifest.length)
                 return error_set(err, "its manifest has %zu bytes, and index.json says %lld", manifest.length,
                                  (long long)size);
@@ -309,14 +327,15 @@ static int oci_manifest(const struct image_source *source, const char *repositor
         const json_t *descriptor;
 
         if (check_layout(source, err) < 0 || read_json(source, "index.json", &text, err) < 0 ||
-            !(index = parse(&text, "index.json", err)))
+            !(index = parse_json(&text, "index.json", err)))
                 return -1;
-        descriptor = choose(json_object_get(index, "manifests"), repository, tag, arena, err);
+        descriptor = choose_image(json_object_get(index, "manifests"), repository, tag, arena, err);
         return descriptor ? read_descriptor(source, descriptor, arena, ret, err) : -1;
 }
 
 /* --- dir: --- */
 
+/* skopeo's dir: keeps the manifest as it came from the registry, and blobs by their digests. */
 static int dir_manifest(const struct image_source *source, struct arena *arena,
                         struct image_source_manifest *ret, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -324,16 +343,16 @@ static int dir_manifest(const struct image_source *source, struct arena *arena,
         if (read_json(source, "manifest.json", &text, err) < 0)
                 return -1;
         *ret = (struct image_source_manifest){ 0 };
-        take_bytes(&text, arena, ret);
+        set_manifest(&text, arena, ret);
         return 0;
 }
 
 /* --- docker-archive --- */
 
 /* Its digest and size, and what compression it begins with. */
-static int measure(const struct image_source *source, const char *path, struct arena *arena,
-                   const char **ret_digest, int64_t *ret_size, const char **ret_compression,
-                   struct error *err) {
+static int measure_file(const struct image_source *source, const char *path, struct arena *arena,
+                        const char **ret_digest, int64_t *ret_size, const char **ret_compression,
+                        struct error *err) {
         struct strbuf quoted STRBUF_CLEANUP = STRBUF_INIT;
         int file DESCRIPTOR_CLEANUP = open_within(source, path);
         struct digest_stream *stream;
@@ -343,7 +362,7 @@ static int measure(const struct image_source *source, const char *path, struct a
 
         image_path_quote(&quoted, path);
         if (file < 0)
-                return error_set(err, "%s cannot be read: %s", strbuf_text(&quoted), reason(errno));
+                return error_set(err, "%s cannot be read: %s", strbuf_text(&quoted), open_failure(errno));
         *ret_size = 0;
         *ret_compression = "";
         stream = digest_stream_new();
@@ -363,12 +382,12 @@ static int measure(const struct image_source *source, const char *path, struct a
 }
 
 /* A descriptor of a file; where `layer`, of the compression that it has. */
-static json_t *describe(struct image_source *source, const char *path, bool layer, struct arena *arena,
-                        struct error *err) {
+static json_t *describe_file(struct image_source *source, const char *path, bool layer, struct arena *arena,
+                             struct error *err) {
         const char *digest, *compression, *type = "application/vnd.oci.image.config.v1+json";
         int64_t size;
 
-        if (measure(source, path, arena, &digest, &size, &compression, err) < 0)
+        if (measure_file(source, path, arena, &digest, &size, &compression, err) < 0)
                 return NULL;
         if (layer)
                 type = arena_printf(arena, "application/vnd.oci.image.layer.v1.tar%s", compression);
@@ -387,10 +406,10 @@ static json_t *make_manifest(struct image_source *source, const json_t *image, s
         if (!config_path || !json_is_array(paths) || json_array_size(paths) > LISTED_LAYERS_MAX)
                 (void)error_set(err, "manifest.json names no configuration, or no layers that could be");
         else
-                config = describe(source, config_path, false, arena, err);
+                config = describe_file(source, config_path, false, arena, err);
         json_array_foreach (paths, i, path) {
                 json_t *layer = config && json_is_string(path)
-                                        ? describe(source, json_string_value(path), true, arena, err)
+                                        ? describe_file(source, json_string_value(path), true, arena, err)
                                         : NULL;
 
                 if (config && !json_is_string(path))
@@ -418,8 +437,8 @@ static int docker_manifest(struct image_source *source, const char *repository, 
         const json_t *image;
 
         if (read_json(source, "manifest.json", &text, err) < 0 ||
-            !(list = parse(&text, "manifest.json", err)) ||
-            !(image = choose(list, repository, tag, arena, err)))
+            !(list = parse_json(&text, "manifest.json", err)) ||
+            !(image = choose_image(list, repository, tag, arena, err)))
                 return -1;
         source->files = arena_array(arena, LISTED_LAYERS_MAX + 1, sizeof(*source->files));
         if (!(manifest = make_manifest(source, image, arena, err)))
@@ -458,6 +477,6 @@ int image_source_blob(const struct image_source *source, const char *digest, int
         }
         *ret = open_within(source, strbuf_text(&path));
         if (*ret < 0)
-                return error_set(err, "it cannot be read: %s", reason(errno));
+                return error_set(err, "it cannot be read: %s", open_failure(errno));
         return 0;
 }

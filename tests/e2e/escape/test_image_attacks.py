@@ -422,7 +422,7 @@ def named(digest):
 TAMPERED = {
     "a layer": (tampered(lambda made, _: flip(made, _layer(made))), "its bytes do not match its digest"),
     "the configuration": (tampered(lambda made, _: flip(made, _config(made))), "configuration: its bytes do not"),
-    "the manifest": (tampered(lambda made, descriptor: flip(made, descriptor["digest"])), "its manifest is not what its digest says"),
+    "the manifest": (tampered(lambda made, descriptor: flip(made, descriptor["digest"])), "its manifest has the digest "),
     "the manifest's size": (tampered(lambda made, descriptor: descriptor.update(size=7)), "index.json says 7"),
     "a layer longer than said": (resized(-1), "longer than its declared size"),
     "a layer shorter than said": (resized(1), "cut short"),
