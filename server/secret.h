@@ -8,7 +8,8 @@
 
 /*
  * The first line, without its end: as editors and `echo` leave a file. -1 where the file cannot be read, has more than 4 KiB, or
- * its first line is empty, by which anybody could sign, or where everybody may read it. `ret` is to be wiped, whatever is returned.
+ * its first line is empty, by which anybody could sign, or holds a NUL; or where everybody may read or write it. `ret` is to be
+ * wiped, whatever is returned.
  */
 int secret_read(const char *path, struct strbuf *ret, struct error *err) MUST_USE;
 

@@ -26,6 +26,8 @@ static unsigned read_text(const char *text, size_t length, const struct head_hos
         ssize_t end = head_end(text, length, &seen);
         unsigned status;
 
+        *ret_head = (struct head){ 0 };
+        *ret = (struct head_parts){ 0 };
         assert_int_not_equal(end, 0);
         if (end < 0)
                 return 400;
@@ -109,6 +111,8 @@ static void queries(void **state) {
         assert_int_equal(read_with("/a?x=1&y&&x=a+b%26c=d&=z&", "HTTP/1.1", &fields, &none, arena, &parts),
                          0);
         assert_int_equal(parts.query_count, 4);
+        if (!parts.query) /* what assertions exclude is unknown to the analyzer */
+                return;
         assert_string_equal(parts.query[0].name, "x");
         assert_string_equal(parts.query[0].value, "1");
         assert_string_equal(parts.query[1].name, "y");
