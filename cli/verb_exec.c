@@ -125,6 +125,31 @@ static void tell(const struct exec_result *result) {
                 log_error("interrupted: everything in the sandbox was killed");
 }
 
+struct ahead {
+        const struct provider_ops *ops; /* NULL: nobody started anything */
+        struct exec_ahead *started;
+};
+
+static void end_ahead(struct ahead *ahead) {
+        if (ahead->ops)
+                ahead->ops->exec_ahead_end(ahead->started);
+}
+
+/*
+ * Which provider it is the manifests say, and loading them is what should not be waited for: whoever can run code at all begins.
+ * Where the Stack then names another one, or is full of mistakes, it was in vain.
+ */
+static void start_ahead(const struct options *options, struct arena *arena, struct ahead *ret) {
+        for (size_t i = 0; i < session_registry.count && !ret->ops; i++) {
+                const struct provider_ops *ops = session_registry.providers[i];
+
+                if (!ops->exec_ahead || (options->provider && strcmp(options->provider, ops->name) != 0))
+                        continue;
+                ret->ops = ops;
+                ret->started = ops->exec_ahead(arena);
+        }
+}
+
 static int run(const struct options *options, struct session *session, struct program *program,
                struct exec_result *ret, struct error *err) {
         struct exec_request request = {
@@ -140,13 +165,17 @@ static int run(const struct options *options, struct session *session, struct pr
                 .output = options->json ? -1 : STDOUT_FILENO,
                 .errors = options->json ? -1 : STDERR_FILENO,
         };
+        struct ahead ahead __attribute__((cleanup(end_ahead))) = { NULL, NULL };
 
         if (!options->environment && !options->agent)
                 return error_set(err,
                                  "berth exec needs --env ENV, or --agent NAME for that agent's environment");
         read_files(options, session->arena, &request);
-        if (read_program(options, session->arena, program, err) < 0 ||
-            session_load(session, options, true, err) < 0)
+        if (read_program(options, session->arena, program, err) < 0)
+                return -1;
+        start_ahead(options, session->arena, &ahead);
+        request.ahead = ahead.started;
+        if (session_load(session, options, true, err) < 0)
                 return -1;
         interrupt_install();
         interrupt_on_hangup();

@@ -3,6 +3,10 @@
  * Code that is run in a fresh sandbox of an environment that was applied: what is asked for, and what came of it.
  *
  * struct provider_ops has the function. It succeeds whatever the program did, and fails where it could not be run at all.
+ *
+ *     ahead = ops->exec_ahead(arena)     // optional: before anything that takes time and may fail, manifests above all
+ *     ops->exec(provider, &request, ...) // with request.ahead
+ *     ops->exec_ahead_end(ahead)         // always
  */
 #ifndef BERTH_PROVIDERS_EXEC_H
 #define BERTH_PROVIDERS_EXEC_H
@@ -47,9 +51,10 @@ struct exec_request {
         bool out_exec;   /* the right to execute is */
         int64_t deadline_ms; /* 0: the environment's own, which is also the most */
         bool accept_degraded;
-        bool capture;       /* fill in the result's streams */
-        int input;          /* what the program reads: a descriptor, or -1 for nothing */
-        int output, errors; /* where its output goes as it comes: descriptors, or -1 for nowhere */
+        struct exec_ahead *ahead; /* what was started for it, or NULL; of no use afterwards */
+        bool capture;             /* fill in the result's streams */
+        int input;                /* what the program reads: a descriptor, or -1 for nothing */
+        int output, errors;       /* where its output goes as it comes: descriptors, or -1 for nowhere */
 };
 
 struct exec_left {

@@ -35,8 +35,9 @@
 
 struct provider; /* each provider's own */
 /* What else a provider may offer, each with a header of its own. */
-struct image_ops;    /* providers/images.h */
-struct exec_request; /* providers/exec.h */
+struct image_ops;  /* providers/images.h */
+struct exec_ahead; /* providers/exec.h */
+struct exec_request;
 struct exec_result;
 struct finding; /* providers/examine.h */
 
@@ -274,6 +275,13 @@ struct provider_ops {
         /* Runs code in a sandbox, and waits for its end: exec.h. NULL where this provider cannot. */
         int (*exec)(struct provider *provider, const struct exec_request *request, struct arena *arena,
                     struct exec_result *ret, struct error *err);
+        /*
+         * Starts what any run needs, before it is known which or whether: it takes nobody's slot and no limit. NULL where there is
+         * nothing to start, or it cannot be: then exec does all of it. What was started ends with this process, whatever becomes
+         * of it. Lives in the arena. Both may be NULL.
+         */
+        struct exec_ahead *(*exec_ahead)(struct arena *arena);
+        void (*exec_ahead_end)(struct exec_ahead *ahead); /* NULL is fine, and so is one that was used */
         /* What the place has and lacks: examine.h. NULL: nothing to say. */
         void (*examine)(struct provider *provider, bool test, struct arena *arena, struct finding *ret,
                         size_t max, size_t *ret_count);

@@ -14,12 +14,18 @@
 #include "providers/local/images/image_program.h"
 #include "providers/local/images/images.h"
 #include "providers/local/sandbox/sandbox.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define PROCESSES_MAX 512
 #define FILES_MAX 200000
 #define BYTES_PER_MB (UINT64_C(1024) * 1024)
+
+struct exec_ahead {
+        struct sandbox_keeper keeper;
+};
 
 struct exec {
         const char *root;
@@ -99,6 +105,14 @@ static int take(struct exec *exec, const char *kind, const char *name, const str
 
         if (limits->runs < 0 && limits->memory_mb < 0 && limits->cpu_millis < 0)
                 return 0;
+        /* Who has to wait for a slot, perhaps for hours, keeps no worker and no namespaces meanwhile. */
+        if (!reject && exec->request->ahead) {
+                struct error full = { 0 };
+
+                if (exec_slot_take(folder, whose, &use, limits, true, &clock_system, ret, &full) == 0)
+                        return 0;
+                local_exec_ahead_end(exec->request->ahead);
+        }
         return exec_slot_take(folder, whose, &use, limits, reject, &clock_system, ret, err);
 }
 
@@ -233,6 +247,7 @@ static void describe(struct exec *exec, struct sandbox_spec *spec) {
                             .deadline_ms = deadline_ms },
                 .accept_degraded = request->accept_degraded,
                 .input = request->input,
+                .ahead = request->ahead ? &request->ahead->keeper : NULL,
                 .fill = request->file_count > 0 ? fill : NULL,
                 .collect = collect,
                 .context = exec,
@@ -311,6 +326,26 @@ static int run(struct exec *exec, struct error *err) {
         exec->result->degraded = ended.degraded;
         exec->result->degraded_count = ended.degraded_count;
         return 0;
+}
+
+/* Who is not root may need systemd for it: the cgroup will say. */
+struct exec_ahead *local_exec_ahead(struct arena *arena) {
+        static const char *const no_launcher[] = { NULL };
+        struct exec_ahead *ahead = arena_alloc(arena, sizeof(*ahead));
+        struct error ignored = { 0 };
+
+        ahead->keeper = (struct sandbox_keeper)SANDBOX_KEEPER_NONE;
+        if (geteuid() != 0)
+                return NULL;
+        if (sandbox_keeper_start(&ahead->keeper, no_launcher, &ignored) == 0)
+                return ahead;
+        local_exec_ahead_end(ahead);
+        return NULL;
+}
+
+void local_exec_ahead_end(struct exec_ahead *ahead) {
+        if (ahead)
+                sandbox_keeper_end(&ahead->keeper, 0);
 }
 
 int local_exec(const char *root, const struct exec_request *request, struct arena *arena,

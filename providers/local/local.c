@@ -109,5 +109,7 @@ const struct provider_ops local_provider_ops = {
         .ops = ops,
         .images = &local_image_registry,
         .exec = exec_code,
+        .exec_ahead = local_exec_ahead,
+        .exec_ahead_end = local_exec_ahead_end,
         .examine = examine_machine,
 };

@@ -165,7 +165,8 @@ static int tell_run(struct sandbox *sandbox, struct error *err) {
         const struct sandbox_spec *spec = &sandbox->spec;
         struct strbuf arguments STRBUF_CLEANUP = STRBUF_INIT, description STRBUF_CLEANUP = STRBUF_INIT;
         struct strbuf variables __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
-        struct sandbox_running running = { .deadline_ms = spec->limits.deadline_ms, .waits = true };
+        struct sandbox_running running = { .deadline_ms = spec->limits.deadline_ms,
+                                           .waits = spec->fill != NULL };
         int contents[SANDBOX_FILES_MAX], result = -1;
 
         for (const char *const *word = spec->argv; *word; word++)
@@ -245,8 +246,13 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
                 .pipes = { -1, -1, -1 },
                 .late_ms = sandbox_now_ms() + PATIENCE_MS,
         };
+        if (spec->ahead) {
+                sandbox->keeper = *spec->ahead;
+                *spec->ahead = (struct sandbox_keeper)SANDBOX_KEEPER_NONE;
+        }
         /* Root never needs systemd for a group: the worker starts, which takes a millisecond, while the group is made. */
-        if (geteuid() == 0 && sandbox_keeper_start(&sandbox->keeper, no_launcher, err) < 0)
+        if (geteuid() == 0 && sandbox->keeper.socket < 0 &&
+            sandbox_keeper_start(&sandbox->keeper, no_launcher, err) < 0)
                 goto failed;
         sandbox->group = cgroup_make(&limits, arena);
         if (check_degraded(sandbox, err) < 0 ||
@@ -254,8 +260,12 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
              sandbox_keeper_start(&sandbox->keeper, cgroup_launcher(sandbox->group), err) < 0))
                 goto failed;
         sandbox->reader.socket = sandbox->keeper.socket;
-        if (place(sandbox, err) < 0 || tell_run(sandbox, err) < 0)
+        if (place(sandbox, err) < 0)
                 goto failed;
+        if (tell_run(sandbox, err) < 0) {
+                (void)!sandbox_keeper_heed(sandbox->reader.socket, err);
+                goto failed;
+        }
         fcntl(sandbox->reader.socket, F_SETFL, O_NONBLOCK);
         *ret = sandbox;
         return 0;
@@ -304,6 +314,8 @@ static int become_started(struct sandbox *sandbox, struct frame *frame, struct e
         if (spec->fill && spec->fill(spec->context, &sandbox->workspace, err) < 0)
                 return -1;
         sandbox->late_ms = sandbox_now_ms() + spec->limits.deadline_ms + LATE_MS;
+        if (!spec->fill) /* then the worker does not wait for it */
+                return 0;
         return frame_send_now(sandbox->reader.socket, MESSAGE_GO, NULL, 0, NULL, 0, err);
 }
 

@@ -43,6 +43,8 @@ struct sandbox_limits {
         int64_t deadline_ms; /* of wall time from the program's start */
 };
 
+struct sandbox_keeper; /* sandbox_keeper.h */
+
 struct sandbox_variable {
         const char *name, *text;
 };
@@ -83,6 +85,8 @@ struct sandbox_spec {
         /* Descriptors that stay open as long as the run lives, and no longer: locks. Closed here, and -1, once it has them. */
         int *held;
         size_t held_count;
+        struct sandbox_keeper
+                *ahead; /* has a worker that waits for PLACE, and none once it is taken; or NULL */
         int (*fill)(void *context, const struct sandbox_workspace *workspace,
                     struct error *err); /* or NULL */
         int (*collect)(void *context, const struct sandbox_workspace *workspace,

@@ -91,7 +91,20 @@ int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgrou
         for (size_t i = 0; i < held_count; i++)
                 descriptors[count++] = held[i];
         sandbox_placing_write(placing, &text);
-        return frame_send(keeper->socket, MESSAGE_PLACE, text.data, text.length, descriptors, count, err);
+        if (frame_send(keeper->socket, MESSAGE_PLACE, text.data, text.length, descriptors, count, err) < 0)
+                return sandbox_keeper_heed(keeper->socket, err);
+        return 0;
+}
+
+int sandbox_keeper_heed(int socket, struct error *err) {
+        struct frame_reader reader FRAME_READER_CLEANUP = FRAME_READER(socket);
+        struct frame frame FRAME_CLEANUP = { 0 };
+        struct error ignored;
+
+        fcntl(socket, F_SETFL, O_NONBLOCK);
+        if (frame_receive(&reader, &frame, &ignored) == FRAME_WHOLE && frame.type == MESSAGE_FAILED)
+                return error_set(err, "%s", strbuf_text(&frame.payload));
+        return -1;
 }
 
 int sandbox_keeper_explain(struct sandbox_keeper *keeper, struct error *err) {

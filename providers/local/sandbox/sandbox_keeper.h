@@ -32,6 +32,11 @@ int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher
 int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
                          struct sandbox_placing *placing, int image, const int *held, size_t held_count,
                          struct error *err) MUST_USE;
+/*
+ * After something could not be sent to a worker: it may have failed, and said why. Always -1; err is left as it is where nothing
+ * was said. The socket does not block afterwards.
+ */
+int sandbox_keeper_heed(int socket, struct error *err) MUST_USE;
 /* Of a worker that closed its socket without a word. -1 with what became of it. */
 int sandbox_keeper_explain(struct sandbox_keeper *keeper, struct error *err) MUST_USE;
 /* Closes the socket, which asks it to end, kills it where it does not within that time, and waits. Harmless when called again. */

@@ -58,12 +58,17 @@ const char *sandbox_etc_text(const char *name);
 /* --- sandbox_place.c: what takes root's rights --- */
 
 /*
- * New namespaces for this process (its children are in a PID namespace of their own), and the places for the sandbox's files
- * mounted over `stage`. `image` is the image's root folder or -1. The workspace's folder is the caller's, and
- * *ret_sockets, for sandbox_network_sockets().
+ * New namespaces for this process; its children are in a PID namespace of their own. Of `placing` only user and group are
+ * looked at, and by root nothing: that one may enter before it is told PLACE. *ret_sockets, for sandbox_network_sockets(), is
+ * the caller's.
+ */
+int sandbox_enter(const struct sandbox_placing *placing, int *ret_sockets, struct error *err) MUST_USE;
+/*
+ * After it, the places for the sandbox's files, mounted over `stage`. `image` is the image's root folder or -1. The workspace's
+ * folder is the caller's.
  */
 int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int *ret_workspace,
-                  int *ret_sockets, struct error *err) MUST_USE;
+                  struct error *err) MUST_USE;
 /*
  * From here on the process has no right that an ordinary, unknown user would not have, for good. It forgets who was to kill
  * it at its parent's end (PR_SET_PDEATHSIG).

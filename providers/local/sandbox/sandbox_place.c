@@ -215,22 +215,31 @@ static int reopen_image(int image, struct error *err) {
         return found;
 }
 
+int sandbox_enter(const struct sandbox_placing *placing, int *ret_sockets, struct error *err) {
+        int sockets DESCRIPTOR_CLEANUP = -1;
+
+        if (enter_namespaces(placing, err) < 0 || sandbox_network_make(&sockets, err) < 0)
+                return -1;
+        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+                return error_set(err, "cannot make the mounts private: %s", strerror(errno));
+        shed_mounts();
+        *ret_sockets = sockets;
+        sockets = -1;
+        return 0;
+}
+
 /*
  * A small file system over the stage folder, and on it what bubblewrap binds: the workspace, /tmp with /dev/shm, /dev/pts,
  * and the image's root (which the sandbox's user could not reach through folders that are root's alone) or an /etc.
  */
 int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int *ret_workspace,
-                  int *ret_sockets, struct error *err) {
-        int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1,
-                      sockets DESCRIPTOR_CLEANUP = -1;
+                  struct error *err) {
+        int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
 
         umask(022);
-        if (enter_namespaces(placing, err) < 0 || sandbox_network_make(&sockets, err) < 0 ||
-            (image >= 0 && (folder = reopen_image(image, err)) < 0))
+        /* Before the stage is mounted over: the image may lie below it. */
+        if (image >= 0 && (folder = reopen_image(image, err)) < 0)
                 return -1;
-        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-                return error_set(err, "cannot make the mounts private: %s", strerror(errno));
-        shed_mounts();
         if (mount_memory(stage, "size=4m,nr_inodes=64,mode=0755", err) < 0)
                 return -1;
         if (chdir(stage) < 0)
@@ -244,8 +253,7 @@ int sandbox_place(const struct sandbox_placing *placing, const char *stage, int 
         if (workspace < 0 || chdir("/") < 0)
                 return error_set(err, "cannot open the workspace: %s", strerror(errno));
         *ret_workspace = workspace;
-        *ret_sockets = sockets;
-        workspace = sockets = -1;
+        workspace = -1;
         return 0;
 }
 

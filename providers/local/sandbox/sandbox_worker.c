@@ -146,8 +146,6 @@ static int start_init(struct worker *worker, struct error *err) {
                 .unwanted = unwanted,
                 .unwanted_count = sizeof(unwanted) / sizeof(unwanted[0]),
         };
-        struct frame_reader reader FRAME_READER_CLEANUP = FRAME_READER(-1);
-        struct frame answer FRAME_CLEANUP = { 0 };
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return error_set(err, "cannot make a socket: %s", strerror(errno));
@@ -164,7 +162,18 @@ static int start_init(struct worker *worker, struct error *err) {
         worker->init_process = pidfd_open(worker->init, 0);
         if (worker->init_process < 0)
                 return error_set(err, "this kernel is too old for pidfds: Linux 5.9 is needed");
-        reader.socket = worker->channel;
+        /* A slot is free when the run is dead, whatever becomes of us: process 1 has these now. */
+        for (unsigned i = 0; i < worker->placing.held; i++)
+                close_descriptor(&worker->held[i]);
+        cgroup_doors_close(&worker->doors);
+        return 0;
+}
+
+/* In its cgroup, with a /proc of its own, and without rights. */
+static int await_init(struct worker *worker, struct error *err) {
+        struct frame_reader reader FRAME_READER_CLEANUP = FRAME_READER(worker->channel);
+        struct frame answer FRAME_CLEANUP = { 0 };
+
         if (frame_receive(&reader, &answer, err) != FRAME_WHOLE)
                 return error_set(err, "process 1 of the sandbox died before it was set up");
         if (answer.type == INIT_FAILED)
@@ -172,23 +181,24 @@ static int start_init(struct worker *worker, struct error *err) {
         if (!(worker->locks = fdopen(answer.count == 1 ? answer.descriptors[0] : -1, "re")))
                 return error_set(err, "cannot count the locks of a PID namespace: %s", strerror(errno));
         (void)frame_take(&answer, 0);
-        /* A slot is free when the run is dead, whatever becomes of us. */
-        for (unsigned i = 0; i < worker->placing.held; i++)
-                close_descriptor(&worker->held[i]);
-        cgroup_doors_close(&worker->doors);
         return 0;
 }
 
-/* With the rights that this process was started with; when it returns they are gone. */
+/*
+ * With the rights that this process was started with; when it returns they are gone. Root enters its namespaces while PLACE is
+ * still worked out.
+ */
 static int place(struct worker *worker, struct error *err) {
         struct sandbox_placing *placing = &worker->placing;
         struct frame frame FRAME_CLEANUP = { 0 };
+        bool root = geteuid() == 0;
 
-        if (receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
+        if ((root && sandbox_enter(placing, &worker->sockets, err) < 0) ||
+            receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
             sandbox_placing_read(frame.payload.data, frame.payload.length, placing, err) < 0 ||
             take_descriptors(worker, &frame, err) < 0)
                 return -1;
-        if (geteuid() == 0 && (placing->uid == 0 || placing->gid == 0))
+        if (root && (placing->uid == 0 || placing->gid == 0))
                 return error_set(err, "nothing is run as root");
         if (placing->dies_with_parent)
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -196,8 +206,8 @@ static int place(struct worker *worker, struct error *err) {
                 return -1;
         if (sandbox_find_bubblewrap(worker->arena, &worker->bubblewrap, NULL, err) < 0 ||
             sandbox_choose_stage(worker->bubblewrap, &worker->stage, err) < 0 ||
-            sandbox_place(placing, worker->stage, worker->image, &worker->workspace, &worker->sockets, err) <
-                    0)
+            (!root && sandbox_enter(placing, &worker->sockets, err) < 0) ||
+            sandbox_place(placing, worker->stage, worker->image, &worker->workspace, err) < 0)
                 return -1;
         close_descriptor(&worker->image);
         if (start_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
@@ -464,8 +474,9 @@ static int run(struct worker *worker, struct error *err) {
         struct strbuf ended STRBUF_CLEANUP = STRBUF_INIT;
         int64_t started_ms;
 
-        if (place(worker, err) < 0 || read_program(worker, err) < 0 || tell_ready(worker, err) < 0 ||
-            wait_for_go(worker, err) < 0)
+        /* Process 1 is set up while the program is read. */
+        if (place(worker, err) < 0 || read_program(worker, err) < 0 || await_init(worker, err) < 0 ||
+            tell_ready(worker, err) < 0 || wait_for_go(worker, err) < 0)
                 return -1;
         started_ms = sandbox_now_ms();
         if (!worker->ending.cancelled &&
