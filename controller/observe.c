@@ -109,17 +109,15 @@ static void take_past_for_present(struct subject *subject) {
 }
 
 /* `subjects` are all those of one kind. */
-static int observe_kind(struct planning *planning, struct subject *subjects, size_t count,
-                        struct error *err) {
-        const struct plan_args *args = planning->args;
+/* The subjects of one kind, which stand together, and what the provider is asked about them. */
+struct kind_reading {
+        struct subject *subjects;
+        struct observe_args args;
+};
+
+static struct kind_reading prepare_reading(struct planning *planning, struct subject *subjects,
+                                           size_t count) {
         struct wanted *wanted = arena_array(planning->arena, count, sizeof(*wanted));
-        struct observation *seen = arena_array(planning->arena, count, sizeof(*seen));
-        struct observe_args observe = {
-                .refresh = args->refresh == PLAN_REFRESH_FULL ? REFRESH_FULL : REFRESH_SWEEP,
-                .wanted = wanted,
-                .count = count,
-                .arena = planning->arena,
-        };
 
         for (size_t i = 0; i < count; i++) {
                 wanted[i] = (struct wanted){
@@ -130,14 +128,55 @@ static int observe_kind(struct planning *planning, struct subject *subjects, siz
                         .must_read = subjects[i].unfinished,
                 };
         }
-        if (subjects[0].ops->observe(args->provider, &observe, seen, err) < 0)
+        return (struct kind_reading){
+                .subjects = subjects,
+                .args = { .refresh =
+                                  planning->args->refresh == PLAN_REFRESH_FULL ? REFRESH_FULL : REFRESH_SWEEP,
+                          .wanted = wanted,
+                          .count = count,
+                          .arena = planning->arena },
+        };
+}
+
+static int observe_kind(struct planning *planning, const struct kind_reading *reading, struct error *err) {
+        struct subject *subjects = reading->subjects;
+        struct observation *seen = arena_array(planning->arena, reading->args.count, sizeof(*seen));
+
+        if (subjects[0].ops->observe(planning->args->provider, &reading->args, seen, err) < 0)
                 return error_context(err, "cannot read what exists (%s)", subjects[0].kind->name);
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < reading->args.count; i++) {
                 subjects[i].observed = seen[i];
                 for (size_t k = 0; k < seen[i].warning_count; k++)
                         plan_warn(planning->arena, planning->plan, seen[i].warnings[k]);
         }
         return 0;
+}
+
+static int observe_kinds(struct planning *planning, struct error *err) {
+        const struct plan_args *args = planning->args;
+        struct plan *plan = planning->plan;
+        struct kind_reading *readings = arena_array(planning->arena, plan->subject_count, sizeof(*readings));
+        size_t count = 0;
+        int result = 0;
+
+        for (size_t start = 0, end; start < plan->subject_count; start = end) {
+                for (end = start + 1; end < plan->subject_count; end++) {
+                        if (plan->subjects[end].kind != plan->subjects[start].kind)
+                                break;
+                }
+                readings[count++] = prepare_reading(planning, &plan->subjects[start], end - start);
+        }
+        for (size_t i = 0; i < count; i++) {
+                const struct kind_ops *ops = readings[i].subjects[0].ops;
+
+                if (ops->read_ahead)
+                        ops->read_ahead(args->provider, &readings[i].args);
+        }
+        for (size_t i = 0; i < count && result == 0; i++)
+                result = observe_kind(planning, &readings[i], err);
+        if (args->provider_ops->observed)
+                args->provider_ops->observed(args->provider);
+        return result;
 }
 
 static bool same_text(const char *a, const char *b) {
@@ -206,13 +245,5 @@ int planning_observe(struct planning *planning, struct error *err) {
         }
         if (planning->args->refresh == PLAN_REFRESH_NONE)
                 return 0;
-        for (size_t start = 0, end; start < plan->subject_count; start = end) {
-                for (end = start + 1; end < plan->subject_count; end++) {
-                        if (plan->subjects[end].kind != plan->subjects[start].kind)
-                                break;
-                }
-                if (observe_kind(planning, &plan->subjects[start], end - start, err) < 0)
-                        return -1;
-        }
-        return 0;
+        return observe_kinds(planning, err);
 }

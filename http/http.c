@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request is one blocking curl_easy_perform() on a handle from the pool. The pool is a list under a lock, the handle used
+ * One request runs on a handle from the pool, and its thread waits for it. The pool is a list under a lock, the handle used
  * last in front: a request takes the one that last spoke to its host, because libcurl keeps the connection with the handle,
- * and puts it back reset, so that no header or token of the request stays in it.
+ * and puts it back reset, so that no header or token of the request stays in it. Each handle has a multi handle of its own,
+ * which holds its connections, for the sake of curl_multi_poll(): that wakes up at once for an interrupt's descriptor, on
+ * whatever thread, where curl_easy_perform() looks around once a second.
  *
  * Which requests are allowed is decided before libcurl sees them, from the URL as libcurl itself takes it apart: two parsers
  * that read a URL differently are how a check is got around. libcurl is loaded with the first call that needs it.
@@ -32,6 +34,7 @@
 struct idle_handle {
         struct idle_handle *next;
         CURL *easy;
+        CURLM *multi;         /* drives `easy`, and nothing else */
         char host[HOST_SIZE]; /* "host:port" it last spoke to */
 };
 
@@ -41,23 +44,29 @@ struct http_pool {
         char *ca_bundle;
 };
 
-#define CURL_SYMBOLS(X)        \
-        X(curl_easy_cleanup)   \
-        X(curl_easy_getinfo)   \
-        X(curl_easy_init)      \
-        X(curl_easy_perform)   \
-        X(curl_easy_reset)     \
-        X(curl_easy_setopt)    \
-        X(curl_easy_strerror)  \
-        X(curl_free)           \
-        X(curl_getdate)        \
-        X(curl_global_init)    \
-        X(curl_slist_append)   \
-        X(curl_slist_free_all) \
-        X(curl_url)            \
-        X(curl_url_cleanup)    \
-        X(curl_url_get)        \
-        X(curl_url_set)        \
+#define CURL_SYMBOLS(X)             \
+        X(curl_easy_cleanup)        \
+        X(curl_easy_getinfo)        \
+        X(curl_easy_init)           \
+        X(curl_easy_reset)          \
+        X(curl_easy_setopt)         \
+        X(curl_easy_strerror)       \
+        X(curl_free)                \
+        X(curl_getdate)             \
+        X(curl_global_init)         \
+        X(curl_multi_add_handle)    \
+        X(curl_multi_cleanup)       \
+        X(curl_multi_info_read)     \
+        X(curl_multi_init)          \
+        X(curl_multi_perform)       \
+        X(curl_multi_poll)          \
+        X(curl_multi_remove_handle) \
+        X(curl_slist_append)        \
+        X(curl_slist_free_all)      \
+        X(curl_url)                 \
+        X(curl_url_cleanup)         \
+        X(curl_url_get)             \
+        X(curl_url_set)             \
         X(curl_url_strerror)
 
 CURL_SYMBOLS(LIBRARY_POINTER)
@@ -91,6 +100,7 @@ struct http_pool *http_pool_new(const char *ca_bundle) {
 
 static void free_handle(struct idle_handle *handle) {
         sym_curl_easy_cleanup(handle->easy);
+        sym_curl_multi_cleanup(handle->multi);
         free(handle);
 }
 
@@ -128,7 +138,8 @@ static struct idle_handle *take_handle(struct http_pool *pool, const char *host)
         pthread_mutex_unlock(&pool->lock);
         if (!handle) {
                 handle = calloc(1, sizeof(*handle));
-                if (!handle || !(handle->easy = sym_curl_easy_init()))
+                if (!handle || !(handle->easy = sym_curl_easy_init()) ||
+                    !(handle->multi = sym_curl_multi_init()))
                         abort();
         }
         snprintf(handle->host, sizeof(handle->host), "%s", host);
@@ -174,13 +185,6 @@ static size_t append_header(char *data, size_t size, size_t count, void *opaque)
         }
         strbuf_append_char(&response->headers, '\n');
         return response->headers.overflow ? 0 : length;
-}
-
-static int stop_when_interrupted(void *opaque, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
-        const struct interrupt *interrupt = opaque;
-
-        (void)a, (void)b, (void)c, (void)d;
-        return interrupt_level(interrupt) >= INTERRUPT_NOW;
 }
 
 /* This libcurl knows all of these options: a failure means a broken build. */
@@ -263,9 +267,6 @@ static void set_options(const struct http_pool *pool, CURL *easy, const struct h
         if (loopback || request->direct)
                 SET(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
         SET(easy, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
-        SET(easy, CURLOPT_NOPROGRESS, 0L);
-        SET(easy, CURLOPT_XFERINFODATA, request->interrupt);
-        SET(easy, CURLOPT_XFERINFOFUNCTION, stop_when_interrupted);
         SET(easy, CURLOPT_WRITEFUNCTION, append_body);
         SET(easy, CURLOPT_WRITEDATA, response);
         SET(easy, CURLOPT_HEADERFUNCTION, append_header);
@@ -364,6 +365,44 @@ static int split_request_url(const char *text, char host_port[HOST_SIZE], bool *
         return result;
 }
 
+/* More often than this the wait looks around by itself, should no descriptor say anything. */
+#define LONGEST_POLL_MS 1000
+
+/* curl_easy_perform(), ended at once where one of the request's interrupts says so. */
+static CURLcode perform(struct idle_handle *handle, const struct http_request *request) {
+        const struct interrupt *const interrupts[] = { request->interrupt, request->ended_by };
+        struct curl_waitfd stops[2];
+        CURLcode code = CURLE_OK;
+        unsigned count = 0;
+        int running = 1;
+
+        for (size_t i = 0; i < 2; i++) {
+                int descriptor = interrupt_descriptor(interrupts[i], INTERRUPT_NOW);
+
+                if (descriptor >= 0)
+                        stops[count++] = (struct curl_waitfd){ .fd = descriptor, .events = CURL_WAIT_POLLIN };
+        }
+        if (sym_curl_multi_add_handle(handle->multi, handle->easy) != CURLM_OK)
+                abort();
+        while (running && code == CURLE_OK) {
+                if (interrupt_level(request->interrupt) >= INTERRUPT_NOW ||
+                    interrupt_level(request->ended_by) >= INTERRUPT_NOW)
+                        code = CURLE_ABORTED_BY_CALLBACK;
+                else if (sym_curl_multi_perform(handle->multi, &running) != CURLM_OK ||
+                         (running && sym_curl_multi_poll(handle->multi, stops, count, LONGEST_POLL_MS,
+                                                         NULL) != CURLM_OK))
+                        code = CURLE_OUT_OF_MEMORY;
+        }
+        if (!running) {
+                int left;
+                const CURLMsg *message = sym_curl_multi_info_read(handle->multi, &left);
+
+                code = message ? message->data.result : CURLE_OUT_OF_MEMORY;
+        }
+        sym_curl_multi_remove_handle(handle->multi, handle->easy);
+        return code;
+}
+
 int http_send(struct http_pool *pool, const struct http_request *request, struct http_response *ret,
               enum http_failure *ret_failure, struct error *err) {
         char detail[CURL_ERROR_SIZE] = "", host[HOST_SIZE];
@@ -390,7 +429,7 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
         headers = header_list(request);
         set_options(pool, handle->easy, request, loopback, ret, detail);
         SET(handle->easy, CURLOPT_HTTPHEADER, headers);
-        code = sym_curl_easy_perform(handle->easy);
+        code = perform(handle, request);
         if (code == CURLE_OK)
                 sym_curl_easy_getinfo(handle->easy, CURLINFO_RESPONSE_CODE, &status);
         put_handle_back(pool, handle);

@@ -49,6 +49,7 @@ struct http_request {
         bool direct;         /* without a proxy, even where the environment names one */
         const struct interrupt
                 *interrupt; /* at INTERRUPT_NOW nobody waits for the answer any more; NULL: never */
+        const struct interrupt *ended_by; /* another one that ends it; or NULL */
 };
 
 struct http_response {

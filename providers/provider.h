@@ -4,8 +4,8 @@
  *
  * A provider is a const table of functions and, per managed kind, one more. The calling sequence of a plan:
  *
- *     open -> identify -> for each kind in kind order: observe -> for each resource: desire -> (diff, by the controller)
- *          -> for each change: ask
+ *     open -> identify -> for each kind: read_ahead -> for each kind in kind order: observe -> observed
+ *          -> for each resource: desire -> (diff, by the controller) -> for each change: ask
  * and of an apply, after it:
  *     for each change, in dependency order, many at once: step, step, ... until it is done -> close
  *
@@ -231,6 +231,11 @@ struct kind_ops {
         void (*cost)(const struct provider *provider, const struct change *change, struct cost *ret);
 
         /*
+         * Begins in the background what observe(), called with the same arguments after it, is likely to read, and returns at
+         * once: kinds that need not one another are read side by side. It changes nothing but the time. May be NULL.
+         */
+        void (*read_ahead)(struct provider *provider, const struct observe_args *args);
+        /*
          * One observation for each wanted name, in the same order, into `ret` (an array of args->count). What does not
          * exist is an observation too (exists false). Stores nothing.
          */
@@ -266,6 +271,8 @@ struct provider_ops {
         /* Who and where we are, by one call at the most; also fails where credentials are missing. */
         int (*identify)(struct provider *provider, struct arena *arena, struct caller_identity *ret,
                         struct error *err);
+        /* All kinds are observed, or one failed: what read_ahead() began and nobody needs is ended. May be NULL. */
+        void (*observed)(struct provider *provider);
         /* The least time, in milliseconds, that the provider's quotas allow for these calls. Pure. May be NULL: none. */
         int64_t (*floor_ms)(const struct cost *cost);
         /* NULL where this provider has nothing to do for the kind. */

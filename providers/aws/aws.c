@@ -78,6 +78,10 @@ static int identify(struct provider *provider, struct arena *arena, struct calle
         return 0;
 }
 
+static void observed(struct provider *provider) {
+        aws_ahead_end(provider->client);
+}
+
 /* AWS's quotas, in calls a second; services not named here have none that a plan comes near. */
 static const struct {
         const char *service;
@@ -116,6 +120,7 @@ const struct provider_ops aws_provider_ops = {
         .open = open_provider,
         .close = close_provider,
         .identify = identify,
+        .observed = observed,
         .floor_ms = floor_ms,
         .ops = ops,
         .images = &aws_image_registry,

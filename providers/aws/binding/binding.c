@@ -66,10 +66,23 @@ static int by_key(const void *a, const void *b) {
         return strcmp(((const struct s3_object *)a)->key, ((const struct s3_object *)b)->key);
 }
 
+static const char *listed_prefix(const struct provider *provider, struct arena *arena) {
+        return arena_printf(arena, "registry/%s/", provider->stack_name);
+}
+
+/* For agents and swarms alike, and begun once. */
+static void binding_read_ahead(struct provider *provider, const struct observe_args *args) {
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct aws_request request = s3_list_objects(&bucket, listed_prefix(provider, args->arena), NULL);
+
+        if (provider->bucket && args->count > 0)
+                aws_ahead_pages(provider->client, &request, s3_next_objects, NULL);
+}
+
 static int read_pages(struct provider *provider, struct binding_listing *listing, struct error *err) {
         static const char *const none[] = { "NoSuchBucket", NULL };
         const struct s3_bucket bucket = aws_bucket(provider);
-        const char *prefix = arena_printf(listing->arena, "registry/%s/", provider->stack_name);
+        const char *prefix = listed_prefix(provider, listing->arena);
         const char *token = NULL;
 
         do {
@@ -371,6 +384,7 @@ const struct kind_ops aws_agent_ops = {
         .desire_ignores_record = true,
         .desire_repeats = true,
         .cost = binding_cost,
+        .read_ahead = binding_read_ahead,
         .observe = binding_observe_agents,
         .step = step,
 };
@@ -381,6 +395,7 @@ const struct kind_ops aws_swarm_ops = {
         .desire_ignores_record = true,
         .desire_repeats = true,
         .cost = binding_cost,
+        .read_ahead = binding_read_ahead,
         .observe = binding_observe_swarms,
         .step = step,
 };

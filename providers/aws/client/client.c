@@ -6,7 +6,9 @@
  */
 #include "providers/aws/client/client.h"
 
+#include "base/interrupt.h"
 #include "base/log.h"
+#include "providers/aws/client/ahead.h"
 #include "providers/aws/client/answer.h"
 #include "providers/aws/client/client_state.h"
 #include "providers/aws/client/explain.h"
@@ -106,6 +108,7 @@ static int send_signed(struct aws_client *client, const struct aws_request *requ
                 .answer_limit = request->answer_limit ? request->answer_limit : ANSWER_LIMIT,
                 .allow_plain = endpoint->configured_by != NULL,
                 .interrupt = client->clock->interrupt,
+                .ended_by = request->ended_by,
         };
 
         return http_send(client->http, &http, answer, ret_failure, err);
@@ -231,39 +234,59 @@ static bool try_again(struct aws_client *client, const struct outcome *outcome, 
  * Takes the call's turn within its quota: the monotonic time before which it must not be made. `now_ms` is the caller's,
  * who compares the outcome with it: with a second look at the clock a free turn could lie a millisecond ahead.
  */
-static int64_t reserve(struct aws_client *client, const struct aws_request *request, int64_t now_ms) {
+static int64_t reserve(struct aws_client *client, const struct aws_request *request, int64_t now_ms,
+                       bool burst) {
         const struct provider_watch *watch = client->watch;
-        int64_t go_ms = quota_reserve(bucket_of(client, request), now_ms);
+        int64_t go_ms = quota_reserve(bucket_of(client, request), now_ms, burst);
 
         if (go_ms > now_ms && watch && watch->waited)
                 watch->waited(watch->context, aws_service_name(request->service), go_ms - now_ms);
         return go_ms;
 }
 
+/* Waits are short slices where somebody else than the clock's interrupt may end them. */
+#define SLICE_MS 50
+
 static int wait_until(struct aws_client *client, int64_t when_ms, const struct aws_request *request,
                       struct error *err) {
         const struct clock *clock = client->clock;
 
-        if (clock->monotonic_ms(clock) >= when_ms || clock->sleep_until(clock, when_ms) == 0)
-                return 0;
+        for (;;) {
+                int64_t now_ms = clock->monotonic_ms(clock), slice_ms = when_ms;
+
+                if (request->ended_by && interrupt_level(request->ended_by) >= INTERRUPT_NOW)
+                        break;
+                if (now_ms >= when_ms)
+                        return 0;
+                if (request->ended_by && when_ms - now_ms > SLICE_MS)
+                        slice_ms = now_ms + SLICE_MS;
+                if (clock->sleep_until(clock, slice_ms) < 0)
+                        break;
+                if (slice_ms == when_ms)
+                        return 0;
+        }
         return error_set_kind(err, ERROR_INTERRUPTED, "%s %s: interrupted while waiting for another try",
                               aws_service_name(request->service), request->operation);
 }
 
-int aws_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
-             struct error *err) {
+int client_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
+                struct error *err) {
         struct error last = { 0 };
         int64_t first_ms = 0;
 
         for (unsigned attempts = 1;; attempts++) {
                 struct outcome outcome = { 0 };
-                int64_t when_ms = reserve(client, request, client->clock->monotonic_ms(client->clock));
+                int64_t when_ms = reserve(client, request, client->clock->monotonic_ms(client->clock), true);
+                int result;
 
                 if (wait_until(client, when_ms, request, err) < 0)
                         return -1;
                 if (attempts == 1)
                         first_ms = when_ms;
-                if (attempt(client, request, response, &outcome, &last) == 0) {
+                result = attempt(client, request, response, &outcome, &last);
+                quota_answered(bucket_of(client, request), when_ms,
+                               client->clock->monotonic_ms(client->clock));
+                if (result == 0) {
                         retry_quota_refund(&client->retries, attempts);
                         return 0;
                 }
@@ -276,6 +299,15 @@ int aws_call(struct aws_client *client, const struct aws_request *request, struc
                 if (wait_until(client, when_ms, request, err) < 0)
                         return -1;
         }
+}
+
+int aws_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
+             struct error *err) {
+        int result;
+
+        if (ahead_take(client->ahead, request, response, &result, err))
+                return result;
+        return client_call(client, request, response, err);
 }
 
 int aws_call_accepting(struct aws_client *client, const struct aws_request *request, const char *const *codes,
@@ -295,7 +327,7 @@ int aws_step_call(struct aws_client *client, const struct aws_request *request, 
         struct error last = { 0 };
 
         if (!progress->reserved) {
-                progress->not_before_ms = reserve(client, request, now_ms);
+                progress->not_before_ms = reserve(client, request, now_ms, false);
                 progress->reserved = true;
         }
         if (progress->not_before_ms > now_ms)

@@ -96,6 +96,8 @@ struct aws_request {
         const char *content_type; /* NULL: what the service's protocol asks */
         bool checksum;            /* of the body, as a header: S3 wants one with configuration documents */
         size_t answer_limit;      /* bytes, 0 for 16 MiB */
+        const struct interrupt
+                *ended_by; /* besides the clock's, what ends this call at INTERRUPT_NOW; or NULL */
 };
 
 struct aws_response {
@@ -125,6 +127,26 @@ int aws_call(struct aws_client *client, const struct aws_request *request, struc
              struct error *err) MUST_USE;
 int aws_step_call(struct aws_client *client, const struct aws_request *request, struct progress *progress,
                   struct aws_response *response, struct error *err) MUST_USE;
+
+/*
+ * Asking ahead: a call is begun in the background, and its answer waits for the aws_call() that asks for the very same
+ * thing, which gets it as if it had made the call itself, errors and all. So reading stays written in the order of what is
+ * known, while calls that need not one another are on their way together. What is asked ahead and never called for costs
+ * nothing but the call.
+ */
+void aws_ahead(struct aws_client *client, const struct aws_request *request); /* copied */
+/*
+ * A listing: its first page, and after each page that came what `next` makes of it, false behind the last one. `next` is
+ * called on another thread, with the copies of `first` and `context` (a text, or NULL); *ret may refer to both and to the
+ * arena, and must become what aws_call() will be asked for. Pages wait in bounded memory; what somebody waits for goes on
+ * all the same.
+ */
+typedef bool aws_next_request(const struct aws_response *page, const struct aws_request *first,
+                              const char *context, struct arena *arena, struct aws_request *ret);
+void aws_ahead_pages(struct aws_client *client, const struct aws_request *first, aws_next_request *next,
+                     const char *context);
+/* Ends what is under way and forgets what nobody called for. From then on calls are made when they are called. */
+void aws_ahead_end(struct aws_client *client);
 
 /*
  * aws_call() for which an error answer with one of `codes` (ended by NULL) is a success: 0, err untouched, and the

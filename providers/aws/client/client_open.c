@@ -6,6 +6,7 @@
  * Berth and the AWS CLI on the same machine mean the same account. Nothing is called: wrong credentials show at the first
  * call, and a mistyped setting here.
  */
+#include "providers/aws/client/ahead.h"
 #include "providers/aws/client/client_state.h"
 
 #include "base/digest.h"
@@ -141,6 +142,7 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
         client->own_quotas = quota_set_new(scale);
         atomic_init(&client->quotas, client->own_quotas);
         retry_quota_init(&client->retries);
+        client->ahead = ahead_new(client);
         if (profiles_load(&client->profiles, err) < 0)
                 goto failed;
         choose_profile(client, options->stack_aws);
@@ -166,6 +168,7 @@ int aws_client_open(const struct value *stack_aws, const struct clock *clock, st
 void aws_client_close(struct aws_client *client) {
         if (!client)
                 return;
+        ahead_free(client->ahead);
         credentials_chain_free(client->chain);
         http_pool_free(client->http);
         for (int service = 0; service < AWS_SERVICE_COUNT; service++)

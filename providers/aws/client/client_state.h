@@ -34,11 +34,16 @@ struct aws_client {
         struct quota_set *_Atomic quotas;             /* the one of them that counts */
         struct retry_quota retries;
         unsigned max_attempts;
+        struct ahead *ahead;  /* what was asked ahead: ahead.h */
         atomic_llong skew_ms; /* what AWS's clock is ahead of ours, once that has come up */
         pthread_mutex_t account_lock;
         char *account;
         char *arn;
 };
+
+/* aws_call() without a look at what was asked ahead. */
+int client_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
+                struct error *err) MUST_USE;
 
 /* The credentials' way back to the client; `caller` is the client's first member. */
 int client_sts(struct credentials_caller *caller, const char *operation, const struct credentials *signer,

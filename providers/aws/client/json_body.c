@@ -55,6 +55,19 @@ int aws_next_page(const struct aws_response *response, const char *member, const
         return 0;
 }
 
+bool aws_json_next(const struct aws_response *page, const struct aws_request *first, const char *member,
+                   struct arena *arena, struct aws_request *ret) {
+        const char *token = json_text(page->json, member);
+        json_t *body;
+
+        if (!token || !*token || !(body = json_loadb(first->body, first->body_length, 0, NULL)))
+                return false;
+        *ret = *first;
+        json_set_text(body, member, token);
+        aws_request_body(ret, body, arena);
+        return true;
+}
+
 json_t *aws_json_map(const struct value *texts) {
         json_t *object = json_object();
 

@@ -24,6 +24,10 @@ struct aws_request aws_json_request(enum aws_service service, const char *operat
 int aws_next_page(const struct aws_response *response, const char *member, const char **token,
                   struct arena *arena, struct error *err) MUST_USE;
 
+/* An aws_next_request of a JSON 1.1 service: `first` with `member` as the page says it. */
+bool aws_json_next(const struct aws_response *page, const struct aws_request *first, const char *member,
+                   struct arena *arena, struct aws_request *ret);
+
 /* Compact text in the arena; the reference to `json` is taken. */
 const char *aws_json_text(json_t *json, struct arena *arena);
 /* Whether the object has a member of this name that is this very text. */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROOM (30.0 / 29.0) /* AWS's number of calls to our rate: 15 to 14.5 */
+#define LONG_AGO_US (-INT64_C(1000000000000))
 #define SLOWDOWN 0.7
 #define SLOWEST 0.2
 #define CALM_MS 1000        /* throttled calls within it were all sent at the old pace: they count once */
@@ -11,6 +13,14 @@
 
 void quota_init(struct quota_bucket *bucket, double calls_per_second) {
         *bucket = (struct quota_bucket){ .rate = calls_per_second, .factor = 1.0, .slowed_ms = -CALM_MS };
+        /* AWS's own number is a whole one, just above the rate. */
+        bucket->turn_count = calls_per_second < QUOTA_TURNS_MAX ? (size_t)(calls_per_second * ROOM + 0.5)
+                                                                : QUOTA_TURNS_MAX;
+        if (bucket->turn_count == 0)
+                bucket->turn_count = 1;
+        bucket->last_us = LONG_AGO_US;
+        for (size_t i = 0; i < bucket->turn_count; i++)
+                bucket->turns[i] = (struct quota_turn){ LONG_AGO_US, LONG_AGO_US };
         if (pthread_mutex_init(&bucket->lock, NULL) != 0)
                 abort();
 }
@@ -28,21 +38,56 @@ static void recover(struct quota_bucket *bucket, int64_t now_ms) {
         bucket->recovered_ms = now_ms;
 }
 
+static int64_t later(int64_t a, int64_t b) {
+        return a > b ? a : b;
+}
+
 /*
- * A reservation, not a lock: the caller is given the next free moment, and the bucket moves on by one interval.
- * Nobody waits here. The pace is the rate times a factor, which each throttled answer lowers and time raises again.
+ * A reservation, not a lock: the caller is given the next free moment, and nobody waits here. The pace is the rate times a
+ * factor, which each throttled answer lowers and time raises again.
  */
-int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms) {
-        int64_t now_us = now_ms * 1000, go_us;
+int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
+        int64_t now_us = now_ms * 1000, go_us, interval_us;
+        struct quota_turn *earliest = bucket->turns;
+        bool even;
 
         if (bucket->rate <= 0)
                 return now_ms;
         pthread_mutex_lock(&bucket->lock);
         recover(bucket, now_ms);
-        go_us = bucket->next_us > now_us ? bucket->next_us : now_us;
-        bucket->next_us = go_us + (int64_t)(1000000.0 / (bucket->rate * bucket->factor) + 0.5);
+        interval_us = (int64_t)(1000000.0 / (bucket->rate * bucket->factor) + 0.5);
+        for (size_t i = 1; i < bucket->turn_count; i++) {
+                if (bucket->turns[i].free_us < earliest->free_us)
+                        earliest = &bucket->turns[i];
+        }
+        go_us = later(now_us, earliest->free_us);
+        /* Who has to wait at all does not start the next burst: that would follow the last one a second later, for ever. */
+        even = !burst || go_us > now_us || bucket->factor < 1.0;
+        if (even)
+                go_us = later(go_us, bucket->last_us + interval_us);
+        *earliest = (struct quota_turn){ .burst_us = even ? LONG_AGO_US : go_us,
+                                         .free_us = go_us + (int64_t)bucket->turn_count * interval_us };
+        bucket->last_us = later(bucket->last_us, go_us);
         pthread_mutex_unlock(&bucket->lock);
         return go_us / 1000; /* a part of a millisecond early: below what any server counts */
+}
+
+void quota_answered(struct quota_bucket *bucket, int64_t go_ms, int64_t now_ms) {
+        if (bucket->rate <= 0)
+                return;
+        pthread_mutex_lock(&bucket->lock);
+        for (size_t i = 0; i < bucket->turn_count; i++) {
+                struct quota_turn *turn = &bucket->turns[i];
+
+                if (turn->burst_us / 1000 != go_ms)
+                        continue;
+                /* Whole milliseconds were cut: one more, and no other room, since the answer is later than the count. */
+                turn->free_us = now_ms * 1000 + 1000 +
+                                (int64_t)((double)bucket->turn_count * 1000000.0 / (bucket->rate * ROOM));
+                turn->burst_us = LONG_AGO_US; /* another one may have been given for the same millisecond */
+                break;
+        }
+        pthread_mutex_unlock(&bucket->lock);
 }
 
 void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms) {
@@ -62,26 +107,45 @@ void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms) {
  * "Lambda quotas" of the Lambda Developer Guide: GetFunction 100 a second; the rest of the control plane 15 together
  * across all functions, GetFunctionConfiguration among them ("the rest of the control plane API, excludes invocation,
  * GetFunction and GetPolicy requests"). GetPolicy has 15 of its own and is not called here. "Tagging API quotas":
- * GetResources 15 a second. ECR, S3, Logs and STS allow far more than Berth sends; IAM publishes nothing, and throttles
- * an account that hurries.
+ * GetResources 15 a second. "CloudWatch Logs quotas" of its User Guide: each operation has its own, of an account and region.
+ * ECR, S3 and STS allow far more than Berth sends; IAM publishes nothing, and throttles an account that hurries.
  */
+static enum quota_kind quota_kind_of_logs(const char *operation) {
+        static const struct {
+                const char *operation;
+                enum quota_kind kind;
+        } known[] = {
+                { "DescribeLogGroups", QUOTA_LOGS_LIST },       { "CreateLogGroup", QUOTA_LOGS_CREATE },
+                { "DeleteLogGroup", QUOTA_LOGS_DELETE },        { "PutRetentionPolicy", QUOTA_LOGS_RETAIN },
+                { "DeleteRetentionPolicy", QUOTA_LOGS_FORGET },
+        };
+
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+                if (strcmp(operation, known[i].operation) == 0)
+                        return known[i].kind;
+        }
+        return QUOTA_LOGS_OTHER;
+}
+
 enum quota_kind quota_kind_of(enum aws_service service, const char *operation) {
         if (service == AWS_TAGGING)
                 return QUOTA_TAGGING;
         if (service == AWS_IAM)
                 return QUOTA_IAM;
+        if (service == AWS_LOGS)
+                return quota_kind_of_logs(operation);
         if (service != AWS_LAMBDA || strncmp(operation, "Invoke", 6) == 0)
                 return QUOTA_NONE;
         return strcmp(operation, "GetFunction") == 0 ? QUOTA_LAMBDA_READ : QUOTA_LAMBDA_CONTROL;
 }
 
 double quota_default_rate(enum quota_kind kind) {
-        static const double rates[QUOTA_COUNT] = {
-                [QUOTA_LAMBDA_READ] = 97.0,
-                [QUOTA_LAMBDA_CONTROL] = 14.5,
-                [QUOTA_TAGGING] = 14.5,
-                [QUOTA_IAM] = 10.0,
+        static const double of_aws[QUOTA_COUNT] = {
+                [QUOTA_LAMBDA_READ] = 100.0, [QUOTA_LAMBDA_CONTROL] = 15.0, [QUOTA_TAGGING] = 15.0,
+                [QUOTA_IAM] = 10.0,          [QUOTA_LOGS_LIST] = 10.0,      [QUOTA_LOGS_CREATE] = 10.0,
+                [QUOTA_LOGS_DELETE] = 10.0,  [QUOTA_LOGS_RETAIN] = 5.0,     [QUOTA_LOGS_FORGET] = 5.0,
+                [QUOTA_LOGS_OTHER] = 5.0,
         };
 
-        return rates[kind];
+        return of_aws[kind] / ROOM;
 }

@@ -3,10 +3,12 @@
  * Keeping within AWS's request quotas by reservation: a caller is told when it may go, and waits wherever it likes, or
  * lets its change be parked. Nobody holds a lock or a thread meanwhile.
  *
- * A bucket is a line of equal intervals (the "generic cell rate algorithm" with a burst of one): the n-th caller in a
- * hurry gets the n-th interval. Bursts would gain a few milliseconds once and cost throttled calls at a server that
- * counts by the second. Where AWS throttles all the same, because others in the account use the quota too, the bucket
- * slows down and then recovers.
+ * AWS counts by the second: so many calls in any one of them. A bucket remembers its last so many turns, and gives a turn
+ * once the earliest of them is a second old, and a little more. Who asks one call after another, as lists do, may have
+ * turns at once until the second is full (`burst`). Who wants a turn for each of a thousand changes gets them in equal
+ * intervals: fifteen first calls on new connections arrive at any time within their handshakes, too near to the next ones.
+ * Where AWS throttles all the same, because others in the account use the quota too, the bucket slows down and then
+ * recovers, and gives equal intervals only.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_QUOTA_H
 #define BERTH_PROVIDERS_AWS_CLIENT_QUOTA_H
@@ -14,22 +16,38 @@
 #include "providers/aws/client/client.h"
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#define QUOTA_TURNS_MAX 100
+
+struct quota_turn {
+        int64_t burst_us; /* monotonic: given for then, as one of a burst whose answer has not come */
+        int64_t free_us;  /* monotonic: from when on it is of no matter to AWS at the full rate */
+};
 
 struct quota_bucket {
         pthread_mutex_t lock;
-        double rate;          /* calls a second; 0 for no limit */
-        double factor;        /* of the rate, while it recovers from being throttled: (0, 1] */
-        int64_t next_us;      /* monotonic: the first interval not given away */
-        int64_t slowed_ms;    /* monotonic: the last time it was slowed down */
-        int64_t recovered_ms; /* monotonic: up to when recovery has been counted */
+        double rate;   /* calls a second, a little below AWS's; 0 for no limit */
+        double factor; /* of the rate, while it recovers from being throttled: (0, 1] */
+        struct quota_turn turns[QUOTA_TURNS_MAX]; /* the last ones given, in no order */
+        size_t turn_count;                        /* of them in use: those of one second */
+        int64_t last_us;                          /* monotonic: the last turn given */
+        int64_t slowed_ms;                        /* monotonic: the last time it was slowed down */
+        int64_t recovered_ms;                     /* monotonic: up to when recovery has been counted */
 };
 
 void quota_init(struct quota_bucket *bucket, double calls_per_second);
 void quota_destroy(struct quota_bucket *bucket);
 
-/* Takes the next interval: the monotonic time, in ms, before which the caller must not call. */
-int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms);
+/* Takes the next turn: the monotonic time, in ms, before which the caller must not call. */
+int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst);
+/*
+ * The call whose turn was `go_ms` is answered: AWS has counted it by now at the latest, and one of a burst counts from then
+ * on. Equal intervals count from when they were given: they need only the little room that is in the rate.
+ */
+void quota_answered(struct quota_bucket *bucket, int64_t go_ms, int64_t now_ms);
 /* A call was throttled. */
 void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms);
 
@@ -39,12 +57,18 @@ enum quota_kind {
         QUOTA_LAMBDA_CONTROL, /* all other control-plane calls together: 15 a second */
         QUOTA_TAGGING,        /* 15 a second */
         QUOTA_IAM,            /* not published; slow and account-wide */
+        QUOTA_LOGS_LIST,      /* DescribeLogGroups: 10 a second */
+        QUOTA_LOGS_CREATE,    /* CreateLogGroup: 10 */
+        QUOTA_LOGS_DELETE,    /* DeleteLogGroup: 10 */
+        QUOTA_LOGS_RETAIN,    /* PutRetentionPolicy: 5 */
+        QUOTA_LOGS_FORGET,    /* DeleteRetentionPolicy: 5 */
+        QUOTA_LOGS_OTHER,     /* each other call of CloudWatch Logs: 5 */
         QUOTA_NONE,
         QUOTA_COUNT
 };
 
 enum quota_kind quota_kind_of(enum aws_service service, const char *operation);
-/* A little below AWS's, so that jitter on the way never makes them one too many. */
+/* In calls a second, a little below AWS's, so that jitter on the way never makes them one too many. */
 double quota_default_rate(enum quota_kind kind);
 
 #endif

@@ -54,6 +54,7 @@ const struct kind_ops aws_environment_ops = {
         .desire = environment_desire,
         .desire_repeats = true,
         .cost = environment_cost,
+        .read_ahead = environment_read_ahead,
         .observe = environment_observe,
         .ask = environment_ask,
         .step = environment_step,

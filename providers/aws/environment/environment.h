@@ -68,9 +68,12 @@ struct value *environment_desired_image(const struct provider *provider, const s
 /* Resolves, for every wanted name that needs it, tag to digest into observations[i].resolved. */
 int environment_resolve_images(struct provider *provider, const struct observe_args *args,
                                struct observation *observations, struct error *err) MUST_USE;
+/* Begins what it will ask of ECR, if what exists is what was seen the last time. */
+void environment_resolve_images_ahead(struct provider *provider, const struct observe_args *args);
 /* ask(): the refusal image-unusable. */
 int environment_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
 
+void environment_read_ahead(struct provider *provider, const struct observe_args *args);
 int environment_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                         struct error *err);
 

@@ -190,6 +190,18 @@ static struct lookup gather_lookups(struct provider *provider, const struct obse
         return lookup;
 }
 
+void environment_resolve_images_ahead(struct provider *provider, const struct observe_args *args) {
+        struct observation *last = arena_array(args->arena, args->count, sizeof(*last));
+        struct lookup lookup;
+
+        for (size_t i = 0; i < args->count; i++) {
+                if (args->wanted[i].last)
+                        last[i] = *args->wanted[i].last;
+        }
+        lookup = gather_lookups(provider, args, last);
+        ecr_resolve_ahead(provider, lookup.references, lookup.count, args->arena);
+}
+
 int environment_resolve_images(struct provider *provider, const struct observe_args *args,
                                struct observation *observations, struct error *err) {
         struct lookup lookup = gather_lookups(provider, args, observations);

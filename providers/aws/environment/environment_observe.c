@@ -6,7 +6,6 @@
  */
 #include "base/json.h"
 #include "providers/aws/environment/environment.h"
-#include "providers/aws/environment/environment_read.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/services/logs.h"
 #include "providers/aws/services/tagging.h"
@@ -25,7 +24,8 @@ struct sight {
         bool listed;
         const char *revision, *arn; /* as listed */
         const struct value *tags;   /* as the tag index has them; NULL where it does not list the function */
-        struct function_read *read; /* NULL where `last` still holds */
+        bool read;                  /* singly: the lists do not vouch for `last` */
+        json_t *function_read;      /* what that gave, owned; NULL where there is no such function */
         bool wants_logs;
         int64_t log_retention_days;
 };
@@ -151,21 +151,36 @@ static bool missing_from_list(const struct sweep *sweep, const struct sight *sig
                sweep->args->refresh == REFRESH_FULL;
 }
 
-static int read_singly(struct sweep *sweep, struct function_read *reads, size_t *ret_count,
-                       struct error *err) {
-        size_t count = 0;
+static int read_function(struct sweep *sweep, struct sight *sight, struct error *err) {
+        static const char *const gone[] = { "ResourceNotFoundException", NULL };
+        struct aws_request request = lambda_get_function(sight->function, sweep->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
 
+        if (aws_call_accepting(sweep->provider->client, &request, gone, &response, err) < 0)
+                return -1;
+        if (!*response.error_code)
+                sight->function_read = json_incref(response.json);
+        return 0;
+}
+
+/* All are asked for before the first is waited for: a first plan of a thousand would else take a minute of waiting. */
+static int read_singly(struct sweep *sweep, struct error *err) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 struct sight *sight = &sweep->sights[i];
+                struct aws_request request;
 
                 if (!(sight->listed && !is_still_as_last_seen(sweep, sight)) &&
                     !missing_from_list(sweep, sight))
                         continue;
-                reads[count].request = lambda_get_function(sight->function, sweep->arena);
-                sight->read = &reads[count++];
+                sight->read = true;
+                request = lambda_get_function(sight->function, sweep->arena);
+                aws_ahead(sweep->provider->client, &request);
         }
-        *ret_count = count;
-        return environment_read_all(sweep->provider->client, reads, count, err);
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                if (sweep->sights[i].read && read_function(sweep, &sweep->sights[i], err) < 0)
+                        return -1;
+        }
+        return 0;
 }
 
 static const char log_prefix[] = "/aws/lambda/";
@@ -205,30 +220,41 @@ static int list_log_groups(struct sweep *sweep, const char *prefix, const char *
         return 0;
 }
 
-static int read_log_groups(struct sweep *sweep, struct error *err) {
-        const struct sight *first = NULL, *last = NULL;
+/* Of a few groups each is a listing of its own, of many there is one. */
+struct log_listing {
+        const char *prefix, *last;
+};
+
+static struct log_listing *log_listings(const struct sweep *sweep, size_t *ret_count) {
+        struct log_listing *listings = arena_array(sweep->arena, LOG_GROUPS_SINGLY + 1, sizeof(*listings));
         size_t count = 0;
 
         for (size_t i = 0; i < sweep->args->count; i++) {
-                struct sight *sight = &sweep->sights[i];
+                const struct sight *sight = &sweep->sights[i];
+                const char *group;
 
                 if (!sight->wants_logs || (!sight->listed && !sight->read))
                         continue;
-                first = first ? first : sight;
-                last = sight;
+                group = arena_printf(sweep->arena, "%s%s", log_prefix, sight->function);
+                if (count < LOG_GROUPS_SINGLY)
+                        listings[count] = (struct log_listing){ group, group };
+                else
+                        listings[0] = (struct log_listing){
+                                arena_printf(sweep->arena, "%s%s-env-", log_prefix, sweep->provider->prefix),
+                                group,
+                        };
                 count++;
         }
-        if (count == 0)
-                return 0;
-        if (count > LOG_GROUPS_SINGLY)
-                return list_log_groups(
-                        sweep, arena_printf(sweep->arena, "%s%s-env-", log_prefix, sweep->provider->prefix),
-                        arena_printf(sweep->arena, "%s%s", log_prefix, last->function), err);
-        for (const struct sight *sight = first; sight <= last; sight++) {
-                const char *group = arena_printf(sweep->arena, "%s%s", log_prefix, sight->function);
+        *ret_count = count > LOG_GROUPS_SINGLY ? 1 : count;
+        return listings;
+}
 
-                if (sight->wants_logs && (sight->listed || sight->read) &&
-                    list_log_groups(sweep, group, group, err) < 0)
+static int read_log_groups(struct sweep *sweep, struct error *err) {
+        size_t count;
+        const struct log_listing *listings = log_listings(sweep, &count);
+
+        for (size_t i = 0; i < count; i++) {
+                if (list_log_groups(sweep, listings[i].prefix, listings[i].last, err) < 0)
                         return -1;
         }
         return 0;
@@ -260,15 +286,49 @@ static void make_observations(const struct sweep *sweep, struct observation *ret
 
                 if (!sight->read && sight->listed) {
                         observe_as_last(sweep, sight, &ret[i]);
-                } else if (!sight->read || !sight->read->function) {
+                } else if (!sight->function_read) {
                         ret[i] = (struct observation){ .name = sight->wanted->name };
                 } else {
-                        environment_observation(sweep->provider, sight->wanted->name, sight->read->function,
+                        environment_observation(sweep->provider, sight->wanted->name, sight->function_read,
                                                 &sight->known, sight->log_retention_days, sweep->arena,
                                                 &ret[i]);
                         ret[i].extra = last ? last->extra : NULL;
                 }
         }
+}
+
+static struct sweep prepare_sweep(struct provider *provider, const struct observe_args *args) {
+        struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
+
+        sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
+        for (size_t i = 0; i < args->count; i++)
+                prepare_sight(&sweep, i);
+        return sweep;
+}
+
+/* The lists, and the images: functions that were there the last time are taken to be there. */
+void environment_read_ahead(struct provider *provider, const struct observe_args *args) {
+        struct aws_request request = lambda_list_functions(NULL);
+        const struct log_listing *listings;
+        struct sweep sweep;
+        size_t count;
+
+        if (args->count == 0)
+                return;
+        sweep = prepare_sweep(provider, args);
+        aws_ahead_pages(provider->client, &request, lambda_next_functions, NULL);
+        for (size_t i = 0; i < args->count; i++) {
+                sweep.sights[i].listed = args->wanted[i].last && args->wanted[i].last->exists;
+                sweep.any_listed |= sweep.sights[i].listed;
+        }
+        if (sweep.any_listed)
+                tagging_read_ahead(provider->client, "lambda:function", provider->stack_name, args->arena);
+        listings = log_listings(&sweep, &count);
+        for (size_t i = 0; i < count; i++) {
+                request = logs_describe_groups(listings[i].prefix, NULL, args->arena);
+                aws_ahead_pages(provider->client, &request, logs_next_groups, listings[i].last);
+        }
+        environment_resolve_images_ahead(provider, args);
 }
 
 /*
@@ -277,28 +337,24 @@ static void make_observations(const struct sweep *sweep, struct observation *ret
  */
 int environment_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                         struct error *err) {
-        struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
-        struct function_read *reads = arena_array(args->arena, args->count + 1, sizeof(*reads));
-        size_t read_count = 0;
+        struct sweep sweep;
         int result;
 
         if (args->count == 0)
                 return 0;
-        sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
-        for (size_t i = 0; i < args->count; i++)
-                prepare_sight(&sweep, i);
+        sweep = prepare_sweep(provider, args);
         result = list_functions(&sweep, err);
         if (result == 0 && sweep.any_listed)
                 result = list_tags(&sweep, err);
         if (result == 0)
-                result = read_singly(&sweep, reads, &read_count, err);
+                result = read_singly(&sweep, err);
         if (result == 0)
                 result = read_log_groups(&sweep, err);
         if (result == 0) {
                 make_observations(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);
         }
-        for (size_t i = 0; i < read_count; i++)
-                json_decref(reads[i].function);
+        for (size_t i = 0; i < args->count; i++)
+                json_decref(sweep.sights[i].function_read);
         return result;
 }

@@ -133,6 +133,7 @@ const struct kind_ops aws_image_ops = {
         .free_maps = free_maps,
         .desire = image_desire,
         .cost = image_cost,
+        .read_ahead = image_read_ahead,
         .observe = image_observe,
         .ask = image_ask,
         .step = image_step,

@@ -23,6 +23,7 @@ const char *image_policy_text(const struct value *retain, struct arena *arena);
  */
 struct value *image_policy_read(const char *text, struct arena *arena);
 
+void image_read_ahead(struct provider *provider, const struct observe_args *args);
 int image_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                   struct error *err);
 int image_step(struct provider *provider, const struct change *change, struct progress *progress,

@@ -174,6 +174,14 @@ static int read_policy(struct sweep *sweep, struct sight *sight, struct error *e
         return 0;
 }
 
+/* Whether the last sight of it will do, of as many that are wanted. */
+static bool knows_policy(const struct sweep *sweep, const struct sight *sight, size_t wanted) {
+        const struct observation *last = sight->wanted->last;
+
+        return last && last->exists && value_get(last->spec, "retain") && !sight->wanted->must_read &&
+               wanted > POLICIES_ALWAYS && sweep->args->refresh == REFRESH_SWEEP;
+}
+
 static int find_policies(struct sweep *sweep, struct error *err) {
         size_t wanted = 0;
 
@@ -181,14 +189,11 @@ static int find_policies(struct sweep *sweep, struct error *err) {
                 wanted += wants_policy(&sweep->sights[i]);
         for (size_t i = 0; i < sweep->args->count; i++) {
                 struct sight *sight = &sweep->sights[i];
-                const struct observation *last = sight->wanted->last;
-                bool known =
-                        last && last->exists && value_get(last->spec, "retain") && !sight->wanted->must_read;
 
                 if (!wants_policy(sight))
                         continue;
-                if (known && wanted > POLICIES_ALWAYS && sweep->args->refresh == REFRESH_SWEEP)
-                        sight->retain = value_get(last->spec, "retain");
+                if (knows_policy(sweep, sight, wanted))
+                        sight->retain = value_get(sight->wanted->last->spec, "retain");
                 else if (read_policy(sweep, sight, err) < 0)
                         return -1;
         }
@@ -231,15 +236,51 @@ static void note_rules(struct provider *provider, const struct observe_args *arg
         }
 }
 
-int image_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
-                  struct error *err) {
+static struct sweep prepare_sweep(struct provider *provider, const struct observe_args *args) {
         struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
 
-        if (args->count == 0)
-                return 0;
         sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
         sweep.sorted = arena_array(args->arena, args->count, sizeof(*sweep.sorted));
         prepare_sights(&sweep);
+        return sweep;
+}
+
+/* What was there the last time is taken to be there. */
+void image_read_ahead(struct provider *provider, const struct observe_args *args) {
+        struct sweep sweep = prepare_sweep(provider, args);
+        struct aws_request repositories = ecr_describe_repositories(NULL, args->arena);
+        size_t owned = 0, wanted = 0;
+
+        if (args->count == 0)
+                return;
+        aws_ahead_pages(provider->client, &repositories, ecr_next_page, NULL);
+        for (size_t i = 0; i < args->count; i++) {
+                struct sight *sight = &sweep.sights[i];
+
+                sight->found = sight->wanted->last && sight->wanted->last->exists;
+                owned += sight->found && sight->owns;
+                wanted += wants_policy(sight);
+        }
+        if (owned > 0)
+                tagging_read_ahead(provider->client, "ecr:repository", provider->stack_name, args->arena);
+        for (size_t i = 0; i < args->count; i++) {
+                const struct sight *sight = &sweep.sights[i];
+                struct aws_request policy;
+
+                if (!wants_policy(sight) || knows_policy(&sweep, sight, wanted))
+                        continue;
+                policy = ecr_get_lifecycle_policy(sight->repository, args->arena);
+                aws_ahead(provider->client, &policy);
+        }
+}
+
+int image_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                  struct error *err) {
+        struct sweep sweep;
+
+        if (args->count == 0)
+                return 0;
+        sweep = prepare_sweep(provider, args);
         if (list_repositories(&sweep, err) < 0 || find_tags(&sweep, err) < 0 ||
             find_policies(&sweep, err) < 0)
                 return -1;

@@ -82,13 +82,8 @@ static bool all_watched(struct ecr_reference *const *names, size_t count) {
         return true;
 }
 
-/* One call for the `count` names, all of one repository, each once; and one more for each that it does not answer. */
-static int resolve_some(struct provider *provider, struct ecr_reference **names, size_t count,
-                        struct arena *arena, struct error *err) {
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        const char *repository = names[0]->repository;
-        struct aws_request request;
-        struct error failure;
+static struct aws_request request_images(struct ecr_reference *const *names, size_t count,
+                                         struct arena *arena) {
         json_t *ids = json_array();
 
         for (size_t i = 0; i < count; i++) {
@@ -97,7 +92,17 @@ static int resolve_some(struct provider *provider, struct ecr_reference **names,
                 json_array_append_new(ids, name->digest ? json_pack("{s:s}", "imageDigest", name->digest)
                                                         : json_pack("{s:s}", "imageTag", name->tag));
         }
-        request = ecr_batch_get_image(repository, ids, arena);
+        return ecr_batch_get_image(names[0]->repository, ids, arena);
+}
+
+/* One call for the `count` names, all of one repository, each once; and one more for each that it does not answer. */
+static int resolve_some(struct provider *provider, struct ecr_reference **names, size_t count,
+                        struct arena *arena, struct error *err) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        const char *repository = names[0]->repository;
+        struct aws_request request = request_images(names, count, arena);
+        struct error failure;
+
         if (aws_call(provider->client, &request, &response, &failure) == 0) {
                 for (size_t i = 0; i < count; i++) {
                         if (read_result(response.json, count == 1, names[i], arena))
@@ -172,13 +177,33 @@ static void share_results(struct ecr_reference **sorted, size_t start, size_t en
         }
 }
 
-int ecr_resolve(struct provider *provider, struct ecr_reference *references, size_t count,
-                struct arena *arena, struct error *err) {
-        struct ecr_reference **sorted = arena_array(arena, count + 1, sizeof(*sorted)), *names[IDS_PER_CALL];
+static struct ecr_reference **sort_by_name(struct ecr_reference *references, size_t count,
+                                           struct arena *arena) {
+        struct ecr_reference **sorted = arena_array(arena, count + 1, sizeof(*sorted));
 
         for (size_t i = 0; i < count; i++)
                 sorted[i] = &references[i];
         qsort(sorted, count, sizeof(struct ecr_reference *), by_name);
+        return sorted;
+}
+
+void ecr_resolve_ahead(struct provider *provider, struct ecr_reference *references, size_t count,
+                       struct arena *arena) {
+        struct ecr_reference **sorted = sort_by_name(references, count, arena), *names[IDS_PER_CALL];
+
+        for (size_t start = 0, name_count; start < count;) {
+                struct aws_request request;
+
+                start = gather_names(sorted, start, count, names, &name_count);
+                request = request_images(names, name_count, arena);
+                aws_ahead(provider->client, &request);
+        }
+}
+
+int ecr_resolve(struct provider *provider, struct ecr_reference *references, size_t count,
+                struct arena *arena, struct error *err) {
+        struct ecr_reference **sorted = sort_by_name(references, count, arena), *names[IDS_PER_CALL];
+
         for (size_t start = 0, end; start < count; start = end) {
                 size_t name_count;
 

@@ -13,5 +13,8 @@
  */
 int ecr_resolve(struct provider *provider, struct ecr_reference *references, size_t count,
                 struct arena *arena, struct error *err) MUST_USE;
+/* Begins the calls that ecr_resolve() of the same references will make. */
+void ecr_resolve_ahead(struct provider *provider, struct ecr_reference *references, size_t count,
+                       struct arena *arena);
 
 #endif

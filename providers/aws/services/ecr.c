@@ -27,6 +27,12 @@ struct aws_request ecr_describe_repositories(const char *token, struct arena *ar
         return aws_json_request(AWS_ECR, "DescribeRepositories", body, arena);
 }
 
+bool ecr_next_page(const struct aws_response *page, const struct aws_request *first, const char *context,
+                   struct arena *arena, struct aws_request *ret) {
+        (void)context;
+        return aws_json_next(page, first, "nextToken", arena, ret);
+}
+
 struct aws_request ecr_describe_repository(const char *repository, struct arena *arena) {
         return aws_json_request(AWS_ECR, "DescribeRepositories",
                                 json_pack("{s:[s]}", "repositoryNames", repository), arena);

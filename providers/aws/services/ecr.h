@@ -8,6 +8,9 @@
 /* DescribeRepositories {maxResults 1000[, nextToken]} -> {repositories: [{repositoryName, repositoryArn,
  * imageTagMutability, imageScanningConfiguration: {scanOnPush}}], nextToken?} */
 struct aws_request ecr_describe_repositories(const char *token, struct arena *arena);
+/* Its following pages, and those of ecr_describe_images(), for aws_ahead_pages(). */
+bool ecr_next_page(const struct aws_response *page, const struct aws_request *first, const char *context,
+                   struct arena *arena, struct aws_request *ret);
 /* DescribeRepositories {repositoryNames: [repository]}: RepositoryNotFoundException where there is none. */
 struct aws_request ecr_describe_repository(const char *repository, struct arena *arena);
 /* CreateRepository {repositoryName, tags, imageScanningConfiguration?, imageTagMutability?};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/services/lambda.h"
 
+#include "base/json.h"
+
 static const char *function_path(const char *version, const char *function, const char *part,
                                  struct arena *arena) {
         return arena_printf(arena, "/%s/functions/%s%s", version, aws_path_encode(arena, function), part);
@@ -16,6 +18,18 @@ struct aws_request lambda_list_functions(const char *marker) {
         if (marker)
                 request.query[1] = (struct aws_query){ "Marker", marker };
         return request;
+}
+
+bool lambda_next_functions(const struct aws_response *page, const struct aws_request *first,
+                           const char *context, struct arena *arena, struct aws_request *ret) {
+        const char *marker = json_text(page->json, "NextMarker");
+
+        (void)first;
+        (void)context;
+        if (!marker || !*marker)
+                return false;
+        *ret = lambda_list_functions(arena_strdup(arena, marker));
+        return true;
 }
 
 struct aws_request lambda_get_function(const char *function, struct arena *arena) {

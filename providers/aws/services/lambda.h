@@ -15,6 +15,10 @@
  */
 struct aws_request lambda_list_functions(const char *marker);
 
+/* Its following pages, for aws_ahead_pages(). */
+bool lambda_next_functions(const struct aws_response *page, const struct aws_request *first,
+                           const char *context, struct arena *arena, struct aws_request *ret);
+
 /*
  * GET /2015-03-31/functions/{name} -> {"Configuration": {FunctionArn, RevisionId, State, LastUpdateStatus, ...},
  * "Code": {"ImageUri", "ResolvedImageUri"}, "Tags": {}, "Concurrency": {"ReservedConcurrentExecutions"}}.

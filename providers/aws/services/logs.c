@@ -3,11 +3,23 @@
 
 #include "base/json.h"
 
+#include <string.h>
+
 struct aws_request logs_describe_groups(const char *prefix, const char *token, struct arena *arena) {
         json_t *body = json_pack("{s:s, s:i}", "logGroupNamePrefix", prefix, "limit", 50);
 
         json_set_text(body, "nextToken", token);
         return aws_json_request(AWS_LOGS, "DescribeLogGroups", body, arena);
+}
+
+bool logs_next_groups(const struct aws_response *page, const struct aws_request *first, const char *last,
+                      struct arena *arena, struct aws_request *ret) {
+        const json_t *groups = json_object_get(page->json, "logGroups");
+        const char *name = json_text(json_array_get(groups, json_array_size(groups) - 1), "logGroupName");
+
+        if (name && strcmp(name, last) >= 0)
+                return false;
+        return aws_json_next(page, first, "nextToken", arena, ret);
 }
 
 struct aws_request logs_create_group(const char *group, const struct value *tags, struct arena *arena) {

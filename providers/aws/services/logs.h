@@ -10,6 +10,9 @@
  * "nextToken"?}, in byte order of the names.
  */
 struct aws_request logs_describe_groups(const char *prefix, const char *token, struct arena *arena);
+/* Its following pages, for aws_ahead_pages(), as far as the group `last`. */
+bool logs_next_groups(const struct aws_response *page, const struct aws_request *first, const char *last,
+                      struct arena *arena, struct aws_request *ret);
 /* CreateLogGroup {logGroupName, tags}: ResourceAlreadyExistsException where it exists. */
 struct aws_request logs_create_group(const char *group, const struct value *tags, struct arena *arena);
 /* DeleteLogGroup {logGroupName}: ResourceNotFoundException where it does not exist. */

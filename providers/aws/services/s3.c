@@ -312,6 +312,22 @@ int s3_read_objects(const struct aws_response *response, struct arena *arena, st
         return 0;
 }
 
+bool s3_next_objects(const struct aws_response *page, const struct aws_request *first, const char *context,
+                     struct arena *arena, struct aws_request *ret) {
+        struct s3_page objects;
+        struct error ignored; /* whoever takes the page reads it again */
+        size_t last = 0;
+
+        (void)context;
+        if (s3_read_objects(page, arena, &objects, &ignored) < 0 || !objects.next)
+                return false;
+        *ret = *first;
+        while (ret->query[last].name)
+                last++;
+        ret->query[last] = (struct aws_query){ "continuation-token", objects.next };
+        return true;
+}
+
 struct aws_request s3_list_versions(const struct s3_bucket *bucket, const char *prefix, const char *delimiter,
                                     const char *key_marker, const char *version_marker) {
         struct aws_request request = setting(bucket, "ListObjectVersions", "GET", "versions");

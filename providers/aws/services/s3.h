@@ -97,6 +97,9 @@ struct s3_page {
 struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *prefix, const char *token);
 int s3_read_objects(const struct aws_response *response, struct arena *arena, struct s3_page *ret,
                     struct error *err) MUST_USE;
+/* The following pages of s3_list_objects(), for aws_ahead_pages(). */
+bool s3_next_objects(const struct aws_response *page, const struct aws_request *first, const char *context,
+                     struct arena *arena, struct aws_request *ret);
 /*
  * GET ?versions&encoding-type=url&prefix= [&delimiter=] [&key-marker=&version-id-marker=]: every version and delete
  * marker, which in a bucket without versions are just its objects. Keys are encoded since they may hold what XML

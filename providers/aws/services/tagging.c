@@ -65,6 +65,18 @@ int tagging_list(struct aws_client *client, const char *type, const char *stack,
         return 0;
 }
 
+static bool next_resources(const struct aws_response *page, const struct aws_request *first,
+                           const char *context, struct arena *arena, struct aws_request *ret) {
+        (void)context;
+        return aws_json_next(page, first, "PaginationToken", arena, ret);
+}
+
+void tagging_read_ahead(struct aws_client *client, const char *type, const char *stack, struct arena *arena) {
+        struct aws_request request = tagging_get_resources(type, stack, NULL, arena);
+
+        aws_ahead_pages(client, &request, next_resources, NULL);
+}
+
 const struct value *tagging_find(const struct tagged_resource *resources, size_t count, const char *arn) {
         const struct tagged_resource wanted = { .arn = arn };
         const struct tagged_resource *found =

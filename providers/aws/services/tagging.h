@@ -24,6 +24,8 @@ struct tagged_resource {
 /* All pages of the above, by ARN, in the arena: for tagging_find(). *ret is NULL where there are none. */
 int tagging_list(struct aws_client *client, const char *type, const char *stack, struct arena *arena,
                  struct tagged_resource **ret, size_t *ret_count, struct error *err) MUST_USE;
+/* Begins what tagging_list() will read. */
+void tagging_read_ahead(struct aws_client *client, const char *type, const char *stack, struct arena *arena);
 /* The tags of one of them; NULL where it is not listed. */
 const struct value *tagging_find(const struct tagged_resource *resources, size_t count, const char *arn);
 

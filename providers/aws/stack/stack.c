@@ -134,6 +134,7 @@ const struct kind_ops aws_stack_ops = {
         .free_maps = free_maps,
         .desire = stack_desire,
         .cost = stack_cost,
+        .read_ahead = stack_read_ahead,
         .observe = stack_observe,
         .ask = stack_ask,
         .step = stack_step,

@@ -45,6 +45,7 @@ struct value *stack_tags(const struct provider *provider, struct arena *arena);
 void stack_set_document(struct value *map, const char *name, json_t *document, struct arena *arena);
 
 /* stack_observe.c */
+void stack_read_ahead(struct provider *provider, const struct observe_args *args);
 int stack_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                   struct error *err);
 

@@ -382,6 +382,43 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         return 0;
 }
 
+static void read_own_bucket_ahead(struct provider *provider, bool settings) {
+        const struct s3_bucket bucket = aws_bucket(provider);
+        const struct aws_request requests[] = {
+                s3_get_bucket_tagging(&bucket),
+                s3_get_bucket_encryption(&bucket),
+                s3_get_public_access_block(&bucket),
+                s3_get_bucket_policy(&bucket),
+        };
+
+        for (size_t i = 0; i < (settings ? sizeof(requests) / sizeof(requests[0]) : 1); i++)
+                aws_ahead(provider->client, &requests[i]);
+}
+
+static void read_role_ahead(struct provider *provider, const char *name, bool policy, struct arena *arena) {
+        struct aws_request role = iam_get_role(name, arena);
+        struct aws_request role_policy = iam_get_role_policy(name, STACK_ROLE_POLICY, arena);
+
+        aws_ahead(provider->client, &role);
+        if (policy)
+                aws_ahead(provider->client, &role_policy);
+}
+
+/* Bucket and role that the stack manages; what was there the last time is taken to be there. Others are a call or two. */
+void stack_read_ahead(struct provider *provider, const struct observe_args *args) {
+        for (size_t i = 0; i < args->count && provider->bucket; i++) {
+                const struct observation *last = args->wanted[i].last;
+
+                if (strcmp(args->wanted[i].name, provider->stack_name) != 0)
+                        continue;
+                if (provider->manages_bucket)
+                        read_own_bucket_ahead(provider, last && stack_has_bucket(last->spec));
+                if (provider->manages_role)
+                        read_role_ahead(provider, stack_role_name(provider, args->arena),
+                                        last && stack_has_role(last->spec), args->arena);
+        }
+}
+
 int stack_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                   struct error *err) {
         for (size_t i = 0; i < args->count; i++) {

@@ -67,6 +67,14 @@ static void observe_policy(const struct provider *provider, const struct wanted 
                                      workspace_rules_present(rules, stack, wanted->name), arena);
 }
 
+static void workspace_policy_read_ahead(struct provider *provider, const struct observe_args *args) {
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct aws_request request = s3_get_lifecycle(&bucket);
+
+        if (provider->bucket && args->count > 0)
+                aws_ahead(provider->client, &request);
+}
+
 static int workspace_policy_observe(struct provider *provider, const struct observe_args *args,
                                     struct observation *ret, struct error *err) {
         static const char *const none[] = { "NoSuchBucket", "NoSuchLifecycleConfiguration", NULL };
@@ -99,6 +107,7 @@ const struct kind_ops aws_workspace_policy_ops = {
         .recorded_only = recorded_only,
         .desire = workspace_policy_desire,
         .cost = workspace_policy_cost,
+        .read_ahead = workspace_policy_read_ahead,
         .observe = workspace_policy_observe,
         .ask = workspace_policy_ask,
         .step = workspace_policy_step,

@@ -23,6 +23,7 @@ the rest), times (the first so many) and latched (see below). `action` is one of
 know, or `answered`: when the answer is on its way. `pidfile` says who the client is.
 """
 
+import collections
 import json
 import os
 import signal
@@ -114,27 +115,50 @@ class _Bucket:
         return True
 
 
-class Throttle:
-    """Lambda's control-plane quotas: GetFunction by itself, everything else together; tagging apart."""
+class _Window:
+    """So many calls in any one second."""
 
+    def __init__(self):
+        self.taken = collections.deque()
+
+    def take(self, rate, now):
+        while self.taken and now - self.taken[0] >= 1.0:
+            self.taken.popleft()
+        if len(self.taken) >= rate:
+            return False
+        self.taken.append(now)
+        return True
+
+
+class Throttle:
+    """
+    Lambda's control-plane quotas: GetFunction by itself, everything else together; tagging apart; CloudWatch Logs by operation,
+    those of its operations that are not named together.
+    """
+
+    LOGS = {"DescribeLogGroups", "CreateLogGroup", "DeleteLogGroup", "PutRetentionPolicy", "DeleteRetentionPolicy"}
     DATA_PLANE = {"Invoke", "InvokeWithResponseStream", "InvokeAsync"}
 
     def __init__(self):
         self.reset()
 
     def reset(self):
-        self._buckets = {}
+        self._buckets, self._windows = {}, {}
 
     def allows(self, call, limits):
         name = self._bucket_of(call)
         if name is None:
             return True
+        if limits["sliding"]:
+            return self._windows.setdefault(name, _Window()).take(limits[name], time.monotonic())
         bucket = self._buckets.setdefault(name, _Bucket())
         return bucket.take(limits[name], limits["burst_s"], time.monotonic())
 
     def _bucket_of(self, call):
         if call.target.service == "resourcegroupstaggingapi":
             return "tagging"
+        if call.target.service == "logs":
+            return call.target.operation if call.target.operation in self.LOGS else "logs"
         if call.target.service != "lambda" or call.target.operation in self.DATA_PLANE:
             return None
         return "get_function" if call.target.operation == "GetFunction" else "control"

@@ -20,7 +20,13 @@ DEFAULTS = {
     "image_answers": "",  # BatchGetImage: "other-tag" names an image by another of its tags, "silent" leaves out all but one name
     "clock_skew_s": 0,  # the server's clock is ahead by this much
     "judge": True,
-    "throttle": {"enabled": False, "get_function": 100, "control": 15, "tagging": 15, "burst_s": 1.0, "retry_after": None},
+    "throttle": {
+        "enabled": False, "get_function": 100, "control": 15, "tagging": 15, "DescribeLogGroups": 10, "CreateLogGroup": 10,
+        "DeleteLogGroup": 10, "PutRetentionPolicy": 5, "DeleteRetentionPolicy": 5, "logs": 5,
+        "burst_s": 1.0,
+        "sliding": False,  # so many in any one second, whatever was saved up before
+        "retry_after": None,
+    },
 }
 TEST_ACCESS_KEY = "AKIABERTHTESTKEY0001"
 TEST_SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

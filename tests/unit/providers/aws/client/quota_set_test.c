@@ -49,13 +49,13 @@ static void the_pace_is_one(void **state) {
         for (int i = 0; i < 100; i++) {
                 struct quota_set *caller = i % 2 ? a : b;
 
-                assert_int_equal(quota_reserve(&caller->buckets[QUOTA_LAMBDA_CONTROL], 0),
-                                 quota_reserve(&alone->buckets[QUOTA_LAMBDA_CONTROL], 0));
+                assert_int_equal(quota_reserve(&caller->buckets[QUOTA_LAMBDA_CONTROL], 0, false),
+                                 quota_reserve(&alone->buckets[QUOTA_LAMBDA_CONTROL], 0, false));
         }
         /* One of them going takes nothing from the other. */
         quota_set_release(a);
-        assert_int_equal(quota_reserve(&b->buckets[QUOTA_LAMBDA_CONTROL], 0),
-                         quota_reserve(&alone->buckets[QUOTA_LAMBDA_CONTROL], 0));
+        assert_int_equal(quota_reserve(&b->buckets[QUOTA_LAMBDA_CONTROL], 0, false),
+                         quota_reserve(&alone->buckets[QUOTA_LAMBDA_CONTROL], 0, false));
         quota_set_release(b);
         quota_set_release(alone);
 }
@@ -65,7 +65,7 @@ static void *come_and_go(void *argument) {
         for (int i = 0; i < 2000; i++) {
                 struct quota_set *set = quota_set_share(i % 3 ? "1" : "2", "r", &clock_system, 1.0);
 
-                quota_reserve(&set->buckets[QUOTA_TAGGING], i);
+                quota_reserve(&set->buckets[QUOTA_TAGGING], i, false);
                 quota_set_release(set);
         }
         return NULL;

@@ -34,7 +34,7 @@ static void a_thousand_calls_use_the_quota_nearly_whole(void **state) {
         quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
         /* All of them ask at once, as an apply's steps do. */
         for (int i = 0; i < 1000; i++) {
-                int64_t go = quota_reserve(&bucket, 0);
+                int64_t go = quota_reserve(&bucket, 0, false);
 
                 assert_true(go >= last);
                 assert_true(server_takes(&server, go));
@@ -51,9 +51,62 @@ static void no_second_holds_more_than_fifteen(void **state) {
         (void)state;
         quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
         for (int i = 0; i < 200; i++)
-                times[i] = quota_reserve(&bucket, i < 100 ? 0 : 20000); /* and again after a rest */
+                times[i] = quota_reserve(&bucket, i < 100 ? 0 : 20000, false); /* and again after a rest */
         for (int i = 15; i < 200; i++)
                 assert_true(times[i] - times[i - 15] >= 1000);
+        quota_destroy(&bucket);
+}
+
+/* What AWS counts of calls made one after another, each `way_ms` on its way there and as long back. */
+static void walk_a_list(int pages, int64_t first_way_ms, int64_t way_ms, int64_t *ret_end_ms) {
+        struct quota_bucket bucket;
+        int64_t now = 5000, counted[64];
+
+        quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
+        for (int i = 0; i < pages; i++) {
+                int64_t way = i ? way_ms : first_way_ms, go = quota_reserve(&bucket, now, true);
+
+                counted[i] = go + way;
+                now = go + 2 * way;
+                quota_answered(&bucket, go, now);
+                if (i >= 15)
+                        assert_true(counted[i] - counted[i - 15] >= 1000);
+        }
+        *ret_end_ms = now - 5000;
+        quota_destroy(&bucket);
+}
+
+static void a_list_has_its_first_fifteen_pages_at_once(void **state) {
+        int64_t end;
+
+        (void)state;
+        walk_a_list(15, 0, 0, &end);
+        assert_int_equal(end, 0);
+        walk_a_list(60, 0, 0, &end);
+        assert_true(end >= 3000 && end <= 3150);
+        walk_a_list(20, 50, 50, &end); /* a hundred milliseconds a page: never fifteen in a second */
+        assert_int_equal(end, 2000);
+        walk_a_list(40, 150, 1,
+                    &end); /* the first one with a handshake: the next burst must not overtake it */
+        assert_true(end <= 2700);
+}
+
+static void a_burst_is_not_followed_by_bursts(void **state) {
+        struct quota_bucket bucket;
+        int64_t times[60];
+
+        (void)state;
+        quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
+        for (int i = 0; i < 60; i++)
+                times[i] = quota_reserve(&bucket, 0, true);
+        for (int i = 1; i < 60; i++) {
+                assert_true(i < 15 ? times[i] == 0 : times[i] > times[i - 1]);
+                assert_true(i < 15 || times[i] - times[i - 15] >= 1000);
+        }
+        /* Nor is there one for who recovers from being throttled. */
+        quota_slow_down(&bucket, 60000);
+        assert_int_equal(quota_reserve(&bucket, 60000, true), 60000);
+        assert_true(quota_reserve(&bucket, 60000, true) > 60000);
         quota_destroy(&bucket);
 }
 
@@ -62,10 +115,10 @@ static void whoever_comes_late_goes_at_once(void **state) {
 
         (void)state;
         quota_init(&bucket, 10.0);
-        assert_int_equal(quota_reserve(&bucket, 1000), 1000);
-        assert_int_equal(quota_reserve(&bucket, 1000), 1100);
-        assert_int_equal(quota_reserve(&bucket, 1050), 1200);
-        assert_int_equal(quota_reserve(&bucket, 5000), 5000);
+        assert_int_equal(quota_reserve(&bucket, 1000, false), 1000);
+        assert_int_equal(quota_reserve(&bucket, 1000, false), 1100);
+        assert_int_equal(quota_reserve(&bucket, 1050, false), 1200);
+        assert_int_equal(quota_reserve(&bucket, 5000, false), 5000);
         quota_destroy(&bucket);
 }
 
@@ -75,16 +128,16 @@ static void no_limit_means_now(void **state) {
         (void)state;
         quota_init(&bucket, quota_default_rate(QUOTA_NONE));
         for (int i = 0; i < 100; i++)
-                assert_int_equal(quota_reserve(&bucket, 7), 7);
+                assert_int_equal(quota_reserve(&bucket, 7, false), 7);
         quota_slow_down(&bucket, 7);
-        assert_int_equal(quota_reserve(&bucket, 7), 7);
+        assert_int_equal(quota_reserve(&bucket, 7, false), 7);
         quota_destroy(&bucket);
 }
 
 static int64_t gap(struct quota_bucket *bucket, int64_t now_ms) {
-        int64_t first = quota_reserve(bucket, now_ms);
+        int64_t first = quota_reserve(bucket, now_ms, false);
 
-        return quota_reserve(bucket, now_ms) - first;
+        return quota_reserve(bucket, now_ms, false) - first;
 }
 
 static void throttling_slows_down_and_passes(void **state) {
@@ -116,6 +169,9 @@ static void each_call_has_its_bucket(void **state) {
         assert_int_equal(quota_kind_of(AWS_TAGGING, "GetResources"), QUOTA_TAGGING);
         assert_int_equal(quota_kind_of(AWS_IAM, "GetRole"), QUOTA_IAM);
         assert_int_equal(quota_kind_of(AWS_S3, "PutObject"), QUOTA_NONE);
+        assert_int_equal(quota_kind_of(AWS_LOGS, "CreateLogGroup"), QUOTA_LOGS_CREATE);
+        assert_int_equal(quota_kind_of(AWS_LOGS, "PutRetentionPolicy"), QUOTA_LOGS_RETAIN);
+        assert_int_equal(quota_kind_of(AWS_LOGS, "TagResource"), QUOTA_LOGS_OTHER);
         assert_true(quota_default_rate(QUOTA_LAMBDA_READ) < 100 &&
                     quota_default_rate(QUOTA_LAMBDA_READ) > 90);
         assert_true(quota_default_rate(QUOTA_LAMBDA_CONTROL) < 15 &&
@@ -126,6 +182,8 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_thousand_calls_use_the_quota_nearly_whole),
                 cmocka_unit_test(no_second_holds_more_than_fifteen),
+                cmocka_unit_test(a_list_has_its_first_fifteen_pages_at_once),
+                cmocka_unit_test(a_burst_is_not_followed_by_bursts),
                 cmocka_unit_test(whoever_comes_late_goes_at_once),
                 cmocka_unit_test(no_limit_means_now),
                 cmocka_unit_test(throttling_slows_down_and_passes),

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A plan that finds nothing to do, over the wire: 1,000 environments on a stand-in for AWS, behind the tests' proxy, which takes
+15 Lambda control calls in any one second as AWS does, each call delayed by 100 ms, and once more without. Beside it a script
+that lists the same with boto3, one list after another, and the longest of these lists alone.
+"""
+
+import collections
+import shutil
+import statistics
+import sys
+import time
+
+import plans
+from applies import THROTTLED, timed
+from common import ROOT, WORK
+
+sys.path.append(str(ROOT / "tests" / "e2e"))
+
+ENVIRONMENTS, AGENTS = 1_000, 2_000
+RETENTION_DAYS = 30
+BUDGET = 1.1
+
+
+def bench_wire(build, quick):
+    # Not from the standard library, as the servers that they start are not.
+    from binary import Berth
+    from cloud import Cloud
+    from servers import ProxyServer, Standin
+
+    environments, agents = (200, 400) if quick else (ENVIRONMENTS, AGENTS)
+    folder = WORK / "wire"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    standin = Standin("ministack")
+    proxy = ProxyServer(standin)
+    try:
+        cloud = Cloud(standin, proxy, folder / "pushes")
+        berth = Berth(build / "berth", folder, cloud.url)
+        prepare(cloud, berth, environments, agents)
+        print(f"plan on the wire: {environments} environments and {agents} agents, nothing to do")
+        for delay_s in (0.1, 0):
+            compare(cloud, berth, delay_s, 3 if quick else 5)
+    finally:
+        proxy.stop()
+        standin.stop()
+
+
+def prepare(cloud, berth, environments, agents):
+    """Applied without a retention, which AWS lets nobody set faster than five times a second; it is there when it is declared."""
+    plans.write_manifests(berth.stack, environments, agents)
+    files = [(file, file.read_text()) for file in sorted(berth.stack.glob("environments-*.yaml"))]
+    for file, text in files:
+        file.write_text(text.replace(f"  logRetentionDays: {RETENTION_DAYS}\n", ""))
+    cloud.pushes.amd64("alphaagent/prebuilt/python")
+    timed(berth, "apply", "--yes", "--quiet", "--no-color", "--parallel", "16")
+    logs = cloud.direct("logs")
+    for number in range(environments):
+        name = f"/aws/lambda/alphaagent-env-bench-{number}"
+        logs.create_log_group(logGroupName=name)
+        logs.put_retention_policy(logGroupName=name, retentionInDays=RETENTION_DAYS)
+    for file, text in files:
+        file.write_text(text)
+    timed(berth, "plan", "--detailed-exitcode")
+    cloud.throttle(control=15, get_function=100, sliding=True)
+
+
+class Paced:
+    """The longest list, as fast as AWS allows it: fifteen calls in any one second."""
+
+    def __init__(self, a_second):
+        self.sent, self.a_second = collections.deque(maxlen=a_second), a_second
+
+    def wait(self, **_):
+        if len(self.sent) == self.a_second:
+            time.sleep(max(0.0, self.sent[0] + 1.001 - time.monotonic()))
+        self.sent.append(time.monotonic())
+
+
+def new_client(cloud, service):
+    """With connections of its own, and boto3's own retries."""
+    import boto3
+    from botocore.config import Config
+    from proxy.settings import TEST_ACCESS_KEY, TEST_SECRET
+
+    return boto3.session.Session().client(
+        service, endpoint_url=cloud.url, region_name=cloud.region, aws_access_key_id=TEST_ACCESS_KEY, aws_secret_access_key=TEST_SECRET,
+        config=Config(s3={"addressing_style": "path"}, proxies={}),
+    )  # fmt: skip
+
+
+def longest_chain(cloud):
+    """Seconds of listing the functions, page by page, and of nothing else."""
+    client, pace = new_client(cloud, "lambda"), Paced(15)
+    client.meta.events.register("before-send", pace.wait)
+    start = time.perf_counter()
+    for _ in client.get_paginator("list_functions").paginate():
+        pass
+    return time.perf_counter() - start
+
+
+def script(cloud):
+    """What somebody would write who only wants to see what is there; its imports and clients are not counted."""
+    clients = {name: new_client(cloud, name) for name in ("sts", "lambda", "logs", "resourcegroupstaggingapi", "s3", "iam", "ecr")}
+    bucket, region = f"alphaagent-workspaces-{cloud.account}-{cloud.region}", cloud.region
+    start = time.perf_counter()
+    clients["sts"].get_caller_identity()
+    for service, name, arguments in (
+        ("lambda", "list_functions", {}),
+        ("resourcegroupstaggingapi", "get_resources", {"ResourceTypeFilters": ["lambda:function"], "ResourcesPerPage": 100}),
+        ("logs", "describe_log_groups", {"logGroupNamePrefix": "/aws/lambda/alphaagent-env-"}),
+        ("s3", "list_objects_v2", {"Bucket": bucket, "Prefix": "registry/"}),
+        ("ecr", "describe_repositories", {}),
+    ):
+        for _ in clients[service].get_paginator(name).paginate(**arguments):
+            pass
+    clients["s3"].get_bucket_tagging(Bucket=bucket)
+    clients["iam"].get_role(RoleName=f"alphaagent-execution-{region}")
+    return time.perf_counter() - start
+
+
+def compare(cloud, berth, delay_s, times):
+    cloud.faults(*([({}, {"kind": "delay", "seconds": delay_s})] if delay_s else []))
+    ours, chains, scripts, memory = [], [], [], 0
+    throttled = 0
+    for _ in range(times):
+        time.sleep(1.1)  # each begins with a second that nobody has used
+        mark = cloud.mark()
+        seconds, peak = timed(berth, "plan", "--detailed-exitcode")
+        throttled += sum(call["error"] in THROTTLED for call in cloud.calls(mark))
+        ours.append(seconds)
+        memory = max(memory, peak)
+        time.sleep(1.1)
+        chains.append(longest_chain(cloud))
+        time.sleep(1.1)
+        scripts.append(script(cloud))
+    cloud.faults()
+    ours, chain, other = (statistics.median(one) for one in (ours, chains, scripts))
+    name = f"{delay_s * 1000:.0f} ms a call"
+    print(
+        f"{name:<21} {ours:9.2f} s    longest list {chain:5.2f} s   {ours / chain:5.2f}x, "
+        f"{'within' if ours / chain <= BUDGET else 'OVER'} the budget of {BUDGET}x; {memory:.0f} MB, {throttled} calls throttled"
+    )
+    print(
+        f"{'':<21} {'':9}      boto3 script {other:5.2f} s   {ours / other:5.2f}x, "
+        f"{'within' if ours <= other else 'OVER'} the budget of 1x",
+        flush=True,
+    )
