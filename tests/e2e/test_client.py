@@ -196,7 +196,7 @@ def test_a_clock_that_is_wrong_is_corrected_once(cloud, caller):
 
 
 def test_the_quota_is_used_nearly_whole_and_never_exceeded(cloud, caller):
-    cloud.throttle(burst_s=0.2)
+    cloud.throttle(sliding=True)
     count = 60
     begin = time.monotonic()
     answers = caller.many([LIST_FUNCTIONS] * count)

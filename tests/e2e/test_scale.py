@@ -84,3 +84,36 @@ def test_the_predicted_calls_are_those_that_are_made(cloud, berth, prebuilt):
     for service in ("lambda", "s3", "iam"):
         predicted = plan["calls"].get(service, 0)
         assert predicted >= made[service], (service, predicted, made)
+
+
+def test_what_needs_not_one_another_is_asked_together(cloud, berth, prebuilt):
+    """After the account is known nothing waits for another answer, and nothing is asked twice or in vain."""
+    environments = [stacks.environment(f"e-{n}", logRetentionDays=30) for n in range(10)]
+    policy = stacks.policy("all", {"all": True}, expireAfterDays=30)
+    berth.write("stack.yaml", stacks.text(stacks.stack(), *environments, stacks.agent("a", "e-0"), policy))
+    berth.apply()
+    berth.assert_settled()
+    mark, delay = cloud.mark(), 4.0
+    cloud.faults(({}, {"kind": "delay", "seconds": delay}))
+    berth.assert_settled()
+    first, *others = cloud.calls(mark)
+    assert first["operation"] == "GetCallerIdentity"
+    begun = [call["time"] for call in others]
+    assert max(begun) - min(begun) < delay, [(call["operation"], call["time"]) for call in others]
+    assert sorted(call["operation"] for call in others) == sorted([
+        "ListFunctions", "GetResources", "DescribeLogGroups", "BatchGetImage", "ListObjectsV2", "GetBucketLifecycleConfiguration",
+        "GetBucketTagging", "GetBucketEncryption", "GetPublicAccessBlock", "GetBucketPolicy", "GetRole", "GetRolePolicy",
+    ])  # fmt: skip
+
+
+def test_of_several_lists_that_fail_the_first_is_told(cloud, berth, prebuilt):
+    """Whichever answer comes first: what is told goes by the order of kinds."""
+    write(berth, 3, 3)
+    berth.apply()
+    denied = {"kind": "error", "status": 403, "code": "AccessDeniedException", "message": "no"}
+    for slow in ("ListFunctions", "GetResources"):
+        cloud.faults(
+            ({"operation": slow}, {"kind": "delay", "seconds": 2}), ({"operation": "ListFunctions"}, denied), ({"operation": "GetResources"}, denied),
+        )  # fmt: skip
+        result = berth("plan").expect(1)
+        assert "lambda ListFunctions" in result.err and "GetResources" not in result.err, result
