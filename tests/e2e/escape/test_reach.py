@@ -135,16 +135,24 @@ def test_host_user_is_nobody(box):
         process.communicate()
 
 
-def uid_of(marker):
-    """The host user of the process whose command line has the marker as its last word, python's and no other."""
+def python_of(marker):
+    """The process id of the one whose command line has the marker as a word, python's and no other; None where there is none."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
             if words[0] == b"python3" and marker.encode() in words:
-                return folder.stat().st_uid
+                return int(folder.name)
         except OSError:
             continue
     return None
+
+
+def uid_of(marker):
+    """The host user of that process."""
+    try:
+        return Path(f"/proc/{python_of(marker)}").stat().st_uid
+    except OSError:
+        return None
 
 
 def wait_for(look, seconds=20):
