@@ -8,15 +8,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define CHUNK ((size_t)64 * 1024)
 #define LEFTOVER_END ".new"
+/* Between two looks at a lock that somebody else has. */
+#define LOCK_PAUSE_MAX_MS 32
 
 void close_descriptor(int *descriptor) {
         if (*descriptor >= 0)
@@ -32,6 +36,23 @@ static int fail_errno(struct error *err, const char *verb, const char *path) {
         enum error_kind kind = errno == ENOENT ? ERROR_NOT_FOUND : ERROR_FAILED;
 
         return error_set_kind(err, kind, "cannot %s %s: %s", verb, path, strerror(errno));
+}
+
+int descriptor_lock(int descriptor, const struct interrupt *interrupt) {
+        struct pollfd stop = { .fd = interrupt_descriptor(interrupt, INTERRUPT_FINISH), .events = POLLIN };
+        int pause_ms = 1;
+
+        while (flock(descriptor, LOCK_EX | LOCK_NB) < 0) {
+                if (errno != EWOULDBLOCK && errno != EINTR)
+                        return -1;
+                if (interrupt_level(interrupt) > INTERRUPT_NONE) {
+                        errno = EINTR;
+                        return -1;
+                }
+                (void)poll(&stop, 1, pause_ms);
+                pause_ms = pause_ms < LOCK_PAUSE_MAX_MS ? pause_ms * 2 : pause_ms;
+        }
+        return 0;
 }
 
 /* What a file says of its size; pipes and files of /proc say nothing. */

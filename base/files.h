@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/strbuf.h"
 
 #include <stdbool.h>
@@ -68,6 +69,12 @@ int descriptor_is_at(int descriptor, const char *path) MUST_USE;
 int descriptor_read(int descriptor, size_t limit, struct strbuf *ret) MUST_USE;
 /* Writes all of it, however many calls that takes. -1 with errno. */
 int descriptor_write(int descriptor, const void *data, size_t length) MUST_USE;
+
+/*
+ * Waits until the lock of the whole file (flock(2)) is ours alone, or `interrupt`, which may be NULL, is raised: -1 with EINTR. By
+ * itself flock(2) goes on waiting after a signal whose handler has SA_RESTART.
+ */
+int descriptor_lock(int descriptor, const struct interrupt *interrupt) MUST_USE;
 
 /* Leaves -1; one that is negative is nothing to close. */
 void close_descriptor(int *descriptor);

@@ -218,7 +218,8 @@ static int limit(__rlimit_resource_t resource, uint64_t value, struct error *err
 }
 
 static int set_limits(const struct cage *cage, struct error *err) {
-        if (limit(RLIMIT_CORE, 0, err) < 0 || limit(RLIMIT_NOFILE, cage->files_open, err) < 0 ||
+        /* 1 and not 0: where core_pattern begins with "|", only that keeps the kernel from starting its program (core(5)). */
+        if (limit(RLIMIT_CORE, 1, err) < 0 || limit(RLIMIT_NOFILE, cage->files_open, err) < 0 ||
             limit(RLIMIT_CPU, cage->cpu_seconds, err) < 0 || limit(RLIMIT_FSIZE, cage->file_bytes, err) < 0)
                 return -1;
                 /* The sanitizers' own memory is many times the program's. */

@@ -297,6 +297,7 @@ static int fetch_anew(struct work *work, struct error *err) {
         *ret_failure = GIT_LOCAL;
         if (git_remove_folder(work->previous, err) < 0)
                 return -1;
+        /* Neither is synced: what a power failure takes is fetched again, as all of this folder is where it is lost. */
         if (rename(work->ours, work->previous) < 0 || rename(work->next, work->ours) < 0)
                 return error_set(err, "cannot rename %s: %s", work->next, strerror(errno));
         return open_repository(work, work->ours, 0, err);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The local store of images: importing, listing, following, and running code in what was imported."""
 
+import fcntl
 import gzip
 import json
 import os
@@ -458,6 +459,23 @@ def test_two_imports_at_once(berth, tmp_path):
 def heed_hangups():
     """Who runs the tests may ignore them."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_waiting_for_the_store_ends_by_an_interrupt(berth, tmp_path):
+    """Somebody may hold its lock for long: who was stopped, or writes to a slow disk."""
+    take(berth, "a/small:1", write(Made(CONTENT), tmp_path / "small"))
+    lock = store(berth) / "lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = subprocess.Popen([berth.binary, "image", "import", "a/small:2", tmp_path / "small"], cwd=berth.stack, env=berth.env, stderr=subprocess.PIPE)
+        try:
+            while process.poll() is None and not any(os.path.samefile(name, lock) for name in Path(f"/proc/{process.pid}/fd").iterdir() if name.exists()):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            assert b"interrupted" in process.communicate(timeout=60)[1] and process.returncode == 1
+        finally:
+            process.kill()
+            process.communicate()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT, signal.SIGHUP])

@@ -106,8 +106,9 @@ static int open_folder(struct build *build, const char *store, struct error *err
                 return -1;
         builds = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         /* Under this lock no other build can take our new folder for a dead one before we have locked it. */
-        if (builds < 0 || flock(builds, LOCK_EX) < 0)
-                return error_set(err, "cannot lock %s: %s", path, strerror(errno));
+        if (builds < 0 || descriptor_lock(builds, interrupt_of_user()) < 0)
+                return error_set_kind(err, errno == EINTR ? ERROR_INTERRUPTED : ERROR_FAILED,
+                                      "cannot lock %s: %s", path, strerror(errno));
         build->builds = realpath(path, NULL);
         if (!build->builds)
                 return error_set(err, "cannot find %s: %s", path, strerror(errno));

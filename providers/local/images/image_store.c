@@ -51,9 +51,7 @@ static int take_lock(const struct image_store *store, struct error *err) {
                 (void)fail_errno(store, "open its lock", err);
                 return -1;
         }
-        while (flock(lock, LOCK_EX) < 0) {
-                if (errno == EINTR && interrupt_level(interrupt_of_user()) == 0)
-                        continue;
+        if (descriptor_lock(lock, interrupt_of_user()) < 0) {
                 if (errno == EINTR)
                         (void)error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
                 else

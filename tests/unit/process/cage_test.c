@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,6 +31,8 @@
 #define SANITIZED false
 #endif
 #define MEMORY ((uint64_t)64 * 1024 * 1024)
+
+static rlim_t cores_before; /* the limit of core files that this process was started with */
 
 /* A machine about to be attacked: a secret, a folder to write in, listeners. */
 struct place {
@@ -194,9 +197,11 @@ static int try_processes(const struct place *place) {
 }
 
 static int try_memory(const struct place *place) {
+        struct rlimit core;
         void *block;
 
         (void)place;
+        MUST(getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_max == (cores_before > 0 ? 1 : 0));
         MUST(malloc(2 * MEMORY) == NULL);
         MUST(mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
         MUST(syscall(SYS_memfd_create, "x", 0) < 0);
@@ -359,6 +364,7 @@ static void root_gives_itself_up(void **state) {
 }
 
 int main(void) {
+        struct rlimit core = { 0, 0 };
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(nothing_is_in_reach, begin, end),
                 cmocka_unit_test_setup_teardown(of_the_network_one_port_is, begin, end),
@@ -366,5 +372,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(root_gives_itself_up, begin, end),
         };
 
+        getrlimit(RLIMIT_CORE, &core);
+        cores_before = core.rlim_max;
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
