@@ -26,7 +26,7 @@
 #define WORKING_MIN 8
 #define PATIENCE_MS 60000
 #define QUIET_MS 15000
-#define EXHAUSTED_MS 50 /* until a connection is tried again for which nothing was left */
+#define EXHAUSTED_MS 50 /* for who comes where no descriptor is left */
 #define GRACE_MS 2000   /* for answers that are on their way when the server is to stop */
 
 struct server {
@@ -95,30 +95,35 @@ static void begin_connection(struct server *server, int socket, const struct soc
                 end_connection(connection);
 }
 
-/* Whoever waits longest goes, so that the next can come: a probe, perhaps. */
-static void make_room(struct server *server, struct pollfd *stop) {
-        seats_make_room(server->service.seats);
-        poll(stop, 1, EXHAUSTED_MS);
-}
-
+/*
+ * Where the process has no descriptor left for who comes, he waits a moment, in which another connection may end; then whoever
+ * waits longest goes, so that he can be let in: a probe, perhaps. accept4(2) says EMFILE also where nobody comes.
+ */
 static void *accept_connections(void *context) {
         struct accepting *place = context;
         struct pollfd polled[] = {
                 { .fd = interrupt_descriptor(&place->server->service.stop, INTERRUPT_NOW), .events = POLLIN },
                 { .fd = place->socket, .events = POLLIN },
         };
+        bool exhausted = false;
 
         while (interrupt_level(&place->server->service.stop) < INTERRUPT_NOW) {
                 struct sockaddr_storage address = { 0 };
                 socklen_t length = sizeof(address);
-                int socket = accept4(place->socket, (struct sockaddr *)&address, &length, SOCK_CLOEXEC);
+                int socket;
 
-                if (socket >= 0)
+                if (poll(polled, 2, -1) < 0 || !polled[1].revents)
+                        continue;
+                socket = accept4(place->socket, (struct sockaddr *)&address, &length, SOCK_CLOEXEC);
+                if (socket >= 0) {
                         begin_connection(place->server, socket, (const struct sockaddr *)&address);
-                else if (errno == EAGAIN)
-                        poll(polled, 2, -1);
-                else if (errno != EINTR && errno != ECONNABORTED) /* EMFILE, ENFILE, ENOMEM */
-                        make_room(place->server, polled);
+                        exhausted = false;
+                } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+                        if (exhausted)
+                                seats_make_room(place->server->service.seats);
+                        exhausted = true;
+                        poll(polled, 1, EXHAUSTED_MS);
+                }
         }
         return NULL;
 }

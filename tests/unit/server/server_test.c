@@ -471,6 +471,36 @@ static void who_does_not_read_does_not_hold_up_the_end(void **state) {
         close(client);
 }
 
+/* Where the process has no descriptor left for who comes, who only waits makes room: a probe is answered. */
+static void no_descriptor_left(void **state) {
+        struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        struct rlimit before, few;
+        char buffer[4096] = "";
+        struct seen seen;
+        int idle, client, next;
+
+        (void)state;
+        start(&seen, 0, 0);
+        idle = ask(&seen, PROBE);
+        assert_true(read_until(idle, "ok\n", buffer, sizeof(buffer)));
+        assert_true((client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0);
+        assert_true((next = dup(client)) >= 0);
+        close(next);
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+        few = (struct rlimit){ (rlim_t)next, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        to.sin_port = htons((uint16_t)seen.port);
+        assert_int_equal(connect(client, (const struct sockaddr *)&to, sizeof(to)), 0);
+        assert_int_equal(descriptor_write(client, PROBE, strlen(PROBE)), 0);
+        buffer[0] = '\0';
+        assert_true(read_until(client, "ok\n", buffer, sizeof(buffer)));
+        assert_int_equal(read(idle, buffer, 1), 0);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        close(client);
+        close(idle);
+        server_stop(seen.server);
+}
+
 /* The sanitizers' leak checker judges this one. */
 static void heads_that_break_off_leave_nothing(void **state) {
         static const char *const heads[] = {
@@ -549,6 +579,7 @@ int main(void) {
                 cmocka_unit_test(probes_are_answered_whoever_waits),
                 cmocka_unit_test(answers_on_their_way_are_given_when_it_stops),
                 cmocka_unit_test(who_does_not_read_does_not_hold_up_the_end),
+                cmocka_unit_test(no_descriptor_left),
                 cmocka_unit_test(heads_that_break_off_leave_nothing),
                 cmocka_unit_test(unix_sockets),
         };
