@@ -293,7 +293,7 @@ static void take(struct request *request, const void *bytes, size_t length) {
                 request->public.route->take(&request->public, bytes, length);
 }
 
-/* Both end early where the client leaves. */
+/* Both end early where the client leaves, or the route has its answer already. */
 static void read_plain_body(struct request *request) {
         uint64_t left = request->parts.length;
 
@@ -306,7 +306,7 @@ static void read_plain_body(struct request *request) {
                 take(request, bytes, length);
                 wire_use(request->wire, length);
                 left -= length;
-                if (left > 0 && wire_fill(request->wire) == 0)
+                if (left > 0 && (request->answered || wire_fill(request->wire) == 0))
                         return;
         }
         request->body_read = true;
@@ -336,7 +336,7 @@ static void read_chunked_body(struct request *request) {
                 wire_use(request->wire, (size_t)used);
                 if (chunks_ended(&chunks))
                         break;
-                if (used == 0 && wire_fill(request->wire) == 0)
+                if (request->answered || (used == 0 && wire_fill(request->wire) == 0))
                         return;
         }
         request->body_read = true;

@@ -48,7 +48,10 @@ struct server_route {
         enum server_seat seat;
         uint64_t
                 body_max; /* bytes; 0: no body is taken; of more that comes in chunks the route sees no end */
-        /* The head is there, the body not yet; may answer already: then the body is not read, and the connection ends. */
+        /*
+         * The head is there, the body not yet; then a piece of it. Both may answer already: what is left of the body is not read
+         * then, and the connection ends.
+         */
         void (*begin)(struct server_request *request);
         void (*take)(struct server_request *request, const void *bytes, size_t length);
         void (*answer)(struct server_request *request);

@@ -135,6 +135,11 @@ static void refuse_early(struct server_request *request) {
         server_answer_text(request, 403, "not you\n");
 }
 
+static void refuse_late(struct server_request *request, const void *bytes, size_t length) {
+        (void)bytes, (void)length;
+        server_answer_text(request, 409, "no more\n");
+}
+
 static const struct server_route routes[] = {
         { .method = "GET", .path = "/healthz", .seat = SERVER_PROBE, .answer = answer_ok },
         { .method = "POST",
@@ -145,6 +150,7 @@ static const struct server_route routes[] = {
           .answer = answer_sum,
           .end = end_sum },
         { .method = "POST", .path = "/early", .body_max = BIG, .begin = refuse_early, .answer = answer_ok },
+        { .method = "POST", .path = "/late", .body_max = BIG, .take = refuse_late, .answer = answer_ok },
         { .method = "GET", .path = "/big", .answer = answer_big },
         { .method = "GET", .path = "/broken", .answer = answer_broken },
         { .method = "GET", .path = "/pipe", .answer = answer_pipe },
@@ -269,7 +275,7 @@ static void bodies_are_not_kept(void **state) {
         server_stop(seen.server);
 }
 
-static void a_body_may_be_refused_at_its_head(void **state) {
+static void a_body_may_be_refused(void **state) {
         struct seen seen;
 
         (void)state;
@@ -278,6 +284,14 @@ static void a_body_may_be_refused_at_its_head(void **state) {
                       "403");
         assert_answer(&seen, "POST /sum HTTP/1.1\r\nHost: localhost\r\nContent-Length: 67108865\r\n\r\n",
                       "413");
+        /* Or in the midst of it; nothing that comes behind changes that. */
+        assert_answer(&seen, "POST /late HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nabc",
+                      "409");
+        assert_answer(&seen, "POST /late HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc", "409");
+        assert_answer(&seen,
+                      "POST /late HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      "3\r\nabc\r\n3\r\nabc\r\nzz",
+                      "409");
         server_stop(seen.server);
 }
 
@@ -570,7 +584,7 @@ static void unix_sockets(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(bodies_are_not_kept),
-                cmocka_unit_test(a_body_may_be_refused_at_its_head),
+                cmocka_unit_test(a_body_may_be_refused),
                 cmocka_unit_test(answers_are_read_as_they_are_taken),
                 cmocka_unit_test(answers_that_break_off_are_seen_to),
                 cmocka_unit_test(events_come_at_once_and_silence_is_filled),
