@@ -16,6 +16,12 @@ json_int_t json_integer_or(const json_t *object, const char *name, json_int_t ot
         return json_is_integer(member) ? json_integer_value(member) : otherwise;
 }
 
+json_t *json_checked(json_t *json) {
+        if (!json)
+                abort();
+        return json;
+}
+
 void json_put(json_t *object, const char *name, json_t *value) {
         if (json_object_set_new(object, name, value) != 0)
                 abort();
@@ -37,6 +43,14 @@ json_t *json_from_text(const char *text) {
         if (!json)
                 abort();
         return json;
+}
+
+json_t *json_from_texts(const char *const *texts, size_t count) {
+        json_t *list = json_checked(json_array());
+
+        for (size_t i = 0; i < count; i++)
+                json_add(list, json_from_text(texts[i]));
+        return list;
 }
 
 void json_set_text(json_t *object, const char *name, const char *text) {

@@ -14,12 +14,17 @@ const char *json_text(const json_t *object, const char *name);
 /* The member's integer, or `otherwise`. */
 json_int_t json_integer_or(const json_t *object, const char *name, json_int_t otherwise);
 
+/* The same value; aborts where it is NULL, as json_pack() and the like return it when out of memory. */
+json_t *json_checked(json_t *json);
+
 /* Both give the reference away, and abort where it is NULL: that is memory, or a text that is no UTF-8. */
 void json_put(json_t *object, const char *name, json_t *value);
 void json_add(json_t *array, json_t *value);
 
 /* A new reference: the text, each byte that is not UTF-8 as \xNN; null for NULL. Aborts when out of memory. */
 json_t *json_from_text(const char *text);
+/* A new list of such texts. */
+json_t *json_from_texts(const char *const *texts, size_t count);
 /* Sets a member from text as above; NULL text leaves it out. */
 void json_set_text(json_t *object, const char *name, const char *text);
 

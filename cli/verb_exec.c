@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "providers/exec.h"
@@ -28,12 +29,6 @@ struct program {
         size_t argument_count;
         bool from_input;
 };
-
-static bool ends_with(const char *text, const char *end) {
-        size_t length = strlen(text), tail = strlen(end);
-
-        return length >= tail && strcmp(text + length - tail, end) == 0;
-}
 
 static int read_input(struct strbuf *ret, struct error *err) {
         int result = descriptor_read(STDIN_FILENO, CODE_MAX, ret);
@@ -60,9 +55,9 @@ static int read_program(const struct options *options, struct arena *arena, stru
 
         if (!options->code && !file)
                 return error_set(err, "berth exec needs code: -c CODE, a FILE, or - for standard input");
-        ret->language = options->language                ? options->language
-                        : file && ends_with(file, ".sh") ? "sh"
-                                                         : "python";
+        ret->language = options->language                     ? options->language
+                        : file && text_ends_with(file, ".sh") ? "sh"
+                                                              : "python";
         if (strcmp(ret->language, "python") != 0 && strcmp(ret->language, "sh") != 0)
                 return error_set(err, "--lang takes python or sh, not \"%s\"", ret->language);
         ret->name = strcmp(ret->language, "sh") == 0 ? "main.sh" : "main.py";

@@ -34,14 +34,6 @@ static json_t *fields_json(const struct field_change *fields, size_t count) {
         return list;
 }
 
-static json_t *texts_json(const char *const *texts, size_t count) {
-        json_t *list = json_array();
-
-        for (size_t i = 0; i < count; i++)
-                json_add(list, json_from_text(texts[i]));
-        return list;
-}
-
 static json_t *refusals_json(const struct refusal *refusals, size_t count) {
         json_t *list = json_array();
 
@@ -52,7 +44,7 @@ static json_t *refusals_json(const struct refusal *refusals, size_t count) {
                 json_put(refusal, "message", json_from_text(refusals[i].message));
                 json_put(refusal, "remedy", json_from_text(refusals[i].remedy));
                 json_put(refusal, "dependents",
-                         texts_json(refusals[i].dependents, refusals[i].dependent_count));
+                         json_from_texts(refusals[i].dependents, refusals[i].dependent_count));
                 json_add(list, refusal);
         }
         return list;
@@ -67,7 +59,7 @@ static json_t *change_json(const struct change *change) {
         json_put(object, "action", json_string(action_name(change->action)));
         json_put(object, "reason", json_from_text(change->reason));
         json_put(object, "fields", fields_json(change->fields, change->field_count));
-        json_put(object, "dependsOn", texts_json(change->depends_on, change->depends_on_count));
+        json_put(object, "dependsOn", json_from_texts(change->depends_on, change->depends_on_count));
         json_put(object, "refusals", refusals_json(change->refusals, change->refusal_count));
         return object;
 }
@@ -128,7 +120,7 @@ json_t *report_plan_json(const struct plan *plan) {
         json_put(object, "changes", changes);
         json_put(object, "drift", drifts_json(plan));
         json_put(object, "calls", calls);
-        json_put(object, "warnings", texts_json(plan->warnings, plan->warning_count));
+        json_put(object, "warnings", json_from_texts(plan->warnings, plan->warning_count));
         return object;
 }
 

@@ -2,6 +2,7 @@
 #include "providers/image_rules.h"
 
 #include "base/strbuf.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -11,14 +12,6 @@ const char image_rules_oci_index[] = "application/vnd.oci.image.index.v1+json";
 const char image_rules_docker_list[] = "application/vnd.docker.distribution.manifest.list.v2+json";
 
 static const char platform_wanted[] = "linux/amd64";
-
-static bool is_one_of(const char *text, const char *const *texts) {
-        for (; *texts; texts++) {
-                if (strcmp(text, *texts) == 0)
-                        return true;
-        }
-        return false;
-}
 
 static void refuse(struct image_verdict *verdict, const char *problem, const char *seen) {
         verdict->problem = problem;
@@ -73,7 +66,7 @@ static void judge_single(const json_t *manifest, struct image_verdict *verdict, 
 
         verdict->config = arena_strdup(arena, json_text(config, "digest"));
         verdict->size = layers_size(manifest);
-        if (type && *type && !is_one_of(type, config_types))
+        if (type && *type && !text_is_among(type, config_types))
                 refuse(verdict, "media-type",
                        arena_printf(arena,
                                     "is no image that can run: its configuration has the media type %s, and "

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the manifest of a Controller must satisfy beyond its fields, and the file that it stands in. */
+#include "base/text.h"
 #include "schema/loading.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool begins_with(const char *text, const char *with) {
-        return strncmp(text, with, strlen(with)) == 0;
-}
 
 /* The last "@" before the path, which ends "USER:PASSWORD"; NULL where there is none. A password may hold an "@" itself. */
 static const char *user_end(const char *authority) {
@@ -40,7 +37,7 @@ static void check_url_secret(struct loading *loading, const struct value *url) {
 
 /* As Git takes URLs: HOST:PATH without a scheme is ssh, a path is a path. */
 static bool is_ssh(const char *url) {
-        return begins_with(url, "ssh://") || !(strstr(url, "://") || url[0] == '/');
+        return text_begins_with(url, "ssh://") || !(strstr(url, "://") || url[0] == '/');
 }
 
 /* Credentials for another kind of server than the url's would silently not be used. */
@@ -53,7 +50,7 @@ static void check_credentials(struct loading *loading, const struct value *sourc
                 { "sshKeyFile", true },    { "knownHostsFile", true },
         };
         const struct value *credentials = typed_member(source, "credentials", VALUE_MAP);
-        bool ssh = is_ssh(url->text), https = begins_with(url->text, "https://");
+        bool ssh = is_ssh(url->text), https = text_begins_with(url->text, "https://");
 
         if (ssh && !value_get(credentials, "knownHostsFile"))
                 problem_error(
@@ -66,10 +63,10 @@ static void check_credentials(struct loading *loading, const struct value *sourc
                 if (given && given->line > 0 && (fields[i].ssh ? !ssh : !https))
                         problem_error(loading, place_of(given), NULL, "%s means nothing to a source by %s",
                                       fields[i].name,
-                                      ssh                                ? "ssh"
-                                      : https                            ? "https"
-                                      : begins_with(url->text, "git://") ? "git"
-                                                                         : "file");
+                                      ssh                                     ? "ssh"
+                                      : https                                 ? "https"
+                                      : text_begins_with(url->text, "git://") ? "git"
+                                                                              : "file");
         }
 }
 
@@ -87,7 +84,7 @@ static void check_path(struct loading *loading, const struct value *path) {
 }
 
 static void check_branch(struct loading *loading, const struct value *branch) {
-        if (begins_with(branch->text, "refs/"))
+        if (text_begins_with(branch->text, "refs/"))
                 problem_error(loading, place_of(branch), "write main, not refs/heads/main",
                               "branch must be a branch's own name, found \"%.100s\"", branch->text);
 }

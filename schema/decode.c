@@ -10,6 +10,8 @@
  */
 #include "schema/decode.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,20 +127,8 @@ static bool decode_choice(const struct decoder *decoder, const struct field *fie
         return false;
 }
 
-static int64_t count_characters(const char *text, size_t length) {
-        int64_t count = 0;
-
-        for (size_t i = 0; i < length; i++)
-                count += ((unsigned char)text[i] & 0xC0) != 0x80;
-        return count;
-}
-
 static bool is_refused(const struct field *field, const char *text) {
-        for (size_t i = 0; field->refused && field->refused[i]; i++) {
-                if (strcmp(field->refused[i], text) == 0)
-                        return true;
-        }
-        return false;
+        return field->refused && text_is_among(text, field->refused);
 }
 
 /*
@@ -150,7 +140,7 @@ static bool check_text(const struct decoder *decoder, const struct field *field,
         struct loading *loading = decoder->loading;
 
         if (field->minimum != 0 || field->maximum != 0) {
-                int64_t length = count_characters(text->text, text->count);
+                int64_t length = (int64_t)text_characters(text->text, text->count);
 
                 if (length < field->minimum || length > field->maximum) {
                         problem_error(loading, decode_place(decoder, node), NULL,

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/sorted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "schema/loading.h"
 
 #include <stdarg.h>
@@ -32,14 +33,6 @@ static size_t byte_of_column(const char *line, size_t length, uint32_t column) {
                         at++;
         }
         return at;
-}
-
-static uint32_t count_characters(const char *text, size_t length) {
-        uint32_t count = 0;
-
-        for (size_t i = 0; i < length; i++)
-                count += ((unsigned char)text[i] & 0xC0) != 0x80;
-        return count;
 }
 
 /* The bytes of the scalar that begins the text: what to underline. */
@@ -75,7 +68,7 @@ static void quote_line(struct loading *loading, struct diagnostic *diagnostic, s
                 return;
         at = byte_of_column(line, length, place.column);
         diagnostic->span =
-                count_characters(line + at, at < length ? scalar_length(line + at, length - at) : 0);
+                (uint32_t)text_characters(line + at, at < length ? scalar_length(line + at, length - at) : 0);
         if (diagnostic->span == 0)
                 diagnostic->span = 1;
         diagnostic->source_line = arena_strndup(loading->arena, line, length);
@@ -226,7 +219,7 @@ static size_t first_secret(const struct loading *loading, const char *path, uint
 static const char *cover_with_stars(struct arena *arena, const char *line, uint32_t column, uint32_t end) {
         size_t length = strlen(line), start = byte_of_column(line, length, column);
         size_t stop = byte_of_column(line, length, end);
-        uint32_t stars = count_characters(line + start, stop > start ? stop - start : 0);
+        uint32_t stars = (uint32_t)text_characters(line + start, stop > start ? stop - start : 0);
         char *copy = arena_alloc(arena, start + stars + (length - stop) + 1);
 
         memcpy(copy, line, start);

@@ -16,12 +16,6 @@
 
 #define DIALECT "https://json-schema.org/draft/2020-12/schema"
 
-static json_t *checked(json_t *json) {
-        if (!json)
-                abort();
-        return json;
-}
-
 static json_t *field_schema(const struct field *field);
 
 static bool pattern_matches(const char *pattern, const char *text) {
@@ -71,7 +65,7 @@ static void put_pattern(json_t *schema, const struct field *field) {
 }
 
 static json_t *list_of(const char *const *texts) {
-        json_t *list = checked(json_array());
+        json_t *list = json_checked(json_array());
 
         for (size_t i = 0; texts[i]; i++)
                 json_add(list, json_string(texts[i]));
@@ -98,14 +92,14 @@ static void put_integer(json_t *schema, const struct field *field) {
                 put_limits(schema, field, "minimum", "maximum");
                 return;
         }
-        choices = checked(json_array());
+        choices = json_checked(json_array());
         for (const int64_t *choice = field->choices_integer; *choice >= 0; choice++)
                 json_add(choices, json_integer(*choice));
         json_put(schema, "enum", choices);
 }
 
 static json_t *group_schema(const struct field_group *group) {
-        json_t *alternatives = checked(json_array());
+        json_t *alternatives = json_checked(json_array());
 
         for (const char *const *name = group->names; *name; name++)
                 json_add(alternatives, json_pack("{s:[s]}", "required", *name));
@@ -121,7 +115,7 @@ static json_t *make_optional(json_t *schema) {
         } else if (json_is_array(type)) {
                 json_add(type, json_string("null"));
         } else if (json_is_string(type)) {
-                types = checked(json_array());
+                types = json_checked(json_array());
                 json_add(types, json_incref(type));
                 json_add(types, json_string("null"));
                 json_put(schema, "type", types);
@@ -132,8 +126,8 @@ static json_t *make_optional(json_t *schema) {
 }
 
 static void put_object(json_t *schema, const struct field *fields, const struct field_group *groups) {
-        json_t *properties = checked(json_object()), *required = checked(json_array());
-        json_t *needs = checked(json_object()), *all = checked(json_array());
+        json_t *properties = json_checked(json_object()), *required = json_checked(json_array());
+        json_t *needs = json_checked(json_object()), *all = json_checked(json_array());
 
         for (const struct field *field = fields; field->name; field++) {
                 json_t *property = field_schema(field);
@@ -162,7 +156,7 @@ static void put_object(json_t *schema, const struct field *fields, const struct 
 
 /* Keys are texts for every reader. */
 static json_t *key_schema(const struct field *keys) {
-        json_t *schema = checked(json_object());
+        json_t *schema = json_checked(json_object());
 
         put_limits(schema, keys, "minLength", "maxLength");
         put_pattern(schema, keys);
@@ -172,7 +166,7 @@ static json_t *key_schema(const struct field *keys) {
 }
 
 static void put_one_of(json_t *schema, const struct field *field) {
-        json_t *object = checked(json_object());
+        json_t *object = json_checked(json_object());
 
         put_object(object, field->fields, field->groups);
         json_put(schema, "anyOf", json_pack("[o, o]", field_schema(field->item), object));
@@ -188,7 +182,7 @@ static void put_default(json_t *schema, const struct field *field) {
 }
 
 static json_t *field_schema(const struct field *field) {
-        json_t *schema = checked(json_object());
+        json_t *schema = json_checked(json_object());
 
         json_put(schema, "description", json_string(field->doc));
         switch (field->type) {
@@ -228,14 +222,14 @@ static json_t *field_schema(const struct field *field) {
 }
 
 static json_t *spec_schema(const struct kind *kind) {
-        json_t *schema = checked(json_object());
+        json_t *schema = json_checked(json_object());
 
         put_object(schema, kind->fields, kind->groups);
         if (kind->schema_rules) {
                 json_t *all = json_object_get(schema, "allOf");
 
                 if (!all) {
-                        all = checked(json_array());
+                        all = json_checked(json_array());
                         json_put(schema, "allOf", all);
                 }
                 json_add(all, json_loads(kind->schema_rules, 0, NULL));
@@ -252,7 +246,7 @@ static bool needs_spec(const struct kind *kind) {
 }
 
 static json_t *document_schema(const struct kind *kind) {
-        json_t *schema = checked(json_object()), *metadata = checked(json_object()),
+        json_t *schema = json_checked(json_object()), *metadata = json_checked(json_object()),
                *spec = spec_schema(kind);
 
         put_object(metadata, metadata_fields, NULL);
@@ -271,8 +265,8 @@ static json_t *document_schema(const struct kind *kind) {
 }
 
 static json_t *all_kinds_schema(void) {
-        json_t *definitions = checked(json_object()), *names = checked(json_array()),
-               *cases = checked(json_array());
+        json_t *definitions = json_checked(json_object()), *names = json_checked(json_array()),
+               *cases = json_checked(json_array());
         struct strbuf pointer STRBUF_CLEANUP = STRBUF_INIT;
 
         for (size_t i = 0; i < kind_count; i++) {
@@ -284,10 +278,11 @@ static json_t *all_kinds_schema(void) {
                                           "const", kinds[i]->name, "required", "kind", "then", "$ref",
                                           strbuf_text(&pointer)));
         }
-        return checked(json_pack("{s:s, s:s, s:s, s:[s, s, s], s:{s:{s:s}, s:{s:o}}, s:o, s:o}", "$schema",
-                                 DIALECT, "title", "Berth manifest", "type", "object", "required",
-                                 "apiVersion", "kind", "metadata", "properties", "apiVersion", "const",
-                                 API_VERSION, "kind", "enum", names, "allOf", cases, "$defs", definitions));
+        return json_checked(json_pack("{s:s, s:s, s:s, s:[s, s, s], s:{s:{s:s}, s:{s:o}}, s:o, s:o}",
+                                      "$schema", DIALECT, "title", "Berth manifest", "type", "object",
+                                      "required", "apiVersion", "kind", "metadata", "properties",
+                                      "apiVersion", "const", API_VERSION, "kind", "enum", names, "allOf",
+                                      cases, "$defs", definitions));
 }
 
 json_t *schema_json(const struct kind *kind) {

@@ -9,6 +9,7 @@
  * Lines are counted as libyaml counts them, since the positions of nodes come from there. Where each line begins is
  * worked out once for a file, when the first diagnostic needs it.
  */
+#include "base/text.h"
 #include "schema/loading.h"
 
 #include "base/array.h"
@@ -51,14 +52,8 @@ static void whole_file_error(struct loading *loading, const char *path, const ch
                                               });
 }
 
-static bool has_suffix(const char *name, const char *suffix) {
-        size_t length = strlen(name), suffix_length = strlen(suffix);
-
-        return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
-}
-
 static bool is_manifest_name(const char *name) {
-        return has_suffix(name, ".yaml") || has_suffix(name, ".yml");
+        return text_ends_with(name, ".yaml") || text_ends_with(name, ".yml");
 }
 
 static void search_folder(struct loading *loading, const char *folder);

@@ -4,6 +4,7 @@
  *
  * A member name that begins with "$" gets one more in front, so that no map is taken for {"$secret": ...}.
  */
+#include "base/json.h"
 #include "base/strbuf.h"
 #include "schema/value.h"
 #include "schema/value_internal.h"
@@ -12,12 +13,6 @@
 #include <string.h>
 
 #define SECRET "$secret"
-
-static json_t *checked(json_t *json) {
-        if (!json)
-                abort();
-        return json;
-}
 
 void value_secret_hex(const struct value *text, const uint8_t key[SHA256_SIZE], char hex[SHA256_HEX_SIZE]) {
         uint8_t mac[SHA256_SIZE];
@@ -44,16 +39,16 @@ static json_t *secret_to_json(const struct value *value, const uint8_t *key) {
         if (!key)
                 return json_null();
         if (value->type == VALUE_SECRET)
-                return checked(json_pack("{s:s#}", SECRET, value->text, (int)value->count));
+                return json_checked(json_pack("{s:s#}", SECRET, value->text, (int)value->count));
         /* That a text is empty is no secret, and empty must stay equal to absent. */
         if (value->count == 0)
-                return checked(json_string(""));
+                return json_checked(json_string(""));
         value_secret_hex(value, key, hex);
-        return checked(json_pack("{s:s}", SECRET, hex));
+        return json_checked(json_pack("{s:s}", SECRET, hex));
 }
 
 static json_t *map_to_json(const struct value *map, const uint8_t *key) {
-        json_t *json = checked(json_object());
+        json_t *json = json_checked(json_object());
 
         for (uint32_t i = 0; i < map->count; i++) {
                 const struct member *member = &map->members[i];
@@ -72,7 +67,7 @@ static json_t *map_to_json(const struct value *map, const uint8_t *key) {
 }
 
 static json_t *list_to_json(const struct value *list, const uint8_t *key) {
-        json_t *json = checked(json_array());
+        json_t *json = json_checked(json_array());
 
         for (uint32_t i = 0; i < list->count; i++) {
                 if (json_array_append_new(json, value_to_json(&list->items[i], key)) != 0)
@@ -88,9 +83,9 @@ json_t *value_to_json(const struct value *value, const uint8_t key[SHA256_SIZE])
         case VALUE_BOOLEAN:
                 return json_boolean(value->boolean);
         case VALUE_INTEGER:
-                return checked(json_integer(value->integer));
+                return json_checked(json_integer(value->integer));
         case VALUE_TEXT:
-                return value->sensitive ? secret_to_json(value, key) : checked(text_to_json(value));
+                return value->sensitive ? secret_to_json(value, key) : json_checked(text_to_json(value));
         case VALUE_SECRET:
                 return secret_to_json(value, key);
         case VALUE_LIST:

@@ -2,6 +2,7 @@
 #include "gitops/git/folder.h"
 
 #include "base/files.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,16 +32,11 @@ int git_remove_folder(const char *path, struct error *err) {
         return 0;
 }
 
-static bool ends_with(const char *name, const char *suffix) {
-        size_t length = strlen(name), suffix_length = strlen(suffix);
-
-        return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
-}
-
 /* pack-ID.pack, .idx and what else may belong to one; all others are what an interrupted fetch left. */
 static bool is_of_a_pack(const char *name) {
         return strncmp(name, "pack-", 5) == 0 &&
-               (ends_with(name, ".pack") || ends_with(name, ".idx") || ends_with(name, ".keep"));
+               (text_ends_with(name, ".pack") || text_ends_with(name, ".idx") ||
+                text_ends_with(name, ".keep"));
 }
 
 void folder_tidy_packs(const char *repository, size_t *ret_packs, uint64_t *ret_bytes) {
@@ -60,7 +56,7 @@ void folder_tidy_packs(const char *repository, size_t *ret_packs, uint64_t *ret_
                         unlinkat(dirfd(directory), entry->d_name, 0);
                         continue;
                 }
-                *ret_packs += ends_with(entry->d_name, ".pack");
+                *ret_packs += text_ends_with(entry->d_name, ".pack");
                 *ret_bytes += (uint64_t)status.st_size;
         }
         if (directory)

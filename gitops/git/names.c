@@ -2,9 +2,9 @@
 /* What names may be: inside a tree, and as messages give them. */
 #include "base/files.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "gitops/git/internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define NAME_MAX_BYTES 255U
@@ -87,14 +87,8 @@ const char *git_clean_text(struct arena *arena, const char *text, size_t most) {
         return arena_strdup(arena, strbuf_text(&safe));
 }
 
-static bool ends_with(const char *name, const char *suffix) {
-        size_t length = strlen(name), suffix_length = strlen(suffix);
-
-        return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
-}
-
 bool git_is_manifest_name(const char *name) {
-        return name[0] != '.' && (ends_with(name, ".yaml") || ends_with(name, ".yml"));
+        return name[0] != '.' && (text_ends_with(name, ".yaml") || text_ends_with(name, ".yml"));
 }
 
 const char *const git_phase_names[PHASE_COUNT] = {

@@ -41,16 +41,6 @@ bool wire_is_id(const char *text) {
         return strlen(text) == 40 && strspn(text, "0123456789abcdef") == 40;
 }
 
-static json_t *texts_json(const char *const *items, size_t count) {
-        json_t *array = json_array();
-
-        for (size_t i = 0; i < count; i++) {
-                if (json_array_append_new(array, json_from_text(items[i])) < 0)
-                        abort();
-        }
-        return array;
-}
-
 static void append_frame(struct strbuf *to, const json_t *json) {
         char *text = json_compact(json);
 
@@ -90,7 +80,7 @@ void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         json_set_text(object, "tag", request->tag);
         json_set_text(object, "path", request->path);
         json_put(object, "credentials", credentials_json(&request->credentials));
-        json_put(object, "gpgKeys", texts_json(request->gpg_keys, request->gpg_key_count));
+        json_put(object, "gpgKeys", json_from_texts(request->gpg_keys, request->gpg_key_count));
         json_set_text(object, "sshAllowedSigners", request->ssh_allowed_signers);
         json_put(object, "fastForwardOnly", json_boolean(request->fast_forward_only));
         json_set_text(object, "acceptedRewrite", request->accepted_rewrite);
@@ -216,7 +206,7 @@ void wire_write_answer(const struct wire_answer *answer, struct strbuf *ret) {
         json_put(object, "committedMs", json_integer((json_int_t)found->committed_ms));
         json_set_text(object, "signer", found->signer);
         json_put(object, "bytesReceived", json_integer((json_int_t)found->bytes_received));
-        json_put(object, "warnings", texts_json(found->warnings, found->warning_count));
+        json_put(object, "warnings", json_from_texts(found->warnings, found->warning_count));
         for (size_t i = 0; i < answer->file_count; i++) {
                 json_t *file = json_object();
 

@@ -8,6 +8,7 @@
  */
 #include "providers/aws/client/endpoint.h"
 
+#include "base/text.h"
 #include "http/http.h"
 #include "providers/aws/client/service_facts.h"
 #include "providers/aws/client/setting.h"
@@ -46,10 +47,6 @@ static const struct partition partition_gov = {
 /* Partitions that AWS has and Berth does not know: an error, rather than a wrong host. */
 static const char *const other_partitions[] = { "us-iso", "us-isob", "us-isof", "eu-isoe", "eusc" };
 
-static bool begins_with(const char *text, const char *beginning) {
-        return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
 static bool is_label(const char *text) {
         size_t length = strlen(text);
 
@@ -69,7 +66,8 @@ const struct partition *endpoint_partition(const char *region, struct error *err
                 return NULL;
         }
         for (size_t i = 0; i < sizeof(other_partitions) / sizeof(other_partitions[0]); i++) {
-                if (begins_with(region, other_partitions[i]) && region[strlen(other_partitions[i])] == '-') {
+                if (text_begins_with(region, other_partitions[i]) &&
+                    region[strlen(other_partitions[i])] == '-') {
                         error_set(
                                 err,
                                 "the region %s is in an AWS partition that Berth does not know; it knows aws, aws-cn "
@@ -78,9 +76,9 @@ const struct partition *endpoint_partition(const char *region, struct error *err
                         return NULL;
                 }
         }
-        if (begins_with(region, "cn-"))
+        if (text_begins_with(region, "cn-"))
                 return &partition_cn;
-        return begins_with(region, "us-gov-") ? &partition_gov : &partition_aws;
+        return text_begins_with(region, "us-gov-") ? &partition_gov : &partition_aws;
 }
 
 static bool is_on(const struct endpoint_settings *settings, const char *variable, const char *key) {

@@ -10,16 +10,10 @@
 #define VERSION "2012-10-17"
 #define WORKSPACES "workspaces/sessions/"
 
-static json_t *must(json_t *json) {
-        if (!json)
-                abort();
-        return json;
-}
-
 json_t *policy_document_trust(void) {
-        return must(json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}]}", "Version", VERSION, "Statement", "Effect",
-                              "Allow", "Principal", "Service", "lambda.amazonaws.com", "Action",
-                              "sts:AssumeRole"));
+        return json_checked(json_pack("{s:s, s:[{s:s, s:{s:s}, s:s}]}", "Version", VERSION, "Statement",
+                                      "Effect", "Allow", "Principal", "Service", "lambda.amazonaws.com",
+                                      "Action", "sts:AssumeRole"));
 }
 
 static json_t *logs_statement(const struct policy_place *place, struct arena *arena) {
@@ -27,35 +21,35 @@ static json_t *logs_statement(const struct policy_place *place, struct arena *ar
         const char *groups = arena_printf(arena, "arn:%s:logs:%s:%s:log-group:/aws/lambda/%s-env-*",
                                           place->partition, place->region, place->account, place->prefix);
 
-        return must(json_pack("{s:s, s:s, s:[s,s,s], s:s}", "Sid", "WriteLogs", "Effect", "Allow", "Action",
-                              "logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents", "Resource",
-                              groups));
+        return json_checked(json_pack("{s:s, s:s, s:[s,s,s], s:s}", "Sid", "WriteLogs", "Effect", "Allow",
+                                      "Action", "logs:CreateLogGroup", "logs:CreateLogStream",
+                                      "logs:PutLogEvents", "Resource", groups));
 }
 
 static json_t *objects_statement(const struct policy_place *place, struct arena *arena) {
         const char *objects =
                 arena_printf(arena, "arn:%s:s3:::%s/" WORKSPACES "*", place->partition, place->bucket);
 
-        return must(json_pack("{s:s, s:s, s:[s,s,s,s,s,s], s:s}", "Sid", "UseWorkspaces", "Effect", "Allow",
-                              "Action", "s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject",
-                              "s3:GetObjectTagging", "s3:PutObject", "s3:PutObjectTagging", "Resource",
-                              objects));
+        return json_checked(json_pack("{s:s, s:s, s:[s,s,s,s,s,s], s:s}", "Sid", "UseWorkspaces", "Effect",
+                                      "Allow", "Action", "s3:AbortMultipartUpload", "s3:DeleteObject",
+                                      "s3:GetObject", "s3:GetObjectTagging", "s3:PutObject",
+                                      "s3:PutObjectTagging", "Resource", objects));
 }
 
 static json_t *listing_statement(const struct policy_place *place, struct arena *arena) {
         const char *bucket = arena_printf(arena, "arn:%s:s3:::%s", place->partition, place->bucket);
 
-        return must(json_pack("{s:s, s:s, s:s, s:s, s:{s:{s:s}}}", "Sid", "ListWorkspaces", "Effect", "Allow",
-                              "Action", "s3:ListBucket", "Resource", bucket, "Condition", "StringLike",
-                              "s3:prefix", WORKSPACES "*"));
+        return json_checked(json_pack("{s:s, s:s, s:s, s:s, s:{s:{s:s}}}", "Sid", "ListWorkspaces", "Effect",
+                                      "Allow", "Action", "s3:ListBucket", "Resource", bucket, "Condition",
+                                      "StringLike", "s3:prefix", WORKSPACES "*"));
 }
 
 json_t *policy_document_execution(const struct policy_place *place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
 
-        return must(json_pack("{s:s, s:[o,o,o]}", "Version", VERSION, "Statement",
-                              logs_statement(place, arena), objects_statement(place, arena),
-                              listing_statement(place, arena)));
+        return json_checked(json_pack("{s:s, s:[o,o,o]}", "Version", VERSION, "Statement",
+                                      logs_statement(place, arena), objects_statement(place, arena),
+                                      listing_statement(place, arena)));
 }
 
 json_t *policy_document_tls_statement(const char *partition, const char *bucket) {
@@ -63,9 +57,9 @@ json_t *policy_document_tls_statement(const char *partition, const char *bucket)
         const char *whole = arena_printf(arena, "arn:%s:s3:::%s", partition, bucket);
         const char *objects = arena_printf(arena, "%s/*", whole);
 
-        return must(json_pack("{s:s, s:s, s:s, s:s, s:[s,s], s:{s:{s:s}}}", "Sid", POLICY_TLS_SID, "Effect",
-                              "Deny", "Principal", "*", "Action", "s3:*", "Resource", whole, objects,
-                              "Condition", "Bool", "aws:SecureTransport", "false"));
+        return json_checked(json_pack("{s:s, s:s, s:s, s:s, s:[s,s], s:{s:{s:s}}}", "Sid", POLICY_TLS_SID,
+                                      "Effect", "Deny", "Principal", "*", "Action", "s3:*", "Resource", whole,
+                                      objects, "Condition", "Bool", "aws:SecureTransport", "false"));
 }
 
 static int compare_json(const void *a, const void *b) {
@@ -81,7 +75,7 @@ static int compare_json(const void *a, const void *b) {
 static json_t *sorted(json_t *array) {
         size_t count = json_array_size(array);
         json_t **items = calloc(count + 1, sizeof(*items));
-        json_t *result = must(json_array());
+        json_t *result = json_checked(json_array());
 
         if (!items)
                 abort();
@@ -102,17 +96,17 @@ static json_t *as_text(const json_t *scalar) {
         json_t *result;
 
         if (json_is_string(scalar))
-                return must(json_string(json_string_value(scalar)));
+                return json_checked(json_string(json_string_value(scalar)));
         /* Conditions may say false for "false", and 5 for "5". */
         text = json_compact(scalar);
-        result = must(json_string(text));
+        result = json_checked(json_string(text));
         free(text);
         return result;
 }
 
 /* A text or a list of texts: as the text where there is one, else as a sorted list. */
 static json_t *normal_texts(const json_t *value) {
-        json_t *list = must(json_array());
+        json_t *list = json_checked(json_array());
 
         if (json_is_array(value)) {
                 size_t i;
@@ -140,14 +134,14 @@ static json_t *normal_tree(const json_t *value) {
 
         if (!json_is_object(value))
                 return normal_texts(value);
-        result = must(json_object());
+        result = json_checked(json_object());
         json_object_foreach ((json_t *)value, name, member)
                 json_object_set_new(result, name, normal_tree(member));
         return result;
 }
 
 static json_t *normal_document(const json_t *document) {
-        json_t *result = must(json_object()), *member;
+        json_t *result = json_checked(json_object()), *member;
         const char *name;
 
         json_object_foreach ((json_t *)document, name, member) {
@@ -159,7 +153,7 @@ static json_t *normal_document(const json_t *document) {
                         json_object_set_new(result, name, normal_tree(member));
                         continue;
                 }
-                statements = must(json_array());
+                statements = json_checked(json_array());
                 if (json_is_array(member)) {
                         json_array_foreach (member, i, statement)
                                 json_array_append_new(statements, normal_tree(statement));
@@ -214,7 +208,7 @@ bool policy_document_has(const char *text, const json_t *statement) {
 
 /* Replaces what stands under the Sid, or adds at the end. */
 static void put_statement(json_t *statements, const json_t *statement) {
-        json_t *copy = must(json_deep_copy(statement)), *item;
+        json_t *copy = json_checked(json_deep_copy(statement)), *item;
         size_t i;
 
         json_array_foreach (statements, i, item) {
@@ -229,13 +223,13 @@ static void put_statement(json_t *statements, const json_t *statement) {
 char *policy_document_with(const char *text, const json_t *statement) {
         json_t *document JSON_CLEANUP =
                 text ? policy_document_parse(text)
-                     : must(json_pack("{s:s, s:[]}", "Version", VERSION, "Statement"));
+                     : json_checked(json_pack("{s:s, s:[]}", "Version", VERSION, "Statement"));
         json_t *statements = json_object_get(document, "Statement");
 
         if (!document || (!json_is_array(statements) && !json_is_object(statements)))
                 return NULL;
         if (json_is_object(statements)) {
-                json_t *list = must(json_pack("[O]", statements));
+                json_t *list = json_checked(json_pack("[O]", statements));
 
                 json_object_set_new(document, "Statement", list);
                 statements = list;

@@ -13,6 +13,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/sorted.h"
+#include "base/text.h"
 #include "providers/local/images/tarball.h"
 #include "providers/local/images/tarball_write.h"
 
@@ -34,18 +35,6 @@
 
 /* --- which files go into the image --- */
 
-static bool starts_with(const char *text, const char *beginning) {
-        return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
-static bool is_one_of(const char *text, const char *const *list) {
-        for (; *list; list++) {
-                if (strcmp(text, *list) == 0)
-                        return true;
-        }
-        return false;
-}
-
 /* Their content belongs to the build, the machine or a run: the folders stay, empty. */
 static bool is_in_emptied(const char *name) {
         static const char *const folders[] = { "dev/",         "proc/",    "sys/",     "run/",
@@ -53,7 +42,7 @@ static bool is_in_emptied(const char *name) {
                                                "var/lib/apt/", "etc/apt/" };
 
         for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-                if (starts_with(name, folders[i]) && name[strlen(folders[i])])
+                if (text_begins_with(name, folders[i]) && name[strlen(folders[i])])
                         return true;
         }
         return false;
@@ -80,11 +69,11 @@ static bool is_left_out(const struct tarball_entry *entry, const char *name) {
                                              NULL };
 
         return entry->type == TARBALL_DEVICE || entry->type == TARBALL_SPECIAL || is_in_emptied(name) ||
-               is_one_of(name, files);
+               text_is_among(name, files);
 }
 
 static const char *without_dot(const char *name) {
-        return starts_with(name, "./") ? name + 2 : name;
+        return text_begins_with(name, "./") ? name + 2 : name;
 }
 
 static int copy_bytes(struct tarball *from, struct tarball_writer *to, uint64_t bytes, struct error *err) {

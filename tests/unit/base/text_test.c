@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nearest names, UTF-8 and columns, hashes, files. */
+/* Beginnings and endings, nearest names, UTF-8 and columns, hashes, files. */
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "base/terminal.h"
+#include "base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,24 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+static void beginnings_and_endings(void **state) {
+        static const char *const list[] = { "one", "two", NULL };
+
+        (void)state;
+        assert_true(text_begins_with("https://x", "https://"));
+        assert_true(text_begins_with("x", ""));
+        assert_false(text_begins_with("http", "https"));
+        assert_true(text_ends_with("a.yaml", ".yaml"));
+        assert_true(text_ends_with(".yaml", ".yaml"));
+        assert_false(text_ends_with("yaml", ".yaml"));
+        assert_false(text_ends_with("a.yaml.bak", ".yaml"));
+        assert_true(text_is_among("two", list));
+        assert_false(text_is_among("tw", list));
+        assert_false(text_is_among("", list));
+        assert_int_equal(text_characters("f\xc3\xbcr", 4), 3);
+        assert_int_equal(text_characters("", 0), 0);
+}
 
 static void nearest_names(void **state) {
         static const char *const names[] = { "memoryMB", "workspaceStorageMB", "image", "tags", "min" };
@@ -389,6 +408,7 @@ static void long_lines_break_at_spaces(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(beginnings_and_endings),
                 cmocka_unit_test(nearest_names),
                 cmocka_unit_test(long_lines_break_at_spaces),
                 cmocka_unit_test(json_of_any_text),

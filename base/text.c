@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <string.h>
+
+bool text_begins_with(const char *text, const char *beginning) {
+        return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+bool text_ends_with(const char *text, const char *ending) {
+        size_t length = strlen(text), ending_length = strlen(ending);
+
+        return length >= ending_length && strcmp(text + length - ending_length, ending) == 0;
+}
+
+bool text_is_among(const char *text, const char *const *list) {
+        for (; *list; list++) {
+                if (strcmp(text, *list) == 0)
+                        return true;
+        }
+        return false;
+}
+
+size_t text_characters(const char *text, size_t length) {
+        size_t count = 0;
+
+        /* 10xxxxxx continues the character before it. */
+        for (size_t i = 0; i < length; i++)
+                count += ((unsigned char)text[i] & 0xC0) != 0x80;
+        return count;
+}

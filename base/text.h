@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions about texts that the C library does not answer; what concerns columns and UTF-8 is in terminal.h. */
+#ifndef BERTH_BASE_TEXT_H
+#define BERTH_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool text_begins_with(const char *text, const char *beginning);
+/* A text that is nothing but the ending ends with it as well. */
+bool text_ends_with(const char *text, const char *ending);
+/* `list` ends with NULL. */
+bool text_is_among(const char *text, const char *const *list);
+/* Characters in UTF-8; of other bytes as many as there are that do not continue one. */
+size_t text_characters(const char *text, size_t length);
+
+#endif
