@@ -2,12 +2,12 @@
 /*
  * What the steps of one manifests_load() share. The steps, in order, each in its file:
  *
- *     source.c    which files there are, their bytes, whether they are text
- *     document.c  YAML: bytes to trees of nodes, one document at a time (the only one that knows libyaml)
- *     decode.c    nodes to typed values, as the field tables say
- *     checks.c    what a kind asks beyond its fields: each in its kind_NAME.c
- *     resolve.c   all resources together: duplicates, references
- *                 and, kind by kind, what kind_NAME.c and ranges.c (ResourceRanges) make of them
+ *     source.c         which files there are, their bytes, whether they are text
+ *     document.c       YAML: bytes to trees of nodes, one document at a time (the only one that knows libyaml)
+ *     decode.c         nodes to typed values, as the field tables say
+ *     checks_shared.c  what a kind asks beyond its fields: each in its kind_NAME.c
+ *     resolve.c        all resources together: duplicates, references
+ *                      and, kind by kind, what kind_NAME.c and ranges.c (ResourceRanges) make of them
  *
  * Every step reports what is wrong with problem_*() and goes on: a user sees all errors in one run.
  */
@@ -131,7 +131,7 @@ struct node;
 /* One document's tree: reports its errors, adds a draft where kind and name are known. */
 void decode_document(struct loading *loading, uint16_t file, const struct node *root);
 
-/* checks.c: what one resource must satisfy beyond its fields */
+/* checks_shared.c: what one resource must satisfy beyond its fields */
 void check_draft(struct loading *loading, const struct draft *draft);
 /* Of an image's map, which may be NULL: that its repository names no registry. */
 void check_repository(struct loading *loading, const struct value *image);

@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "state/codec.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <endian.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  * beside the store, so that a lost store is noticed).
  */
 #include "state/codec.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include "base/files.h"
 #include "base/log.h"

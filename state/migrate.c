@@ -8,8 +8,8 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "state/backup.h"
-#include "state/internal.h"
 #include "state/sealed_value.h"
+#include "state/state_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

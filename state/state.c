@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "state/backup.h"
 #include "state/codec.h"
-#include "state/internal.h"
 #include "state/migrate.h"
+#include "state/state_parts.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
  * callers is tried alone, so that every one gets its own answer: a large one may fail on a full disk, a small one not.
  */
 #include "state/codec.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <string.h>
 

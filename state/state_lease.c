@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "process/identity.h"
 #include "state/codec.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <errno.h>
 #include <signal.h>

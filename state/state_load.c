@@ -4,7 +4,7 @@
  * but the form's numbers, so that 60,000 records take tens of milliseconds.
  */
 #include "state/codec.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <stdio.h>
 #include <string.h>

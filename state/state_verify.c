@@ -6,7 +6,7 @@
  */
 #include "base/array.h"
 #include "state/codec.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #ifndef BERTH_GITOPS_GIT_FOLDER_H
 #define BERTH_GITOPS_GIT_FOLDER_H
 
-#include "gitops/git/internal.h"
+#include "gitops/git/git_parts.h"
 
 /*
  * Removes what an interrupted fetch left in a repository, and counts its packs and their bytes, indexes included: 0 where there

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "gitops/git/internal.h"
+#include "gitops/git/git_parts.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef BERTH_GITOPS_GIT_REMOTE_FAILURE_H
 #define BERTH_GITOPS_GIT_REMOTE_FAILURE_H
 
-#include "gitops/git/internal.h"
+#include "gitops/git/git_parts.h"
 #include "gitops/git/url.h"
 
 /* What our callbacks found, and libgit2's codes where they are clear. */

@@ -15,7 +15,7 @@
 #ifndef BERTH_GITOPS_GIT_REPOSITORY_H
 #define BERTH_GITOPS_GIT_REPOSITORY_H
 
-#include "gitops/git/internal.h"
+#include "gitops/git/git_parts.h"
 #include "gitops/git/url.h"
 
 #define ID_SIZE 41 /* 40 hex digits and the NUL */

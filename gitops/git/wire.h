@@ -11,7 +11,7 @@
 #ifndef BERTH_GITOPS_GIT_WIRE_H
 #define BERTH_GITOPS_GIT_WIRE_H
 
-#include "gitops/git/internal.h"
+#include "gitops/git/git_parts.h"
 #include "gitops/git/tree.h"
 
 /* What the worker has to say; its texts live in an arena. */

@@ -9,7 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/files.h"
-#include "gitops/git/choose.h"
+#include "gitops/git/choose_ref.h"
 #include "gitops/git/folder.h"
 #include "gitops/git/known_hosts.h"
 #include "gitops/git/repository.h"

@@ -5,7 +5,7 @@
  * made of texts, which must read as they were written; 5 a URL; 6 a password in one.
  */
 #include "base/terminal.h"
-#include "gitops/git/internal.h"
+#include "gitops/git/git_parts.h"
 #include "gitops/git/url.h"
 #include "gitops/git/wire.h"
 #include "gitops/source.h"

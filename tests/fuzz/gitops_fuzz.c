@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "gitops/approval.h"
 #include "gitops/config.h"
-#include "gitops/git/internal.h"
+#include "gitops/git/git_parts.h"
 #include "gitops/git/known_hosts.h"
 #include "gitops/git/tree.h"
 #include "gitops/git/verify.h"

@@ -6,7 +6,7 @@
  */
 #include "parts.h"
 #include "state/codec.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

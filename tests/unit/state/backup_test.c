@@ -2,8 +2,8 @@
 /* Backups, carrying formats forward, and what verify finds. */
 #include "support.h"
 
-#include "state/internal.h"
 #include "state/migrate.h"
+#include "state/state_parts.h"
 
 static void backup_is_a_state(void **place) {
         struct arena *arena ARENA_CLEANUP = arena_new();

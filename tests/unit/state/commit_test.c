@@ -2,7 +2,7 @@
 /* Group commit by many threads, growth of the map, readers beside a writer. */
 #include "support.h"
 
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <pthread.h>
 

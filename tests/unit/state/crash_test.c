@@ -6,7 +6,7 @@
  */
 #include "support.h"
 
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <sched.h>
 #include <signal.h>

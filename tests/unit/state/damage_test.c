@@ -7,7 +7,7 @@
  */
 #include "support.h"
 
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <inttypes.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "state/codec.h"
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <signal.h>
 

@@ -2,7 +2,7 @@
 /* Round trips of every operation, the serial's rules, opening and reading absent states. */
 #include "support.h"
 
-#include "state/internal.h"
+#include "state/state_parts.h"
 
 #include <sched.h>
 #include <sys/mount.h>

@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "base/terminal.h"
-#include "gitops/git/internal.h"
+#include "gitops/git/git_parts.h"
 #include "gitops/git/url.h"
 
 static const struct {

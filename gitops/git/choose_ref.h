@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which of a repository's refs a source follows. Pure. */
-#ifndef BERTH_GITOPS_GIT_CHOOSE_H
-#define BERTH_GITOPS_GIT_CHOOSE_H
+#ifndef BERTH_GITOPS_GIT_CHOOSE_REF_H
+#define BERTH_GITOPS_GIT_CHOOSE_REF_H
 
 #include "gitops/git/repository.h"
 #include "gitops/git/version.h"

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "gitops/git/choose.h"
+#include "gitops/git/choose_ref.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files behind state.h share. */
-#ifndef BERTH_STATE_INTERNAL_H
-#define BERTH_STATE_INTERNAL_H
+#ifndef BERTH_STATE_STATE_PARTS_H
+#define BERTH_STATE_STATE_PARTS_H
 
 #include "state/state.h"
 #include "state/store.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share, beside the modules that have a header of their own. */
-#ifndef BERTH_GITOPS_GIT_INTERNAL_H
-#define BERTH_GITOPS_GIT_INTERNAL_H
+#ifndef BERTH_GITOPS_GIT_GIT_PARTS_H
+#define BERTH_GITOPS_GIT_GIT_PARTS_H
 
 #include "base/strbuf.h"
 #include "gitops/git/git.h"

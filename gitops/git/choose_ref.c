@@ -3,7 +3,7 @@
  * Which of the server's refs is followed: the branch of that name, or the highest version among the tags that match.
  * Where there is none, the message names what there is instead.
  */
-#include "gitops/git/choose.h"
+#include "gitops/git/choose_ref.h"
 
 #include "base/suggest.h"
 
