@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PIECE ((size_t)65536)
 #define CHUNK ((size_t)64 * 1024)
 #define LEFTOVER_END ".new"
 /* Between two looks at a lock that somebody else has. */
@@ -131,6 +132,23 @@ int descriptor_write(int descriptor, const void *data, size_t length) {
                         return -1;
                 from += put;
                 length -= (size_t)put;
+        }
+        return 0;
+}
+
+int descriptor_copy(int from, int to, uint64_t limit) {
+        char piece[PIECE];
+
+        while (limit > 0) {
+                ssize_t count = read(from, piece, limit < PIECE ? (size_t)limit : PIECE);
+
+                if (count < 0 && errno == EINTR)
+                        continue;
+                if (count <= 0)
+                        return count < 0 ? -1 : 0;
+                if (descriptor_write(to, piece, (size_t)count) < 0)
+                        return -1;
+                limit -= (uint64_t)count;
         }
         return 0;
 }

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Appends the file's bytes. Refuses more than `limit` bytes, also where the file grows while it is read. ERROR_NOT_FOUND where it does not exist. */
 int file_read(const char *path, size_t limit, struct strbuf *ret, struct error *err) MUST_USE;
@@ -75,6 +76,8 @@ int descriptor_write(int descriptor, const void *data, size_t length) MUST_USE;
  * itself flock(2) goes on waiting after a signal whose handler has SA_RESTART.
  */
 int descriptor_lock(int descriptor, const struct interrupt *interrupt) MUST_USE;
+/* Copies at most `limit` bytes, whatever the first one grows to meanwhile. -1 with errno. */
+int descriptor_copy(int from, int to, uint64_t limit) MUST_USE;
 
 /* Leaves -1; one that is negative is nothing to close. */
 void close_descriptor(int *descriptor);

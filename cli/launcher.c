@@ -17,7 +17,7 @@
 
 #define USAGE                                                                                                         \
         "berth launcher --socket PATH --for USER [--group GROUP] [--images FOLDER] [--users FIRST+COUNT] [--runs N] " \
-        "[--runs-each N] [--accept-degraded]"
+        "[--runs-each N] [--patience SECONDS] [--accept-degraded]"
 
 static const char help[] =
         "usage: " USAGE "\n\n"
@@ -29,6 +29,7 @@ static const char help[] =
         "  --users FIRST+COUNT  host users that runs are given (1900000000+65536)\n"
         "  --runs N             at most so many at once (256)\n"
         "  --runs-each N        at most so many of one USER (an even share)\n"
+        "  --patience SECONDS   how long a USER may take to say what shall run (60)\n"
         "  --accept-degraded    runs where this machine cannot enforce every limit\n";
 
 static int parse_number(const char *text, unsigned long most, unsigned *ret) {
@@ -80,16 +81,13 @@ static int parse_range(const char *text, struct sandbox_users *ret) {
 
 static int parse(int argc, char **argv, struct launcher_config *ret) {
         static const struct option options[] = {
-                { "socket", required_argument, NULL, 's' },
-                { "for", required_argument, NULL, 'f' },
-                { "group", required_argument, NULL, 'g' },
-                { "images", required_argument, NULL, 'i' },
-                { "users", required_argument, NULL, 'u' },
-                { "runs", required_argument, NULL, 'r' },
-                { "runs-each", required_argument, NULL, 'e' },
-                { "accept-degraded", no_argument, NULL, 'd' },
-                { NULL, 0, NULL, 0 },
+                { "socket", required_argument, NULL, 's' },    { "for", required_argument, NULL, 'f' },
+                { "group", required_argument, NULL, 'g' },     { "images", required_argument, NULL, 'i' },
+                { "users", required_argument, NULL, 'u' },     { "runs", required_argument, NULL, 'r' },
+                { "runs-each", required_argument, NULL, 'e' }, { "patience", required_argument, NULL, 'p' },
+                { "accept-degraded", no_argument, NULL, 'd' }, { NULL, 0, NULL, 0 },
         };
+        unsigned seconds;
         int option;
 
         while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -121,6 +119,11 @@ static int parse(int argc, char **argv, struct launcher_config *ret) {
                         if (parse_number(optarg, LAUNCHER_RUNS_MAX, &ret->runs_each) < 0)
                                 return -1;
                         break;
+                case 'p':
+                        if (parse_number(optarg, 86400, &seconds) < 0 || seconds == 0)
+                                return -1;
+                        ret->patience_ms = (int64_t)seconds * 1000;
+                        break;
                 case 'd':
                         ret->accept_degraded = true;
                         break;
@@ -142,6 +145,7 @@ int launcher_main(int argc, char **argv) {
                 .users = SANDBOX_USERS_DEFAULT,
                 .most = launcher_limits_default(),
                 .runs_max = 256,
+                .patience_ms = 60000,
         };
         struct error err;
 

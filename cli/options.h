@@ -30,6 +30,7 @@ struct options {
         const char *environment, *agent, *code, *language, *out; /* exec: or NULL */
         unsigned timeout_s;                                      /* exec: 0: the environment's own */
         bool out_over, out_dot, out_exec;                        /* exec */
+        const char *launcher;
         bool accept_degraded, self_test;
         bool once, wait;    /* controller */
         const char **files; /* NAME=PATH */

@@ -132,10 +132,10 @@ static void end_ahead(struct ahead *ahead) {
 
 /*
  * Which provider it is the manifests say, and loading them is what should not be waited for: whoever can run code at all begins.
- * Where the Stack then names another one, or is full of mistakes, it was in vain.
+ * Where the Stack then names another one, or is full of mistakes, it was in vain. A launcher has workers of its own.
  */
 static void start_ahead(const struct options *options, struct arena *arena, struct ahead *ret) {
-        for (size_t i = 0; i < session_registry.count && !ret->ops; i++) {
+        for (size_t i = 0; i < session_registry.count && !ret->ops && !options->launcher; i++) {
                 const struct provider_ops *ops = session_registry.providers[i];
 
                 if (!ops->exec_ahead || (options->provider && strcmp(options->provider, ops->name) != 0))
@@ -156,6 +156,7 @@ static int run(const struct options *options, struct session *session, struct pr
                 .out_exec = options->out_exec,
                 .deadline_ms = (int64_t)options->timeout_s * 1000,
                 .accept_degraded = options->accept_degraded,
+                .launcher = options->launcher,
                 .capture = options->json,
                 .output = options->json ? -1 : STDOUT_FILENO,
                 .errors = options->json ? -1 : STDERR_FILENO,

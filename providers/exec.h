@@ -51,6 +51,7 @@ struct exec_request {
         bool out_exec;   /* the right to execute is */
         int64_t deadline_ms; /* 0: the environment's own, which is also the most */
         bool accept_degraded;
+        const char *launcher;     /* a `berth launcher`'s socket: it makes the sandbox; or NULL */
         struct exec_ahead *ahead; /* what was started for it, or NULL; of no use afterwards */
         bool capture;             /* fill in the result's streams */
         int input;                /* what the program reads: a descriptor, or -1 for nothing */

@@ -146,9 +146,8 @@ static int collect(void *context, const struct sandbox_workspace *workspace, str
 
         if (!exec->request->out)
                 return 0;
-        return exec_files_get(workspace->folder, exec->request,
-                              (uint64_t)exec->environment.storage_mb * BYTES_PER_MB, exec->arena,
-                              &exec->result->files, &exec->result->file_count, err);
+        return exec_files_get(workspace, exec->request, (uint64_t)exec->environment.storage_mb * BYTES_PER_MB,
+                              exec->arena, &exec->result->files, &exec->result->file_count, err);
 }
 
 /*
@@ -238,7 +237,9 @@ static void describe(struct exec *exec, struct sandbox_spec *spec) {
                 least(exec->environment.timeout_s * 1000, request->deadline_ms ? request->deadline_ms : -1);
 
         *spec = (struct sandbox_spec){
+                .launcher = request->launcher,
                 .image_root = exec->environment.image_root,
+                .image_digest = exec->environment.image_root ? exec->environment.image_digest : NULL,
                 .limits = { .memory_bytes = (uint64_t)exec->memory_mb * BYTES_PER_MB,
                             .cpu_millis = (unsigned)exec->cpu_millis,
                             .processes = PROCESSES_MAX,

@@ -22,84 +22,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE 65536
-
-/* At most `limit` bytes, whatever the file grows to meanwhile. */
-static int copy(int from, int to, uint64_t limit) {
-        char piece[PIECE];
-
-        while (limit > 0) {
-                ssize_t count = read(from, piece, limit < PIECE ? (size_t)limit : PIECE);
-
-                if (count < 0 && errno == EINTR)
-                        continue;
-                if (count <= 0)
-                        return count < 0 ? -1 : 0;
-                if (descriptor_write(to, piece, (size_t)count) < 0)
-                        return -1;
-                limit -= (uint64_t)count;
-        }
-        return 0;
-}
-
 /* --- in --- */
 
-/* A relative path of plain names. */
-static bool is_inside(const char *name) {
-        const char *at = name;
-
-        if (!*name || *name == '/')
-                return false;
-        for (;;) {
-                size_t length = strcspn(at, "/");
-
-                if (length == 0 || (length == 1 && at[0] == '.') ||
-                    (length == 2 && at[0] == '.' && at[1] == '.') || length > 255)
-                        return false;
-                if (!at[length])
-                        return true;
-                at += length + 1;
-        }
-}
-
-static int make_parents(const struct sandbox_workspace *workspace, const char *name) {
-        char *path TEXT_CLEANUP = strdup(name);
-
-        if (!path)
-                abort();
-        for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-                int folder DESCRIPTOR_CLEANUP = -1;
-
-                *slash = '\0';
-                if (mkdirat(workspace->folder, path, 0755) < 0 && errno != EEXIST)
-                        return -1;
-                folder = beneath_open(workspace->folder, path, O_RDONLY | O_DIRECTORY);
-                if (folder < 0 || fchown(folder, workspace->uid, workspace->gid) < 0)
-                        return -1;
-                *slash = '/';
-        }
-        return 0;
-}
-
 static int put(const struct sandbox_workspace *workspace, const struct exec_file *file, struct error *err) {
-        int from DESCRIPTOR_CLEANUP = -1, to DESCRIPTOR_CLEANUP = -1;
+        int from DESCRIPTOR_CLEANUP = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat status;
 
-        if (!is_inside(file->name))
-                return error_set(err, "\"%s\" is no name within the workspace", file->name);
-        from = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (from < 0 || fstat(from, &status) < 0)
                 return error_set(err, "cannot read %s: %s", file->path, strerror(errno));
         if (!S_ISREG(status.st_mode))
                 return error_set(err, "%s is no regular file", file->path);
-        if (make_parents(workspace, file->name) < 0 ||
-            (to = beneath_create(workspace->folder, file->name, O_WRONLY | O_EXCL,
-                                 status.st_mode & 0100 ? 0755 : 0644)) < 0 ||
-            fchown(to, workspace->uid, workspace->gid) < 0)
-                return error_set(err, "cannot make \"%s\" in the workspace: %s", file->name, strerror(errno));
-        if (copy(from, to, (uint64_t)status.st_size) < 0)
-                return error_set(err, "cannot copy %s to \"%s\" in the workspace: %s", file->path, file->name,
-                                 errno == ENOSPC ? "more than workspaceStorageMB" : strerror(errno));
+        if (sandbox_workspace_put(workspace, file->name, status.st_mode & 0100, from, err) < 0)
+                return error_context(err, "%s", file->path);
         return 0;
 }
 
@@ -115,6 +49,7 @@ int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_
 /* --- out --- */
 
 struct harvest {
+        const struct sandbox_workspace *workspace;
         const struct exec_request *request;
         struct arena *arena;
         struct exec_left *list;
@@ -149,13 +84,17 @@ static void list(struct harvest *harvest, const char *path, uint64_t bytes, cons
         harvest->list[harvest->count++] = (struct exec_left){ path, bytes, reason };
 }
 
-/* The list is in Berth's memory and in none of the run's limits, and the program chose the names: in text 4 times as long. */
-static bool has_room(struct harvest *harvest, const char *path) {
-        if (!harvest->full && 4 * strlen(path) > harvest->names_left) {
-                harvest->full = true;
+static void say_full(struct harvest *harvest) {
+        if (!harvest->full)
                 list(harvest, ".", 0,
                      "the names in it are too many and too long: what is not listed stays out");
-        }
+        harvest->full = true;
+}
+
+/* The list is in Berth's memory and in none of the run's limits, and the program chose the names: in text 4 times as long. */
+static bool has_room(struct harvest *harvest, const char *path) {
+        if (4 * strlen(path) > harvest->names_left)
+                say_full(harvest);
         return !harvest->full;
 }
 
@@ -169,50 +108,47 @@ static const char *type_of(mode_t mode) {
         return "a device";
 }
 
-static int get_file(struct harvest *harvest, int from_folder, int to_folder, const char *name,
+static int get_file(struct harvest *harvest, int to_folder, const struct sandbox_entry *entry,
                     const char *path) {
-        int from DESCRIPTOR_CLEANUP = beneath_open(from_folder, name, O_RDONLY), to DESCRIPTOR_CLEANUP = -1;
-        struct stat status;
+        struct sandbox_content content SANDBOX_CONTENT_CLEANUP = SANDBOX_CONTENT_NONE;
+        int to DESCRIPTOR_CLEANUP = -1, opened;
 
-        if (from < 0 || fstat(from, &status) < 0 || !S_ISREG(status.st_mode)) {
-                list(harvest, path, 0, from < 0 ? "not readable" : "not a regular file");
-                return 0;
-        }
-        if ((uint64_t)status.st_size > harvest->bytes_left) {
-                list(harvest, path, (uint64_t)status.st_size,
+        if (entry->bytes > harvest->bytes_left) {
+                list(harvest, path, entry->bytes,
                      "with it there would be more bytes than a workspace holds: the file has holes, or several names");
                 return 0;
         }
-        /* Whatever stands there, a link for instance, is replaced and not written through. */
-        if (unlinkat(to_folder, name, 0) < 0 && errno != ENOENT)
-                return error_set(harvest->err, "cannot replace %s: %s", path, strerror(errno));
-        to = beneath_create(to_folder, name, O_WRONLY | O_EXCL,
-                            harvest->request->out_exec && status.st_mode & 0100 ? 0755 : 0644);
-        if (to < 0 || copy(from, to, (uint64_t)status.st_size) < 0) {
-                (void)error_set(harvest->err, "cannot write %s: %s", path, strerror(errno));
-                /* The beginning of a file could be taken for the file. */
-                if (to >= 0)
-                        unlinkat(to_folder, name, 0);
+        opened = sandbox_workspace_open(harvest->workspace, path, &content, harvest->err);
+        if (opened < 0)
                 return -1;
+        if (opened > 0) {
+                list(harvest, path, 0, "not readable");
+                return 0;
         }
-        harvest->bytes_left -= (uint64_t)status.st_size;
-        list(harvest, path, (uint64_t)status.st_size, NULL);
+        /* Whatever stands there, a link for instance, is replaced and not written through. */
+        if (unlinkat(to_folder, entry->name, 0) < 0 && errno != ENOENT)
+                return error_set(harvest->err, "cannot replace %s: %s", path, strerror(errno));
+        to = beneath_create(to_folder, entry->name, O_WRONLY | O_EXCL,
+                            harvest->request->out_exec && entry->mode & 0100 ? 0755 : 0644);
+        if (to < 0)
+                return error_set(harvest->err, "cannot write %s: %s", path, strerror(errno));
+        if (sandbox_workspace_copy(harvest->workspace, &content, to, entry->bytes, harvest->err) < 0) {
+                /* The beginning of a file could be taken for the file. */
+                unlinkat(to_folder, entry->name, 0);
+                return error_context(harvest->err, "cannot write %s", path);
+        }
+        harvest->bytes_left -= entry->bytes;
+        list(harvest, path, entry->bytes, NULL);
         return 0;
 }
 
-static int get_folder(struct harvest *harvest, int from, int to, const char *path, int depth);
+static int get_folder(struct harvest *harvest, int to, const char *path, int depth);
 
-static int get_subfolder(struct harvest *harvest, int from, int to, const char *name, const char *path,
-                         int depth) {
-        int inner DESCRIPTOR_CLEANUP = -1, made DESCRIPTOR_CLEANUP = -1;
+static int get_subfolder(struct harvest *harvest, int to, const char *name, const char *path, int depth) {
+        int made DESCRIPTOR_CLEANUP = -1;
 
         if (depth == EXEC_FILES_DEPTH_MAX) {
                 list(harvest, path, 0, "too many folders within each other");
-                return 0;
-        }
-        inner = beneath_open(from, name, O_RDONLY | O_DIRECTORY);
-        if (inner < 0) {
-                list(harvest, path, 0, "not readable");
                 return 0;
         }
         if (mkdirat(to, name, 0755) < 0 && errno != EEXIST)
@@ -221,14 +157,14 @@ static int get_subfolder(struct harvest *harvest, int from, int to, const char *
         made = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (made < 0)
                 return error_set(harvest->err, "cannot write into %s: %s", path, strerror(errno));
-        return get_folder(harvest, inner, made, path, depth + 1);
+        return get_folder(harvest, made, path, depth + 1);
 }
 
-static int get_entry(struct harvest *harvest, int from, int to, const char *name, const char *path,
+static int get_entry(struct harvest *harvest, int to, const struct sandbox_entry *entry, const char *path,
                      int depth) {
-        struct stat status;
+        const char *name = entry->name;
 
-        if (!has_room(harvest, path) || fstatat(from, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        if (!has_room(harvest, path))
                 return 0;
         /* On some file systems Git finds its HEAD whatever the letters. */
         if (!harvest->request->out_dot && (name[0] == '.' || strcasecmp(name, "HEAD") == 0)) {
@@ -237,34 +173,38 @@ static int get_entry(struct harvest *harvest, int from, int to, const char *name
                                     : "Git takes a folder with a HEAD for a repository: --out-dot");
                 return 0;
         }
-        if (S_ISDIR(status.st_mode))
-                return get_subfolder(harvest, from, to, name, path, depth);
-        if (S_ISREG(status.st_mode))
-                return get_file(harvest, from, to, name, path);
-        list(harvest, path, 0, type_of(status.st_mode));
+        if (S_ISDIR(entry->mode))
+                return get_subfolder(harvest, to, name, path, depth);
+        if (S_ISREG(entry->mode))
+                return get_file(harvest, to, entry, path);
+        list(harvest, path, 0, type_of(entry->mode));
         return 0;
 }
 
-static int get_folder(struct harvest *harvest, int from, int to, const char *path, int depth) {
-        int again = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *folder = again < 0 ? NULL : fdopendir(again);
-        struct dirent *entry;
-        int result = 0;
+static int get_folder(struct harvest *harvest, int to, const char *path, int depth) {
+        struct strbuf entries STRBUF_CLEANUP = STRBUF_INIT;
+        bool cut = false;
+        int result = sandbox_workspace_list(harvest->workspace, path, &entries, &cut, harvest->err);
 
-        if (!folder) {
-                close_descriptor(&again);
+        if (result < 0)
+                return -1;
+        if (result > 0) {
                 list(harvest, path[0] ? path : ".", 0, "not readable");
                 return 0;
         }
-        while (result == 0 && !harvest->full && (entry = readdir(folder))) {
+        result = 0;
+        for (size_t at = 0; result == 0 && !harvest->full && at < entries.length;
+             at += strlen(entries.data + at) + 1) {
                 char *inner TEXT_CLEANUP = NULL;
+                struct sandbox_entry entry;
 
-                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-                        continue;
-                inner = path_join(path, entry->d_name);
-                result = get_entry(harvest, from, to, entry->d_name, inner, depth);
+                if (sandbox_entry_read(entries.data + at, &entry) < 0)
+                        return error_set(harvest->err, "a list of the workspace is none");
+                inner = path_join(path, entry.name);
+                result = get_entry(harvest, to, &entry, inner, depth);
         }
-        closedir(folder);
+        if (result == 0 && cut)
+                say_full(harvest);
         return result;
 }
 
@@ -311,9 +251,11 @@ int exec_files_check(const struct exec_request *request, struct error *err) {
         return to >= 0 || errno == ENOENT ? 0 : cannot_open(request, err);
 }
 
-int exec_files_get(int folder, const struct exec_request *request, uint64_t bytes_max, struct arena *arena,
-                   const struct exec_left **ret, size_t *ret_count, struct error *err) {
-        struct harvest harvest = { .request = request,
+int exec_files_get(const struct sandbox_workspace *workspace, const struct exec_request *request,
+                   uint64_t bytes_max, struct arena *arena, const struct exec_left **ret, size_t *ret_count,
+                   struct error *err) {
+        struct harvest harvest = { .workspace = workspace,
+                                   .request = request,
                                    .arena = arena,
                                    .bytes_left = bytes_max,
                                    .names_left = EXEC_FILES_NAMES_MAX,
@@ -325,7 +267,7 @@ int exec_files_get(int folder, const struct exec_request *request, uint64_t byte
         to = open_out(request);
         if (to < 0)
                 return cannot_open(request, err);
-        if (get_folder(&harvest, folder, to, "", 0) < 0)
+        if (get_folder(&harvest, to, "", 0) < 0)
                 return error_context(err, "%s", request->out);
         if (harvest.count)
                 qsort(harvest.list, harvest.count, sizeof(*harvest.list), by_name);

@@ -28,7 +28,8 @@ int exec_files_check(const struct exec_request *request, struct error *err) MUST
  * out, as is everything of another type, each with its reason in the list. Where the names are too long for the list, a row
  * "." says that what is not listed was left out.
  */
-int exec_files_get(int folder, const struct exec_request *request, uint64_t bytes_max, struct arena *arena,
-                   const struct exec_left **ret, size_t *ret_count, struct error *err) MUST_USE;
+int exec_files_get(const struct sandbox_workspace *workspace, const struct exec_request *request,
+                   uint64_t bytes_max, struct arena *arena, const struct exec_left **ret, size_t *ret_count,
+                   struct error *err) MUST_USE;
 
 #endif

@@ -6,9 +6,9 @@
 #include "providers/local/launcher.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/interrupt.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "process/frame.h"
 #include "providers/local/images/images.h"
@@ -18,6 +18,7 @@
 #include "providers/local/sandbox/sandbox_messages.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,11 @@
 
 /* The largest START there can be is a tenth of it. */
 #define QUESTION_MAX 4096
+/*
+ * A run has its deadline, and as long for its client to put in files; what it left is fetched within so many patiences. Its worker
+ * keeps all that. One that lives longer was stopped, or hangs in a file system that somebody passed a file of.
+ */
+#define LATE_PATIENCES 10
 /* A millisecond in each period of 100. */
 #define CPU_MILLIS_LEAST 10U
 
@@ -44,6 +50,7 @@ struct run {
         unsigned connection; /* who asked */
         uid_t client;
         struct sandbox_keeper keeper;
+        int64_t until_ms; /* of the monotonic clock: then the worker is killed */
         struct cgroup *group;
         struct arena *arena;
 };
@@ -83,6 +90,10 @@ int launcher_check(const struct sandbox_limits *asked, const struct sandbox_limi
             asked->workspace_files > most->workspace_files || asked->deadline_ms > most->deadline_ms)
                 return error_set(err, "a limit is larger than this launcher gives");
         return 0;
+}
+
+static int64_t now_ms(void) {
+        return clock_system.monotonic_ms(&clock_system);
 }
 
 /* --- connections --- */
@@ -171,17 +182,14 @@ static void release_run(struct run *run) {
 }
 
 /* The image's root, locked: -1 without one, -2 with err. */
-static int hold_image(const struct launcher *launcher, const char *digest, struct arena *arena,
-                      struct error *err) {
+static int hold_image(const struct launcher *launcher, const char *digest, struct error *err) {
         int image;
 
         if (!digest)
                 return -1;
         if (!launcher->config->images)
                 return error_set(err, "this launcher has no image store") - 1;
-        image = local_image_hold(arena_printf(arena, "%s/" LOCAL_IMAGES_ROOTS "/%s", launcher->config->images,
-                                              digest + strlen("sha256:")),
-                                 err);
+        image = local_image_hold_in(launcher->config->images, digest, err);
         return image < 0 ? -2 : image;
 }
 
@@ -190,14 +198,17 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
                      struct run *run, struct error *err) {
         const struct sandbox_limits *limits = &starting->limits;
         struct cgroup_limits of_group = { limits->memory_bytes, limits->cpu_millis, limits->processes };
-        struct sandbox_placing placing = { .limits = *limits, .dies_with_parent = true };
+        struct sandbox_placing placing = { .limits = *limits,
+                                           .dies_with_parent = true,
+                                           .for_another = true,
+                                           .patience_ms = launcher->config->patience_ms };
         struct sandbox_user user = SANDBOX_USER_NONE;
         int image DESCRIPTOR_CLEANUP = -1, lock DESCRIPTOR_CLEANUP = -1;
         int held[2];
         size_t count = 0;
 
         if (launcher_check(limits, &launcher->config->most, err) < 0 ||
-            (image = hold_image(launcher, starting->image, run->arena, err)) < -1 ||
+            (image = hold_image(launcher, starting->image, err)) < -1 ||
             sandbox_user_take(&launcher->config->users, &user, err) < 0)
                 return -1;
         lock = user.lock;
@@ -222,7 +233,8 @@ static void start_for(struct launcher *launcher, struct connection *connection,
         struct error err = { 0 };
         struct run *run = NULL;
         unsigned living = 0, of_client = 0;
-        char text[64];
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct sandbox_started started;
 
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
                 const struct run *other = &launcher->runs[i];
@@ -250,48 +262,54 @@ static void start_for(struct launcher *launcher, struct connection *connection,
                 answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
                 return;
         }
-        snprintf(text, sizeof(text), "{\"run\":%llu}", (unsigned long long)run->number);
-        answer(connection, LAUNCHER_STARTED, text, strlen(text), run->keeper.socket);
+        started = (struct sandbox_started){ .run = run->number,
+                                            .missing = sandbox_keeper_missing(run->group),
+                                            .problem = cgroup_problem(run->group) };
+        run->until_ms =
+                now_ms() + 2 * starting->limits.deadline_ms + LATE_PATIENCES * launcher->config->patience_ms;
+        sandbox_started_write(&started, &text);
+        answer(connection, LAUNCHER_STARTED, text.data, text.length, run->keeper.socket);
         close_descriptor(&run->keeper.socket);
 }
 
 static void end_of_run(struct launcher *launcher, struct run *run) {
         struct connection *connection = connection_of(launcher, run);
-        struct cgroup_usage usage = { 0 };
-        char text[256];
+        struct sandbox_measured measured = { .run = run->number };
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         (void)process_reap(&run->keeper.worker);
         /* Of a worker that was killed the run may just be dying. */
         cgroup_kill(run->group);
-        cgroup_measure(run->group, &usage);
+        cgroup_measure(run->group, &measured.usage);
         release_run(run);
-        snprintf(
-                text, sizeof(text),
-                "{\"run\":%llu,\"usageKnown\":%s,\"peakMemoryBytes\":%llu,\"cpuUs\":%llu,\"memoryKills\":%llu}",
-                (unsigned long long)run->number, usage.known ? "true" : "false",
-                (unsigned long long)usage.peak_memory_bytes, (unsigned long long)usage.cpu_us,
-                (unsigned long long)usage.memory_kills);
+        sandbox_measured_write(&measured, &text);
         if (connection)
-                answer(connection, LAUNCHER_ENDED, text, strlen(text), -1);
+                answer(connection, LAUNCHER_ENDED, text.data, text.length, -1);
 }
 
-/* Only the runs of the connection that asks; one that has ended meanwhile is no mistake. */
-static int kill_for(struct launcher *launcher, const struct connection *connection,
-                    const struct frame *frame) {
-        json_error_t ignored;
-        json_t *json JSON_CLEANUP = json_loadb(strbuf_text(&frame->payload), frame->payload.length,
-                                               JSON_REJECT_DUPLICATES, &ignored);
-        const json_t *number = json_object_get(json, "run");
+/* KILL and MEASURE: only of the connection's own runs. One that has ended meanwhile is no mistake. */
+static int answer_about_run(struct launcher *launcher, struct connection *connection,
+                            const struct frame *frame) {
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct sandbox_measured measured = { 0 };
+        struct error ignored;
 
-        if (!json_is_integer(number) || json_object_size(json) != 1)
+        if (sandbox_number_read(frame->payload.data, frame->payload.length, &measured.run, &ignored) < 0)
                 return -1;
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
                 struct run *run = &launcher->runs[i];
 
-                if (run->taken && run->connection == connection->number &&
-                    run->number == (uint64_t)json_integer_value(number))
+                if (!run->taken || run->connection != connection->number || run->number != measured.run)
+                        continue;
+                if (frame->type == LAUNCHER_KILL)
                         process_kill(&run->keeper.worker);
+                else
+                        cgroup_measure(run->group, &measured.usage);
         }
+        if (frame->type == LAUNCHER_KILL)
+                return 0;
+        sandbox_measured_write(&measured, &text);
+        answer(connection, LAUNCHER_MEASURED, text.data, text.length, -1);
         return 0;
 }
 
@@ -310,8 +328,8 @@ static int read_question(struct launcher *launcher, struct connection *connectio
                                                                                                       : 0;
         if (result != FRAME_WHOLE || frame.payload.length > QUESTION_MAX || frame.count > 0)
                 return -1;
-        if (frame.type == LAUNCHER_KILL)
-                return kill_for(launcher, connection, &frame);
+        if (frame.type == LAUNCHER_KILL || frame.type == LAUNCHER_MEASURE)
+                return answer_about_run(launcher, connection, &frame);
         if (frame.type != LAUNCHER_START)
                 return -1;
         arena = arena_new();
@@ -325,18 +343,26 @@ static int read_question(struct launcher *launcher, struct connection *connectio
 static int one_turn(struct launcher *launcher, const struct interrupt *interrupt, struct error *err) {
         struct pollfd polled[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
         struct pollfd *connections = polled + 2, *runs = connections + LAUNCHER_CONNECTIONS_MAX;
+        int64_t until_ms = INT64_MAX, left;
 
         polled[0] = (struct pollfd){ .fd = launcher->listener.socket, .events = POLLIN };
         polled[1] =
                 (struct pollfd){ .fd = interrupt_descriptor(interrupt, INTERRUPT_FINISH), .events = POLLIN };
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
                 connections[i] = (struct pollfd){ .fd = launcher->connections[i].socket, .events = POLLIN };
-        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++)
+        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
+                struct run *run = &launcher->runs[i];
+
                 runs[i] =
-                        (struct pollfd){ .fd = launcher->runs[i].taken ? launcher->runs[i].keeper.worker.pidfd
-                                                                       : -1,
-                                         .events = POLLIN };
-        if (poll(polled, sizeof(polled) / sizeof(polled[0]), -1) < 0 && errno != EINTR)
+                        (struct pollfd){ .fd = run->taken ? run->keeper.worker.pidfd : -1, .events = POLLIN };
+                if (run->taken && now_ms() >= run->until_ms)
+                        process_kill(&run->keeper.worker);
+                else if (run->taken && run->until_ms < until_ms)
+                        until_ms = run->until_ms;
+        }
+        left = until_ms == INT64_MAX ? -1 : until_ms > now_ms() ? until_ms - now_ms() : 0;
+        if (poll(polled, sizeof(polled) / sizeof(polled[0]), left < INT_MAX ? (int)left : INT_MAX) < 0 &&
+            errno != EINTR)
                 return error_set(err, "cannot wait: %s", strerror(errno));
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
                 if (runs[i].fd >= 0 && runs[i].revents)

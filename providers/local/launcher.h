@@ -4,16 +4,18 @@
  * start a sandbox's worker for an image of its store, within bounds, as a host user that it chooses. Whoever asks can name no
  * path, no user and no descriptor. Messages are frames (process/frame.h):
  *
- *     client -> launcher   START    sandbox_starting_write(): limits, and an image's digest
- *     launcher -> client   STARTED  {"run": N}, and with it the worker's socket, on which the rest is said
- *                                   (sandbox_messages.h, from ARGUMENTS on)
- *                          REFUSED  text; the next START may go better
- *     client -> launcher   KILL     {"run": N}; for a worker that does not hear
- *     launcher -> client   ENDED    {"run": N, "usageKnown", "peakMemoryBytes", "cpuUs", "memoryKills"}: nothing of the run
- *                                   is left, and its host user is free
+ *     client -> launcher   START     sandbox_starting_write(): limits, and an image's digest
+ *     launcher -> client   STARTED   the run's number and what of its limits is not held; with it the worker's socket, on which
+ *                                    the rest is said (sandbox_messages.h, from ARGUMENTS on)
+ *                          REFUSED   text; the next START may go better
+ *     client -> launcher   MEASURE   a run's number
+ *     launcher -> client   MEASURED  what its cgroup has used so far; all zero where the run has ended, or is another's
+ *     client -> launcher   KILL      a run's number: for a worker that does not hear
+ *     launcher -> client   ENDED     what was used: nothing of the run is left, and its host user is free
  *
  * Answers to START come in the order of the questions. A message that is none of these, or is not as it should be, ends the
- * connection that it came on; so does not taking what is sent. A run ends with the socket to its worker, and with the launcher.
+ * connection that it came on; so does not taking what is sent. A run ends with the socket to its worker, with the
+ * launcher, and where its worker lives longer than its deadline can explain.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_LAUNCHER_H
 #define BERTH_PROVIDERS_LOCAL_LAUNCHER_H
@@ -21,18 +23,11 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "providers/local/sandbox/sandbox.h"
+#include "providers/local/sandbox/sandbox_messages.h"
 #include "providers/local/sandbox/sandbox_users.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
-
-enum launcher_message {
-        LAUNCHER_START = 32,
-        LAUNCHER_STARTED,
-        LAUNCHER_REFUSED,
-        LAUNCHER_KILL,
-        LAUNCHER_ENDED
-};
 
 #define LAUNCHER_RUNS_MAX 1024
 #define LAUNCHER_CONNECTIONS_MAX 256 /* shared out evenly to the clients */
@@ -48,6 +43,7 @@ struct launcher_config {
         struct sandbox_limits most;
         unsigned runs_max;    /* at most LAUNCHER_RUNS_MAX */
         unsigned runs_each;   /* of one client */
+        int64_t patience_ms;  /* so long a client has to say what shall run */
         bool accept_degraded; /* where cgroups cannot hold a limit */
 };
 /* As much as a sandbox can have at all, on this machine. */

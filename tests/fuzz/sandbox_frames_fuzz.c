@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What comes from the other side of a sandbox's sockets: the bytes are a peer's, as they are, to a reader of frames. Whatever
- * is a frame is read as each message that it could be: of a worker's client and keeper, of a worker, of a launcher's client.
+ * is a frame is read as each message that it could be: of a worker's client and keeper, of a worker, of a launcher's client, of
+ * a launcher; a file that is put in, and a list of files that come out.
  */
 #include "parts.h"
 #include "process/frame.h"
 #include "process/identity.h"
+#include "providers/local/sandbox/sandbox_files.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What was read is written and read again, and must be as it was. */
@@ -28,6 +36,10 @@ static void read_all(const struct frame *frame, struct arena *arena) {
         struct sandbox_starting starting;
         struct sandbox_running running;
         struct sandbox_ending ending;
+        struct sandbox_started started;
+        struct sandbox_measured measured;
+        struct sandbox_entry entry;
+        uint64_t number, again_number;
         struct process_identity identity;
         const char *const *words;
         struct error err;
@@ -66,9 +78,80 @@ static void read_all(const struct frame *frame, struct arena *arena) {
                 if (sandbox_ending_read(first.data, first.length, &ending, &err) < 0)
                         abort();
         }
-        if (sandbox_words_read(bytes, length, arena, &words, &count, &err) == 0 && words[count])
-                abort();
+        strbuf_clear(&first);
+        if (sandbox_started_read(bytes, length, arena, &started, &err) == 0) {
+                sandbox_started_write(&started, &first);
+                if (sandbox_started_read(first.data, first.length, arena, &started, &err) < 0)
+                        abort();
+        }
+        strbuf_clear(&first);
+        if (sandbox_measured_read(bytes, length, &measured, &err) == 0) {
+                sandbox_measured_write(&measured, &first);
+                if (sandbox_measured_read(first.data, first.length, &measured, &err) < 0)
+                        abort();
+        }
+        strbuf_clear(&first);
+        if (sandbox_number_read(bytes, length, &number, &err) == 0) {
+                sandbox_number_write(number, &first);
+                if (sandbox_number_read(first.data, first.length, &again_number, &err) < 0 ||
+                    number != again_number)
+                        abort();
+        }
+        if (sandbox_words_read(bytes, length, arena, &words, &count, &err) == 0) {
+                if (words[count])
+                        abort();
+                for (size_t i = 0; i < count; i++) {
+                        if (sandbox_entry_read(words[i], &entry) == 0 &&
+                            (!*entry.name || strchr(entry.name, '/') || strcmp(entry.name, "..") == 0))
+                                abort();
+                }
+        }
         (void)identity_read(strbuf_text(&frame->payload), &identity, &end);
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *at) {
+        (void)status;
+        (void)type;
+        return at->level > 0 ? remove(path) : 0;
+}
+
+static unsigned count_names(const char *path) {
+        DIR *folder = opendir(path);
+        unsigned count = 0;
+
+        while (folder && readdir(folder))
+                count++;
+        if (folder)
+                closedir(folder);
+        return count;
+}
+
+/* Whatever is to be put in, what is made stays in the folder: nothing is made beside it. */
+static void put(struct frame *frame) {
+        const char *outside = scratch_folder();
+        char inside[256];
+        struct error err = { 0 };
+        int folder, pair[2];
+
+        if (frame->type != MESSAGE_PUT || frame->count > 0)
+                return;
+        snprintf(inside, sizeof(inside), "%s/in", outside);
+        if (mkdir(inside, 0700) < 0 && errno != EEXIST)
+                abort();
+        folder = open(inside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (folder < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                abort();
+        frame->descriptors[frame->count++] = memfd_create("put", MFD_CLOEXEC);
+        if (sandbox_files_receive(folder, pair[0], frame, &err) < 0 && !err.message[0])
+                abort();
+        close(pair[0]);
+        close(pair[1]);
+        close(folder);
+        /* ".", ".." and "in". */
+        if (count_names(outside) != 3)
+                abort();
+        if (count_names(inside) > 2 && nftw(inside, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+                abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -86,6 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         close(pair[0]);
         while ((answer = frame_receive(&reader, &frame, &err)) == FRAME_WHOLE) {
                 read_all(&frame, arena);
+                put(&frame);
                 frame_release(&frame);
         }
         /* A peer that has closed is seen to have, and one that spoke badly is told apart. */

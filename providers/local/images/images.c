@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/images/images.h"
 
+#include "base/beneath.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "providers/image_rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -63,18 +65,34 @@ bool local_image_find(const struct local_images *images, const char *repository,
         return true;
 }
 
-int local_image_hold(const char *image_root, struct error *err) {
-        int root = open(image_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/* Takes over `root`, -1 with errno where it could not be opened. */
+static int hold(int root, const char *name, struct error *err) {
         struct stat status;
 
         /* A file system without locks stops no run. A folder that was removed after we opened it has no link left. */
         if (root >= 0 && (flock(root, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
             fstat(root, &status) == 0 && status.st_nlink > 0)
                 return root;
-        (void)error_set(err, "the image's folder %s %s", image_root,
+        (void)error_set(err, "the image's folder %s %s", name,
                         root < 0 ? strerror(errno) : "is being removed: import the image again");
         close_descriptor(&root);
         return -1;
+}
+
+int local_image_hold(const char *image_root, struct error *err) {
+        return hold(open(image_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), image_root, err);
+}
+
+int local_image_hold_in(const char *folder, const char *digest, struct error *err) {
+        int store DESCRIPTOR_CLEANUP = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        char path[sizeof(LOCAL_IMAGES_ROOTS) + 65];
+
+        if (store < 0)
+                return error_set(err, "cannot open the image store %s: %s", folder, strerror(errno));
+        if (!image_rules_is_digest(digest))
+                return error_set(err, "an image's digest is sha256: and 64 digits");
+        snprintf(path, sizeof(path), LOCAL_IMAGES_ROOTS "/%s", digest + strlen("sha256:"));
+        return hold(beneath_open(store, path, O_RDONLY | O_DIRECTORY), digest, err);
 }
 
 struct local_image_name local_image_name(const struct value *image, struct arena *arena) {

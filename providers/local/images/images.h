@@ -48,6 +48,8 @@ bool local_image_find(const struct local_images *images, const char *repository,
  * the lock; -1 with err where the image is gone or is being removed.
  */
 int local_image_hold(const char *image_root, struct error *err) MUST_USE;
+/* The same by digest, for who has rights that the store's owner has not: no link in the store leads anywhere. */
+int local_image_hold_in(const char *folder, const char *digest, struct error *err) MUST_USE;
 
 /*
  * The image in the store that an environment's `image` means. With `host_without`, the machine's own /usr is used while

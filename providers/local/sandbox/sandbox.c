@@ -2,13 +2,14 @@
 /*
  * The client's side of a run, and its keeper's: who has the rights that a sandbox takes (root, or a user in namespaces of
  * its own) makes the cgroup, chooses the host user, starts the worker and tells it PLACE; who has code to run tells it RUN.
- * Here one process is both.
+ * Here one process is both, or a `berth launcher` is the keeper (sandbox_launched.c); from RUN on that is the same.
  */
 #include "providers/local/sandbox/sandbox.h"
 
 #include "base/files.h"
 #include "process/frame.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
+#include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_users.h"
 
@@ -22,7 +23,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,7 +37,10 @@ struct sandbox {
         struct arena *arena;
         struct sandbox_spec spec;
         struct cgroup *group;
-        struct sandbox_keeper keeper;
+        struct sandbox_keeper keeper; /* of our own worker, or only its socket */
+        struct sandbox_launched launched;
+        unsigned missing; /* of enum cgroup_limit: what is not held, and why */
+        const char *problem;
         struct frame_reader reader;
         struct sandbox_workspace workspace;
         struct sandbox_pipes pipes;
@@ -55,30 +58,13 @@ static const char *lacking(unsigned limit, const struct sandbox *sandbox) {
                                             [CGROUP_CPU] = "the CPU share",
                                             [CGROUP_PROCESSES] = "the number of processes" };
 
-        return arena_printf(sandbox->arena, "%s cannot be enforced: %s", what[limit],
-                            cgroup_problem(sandbox->group));
-}
-
-/*
- * RLIMIT_NPROC does for processes what a cgroup would, where it counts this run's alone: root's runs have a user each, and
- * since Linux 5.14 it counts within the user namespace that the others have each.
- */
-static bool counts_processes(void) {
-        struct utsname system;
-        int major, minor;
-
-        return geteuid() == 0 ||
-               (uname(&system) == 0 && sscanf(system.release, "%d.%d", &major, &minor) == 2 &&
-                (major > 5 || (major == 5 && minor >= 14)));
+        return arena_printf(sandbox->arena, "%s cannot be enforced: %s", what[limit], sandbox->problem);
 }
 
 static int check_degraded(struct sandbox *sandbox, struct error *err) {
-        unsigned missing =
-                cgroup_missing(sandbox->group) & (counts_processes() ? ~(unsigned)CGROUP_PROCESSES : ~0U);
-
         sandbox->degraded = arena_array(sandbox->arena, DEGRADED_MAX, sizeof(*sandbox->degraded));
         for (unsigned limit = CGROUP_MEMORY; limit <= CGROUP_PROCESSES; limit <<= 1) {
-                if (missing & limit)
+                if (sandbox->missing & limit)
                         sandbox->degraded[sandbox->degraded_count++] = lacking(limit, sandbox);
         }
         if (sandbox->degraded_count > 0 && !sandbox->spec.accept_degraded)
@@ -198,6 +184,7 @@ static void release_held(const struct sandbox_spec *spec) {
                 close_descriptor(&spec->held[i]);
 }
 
+/* With this process's rights. */
 static int place(struct sandbox *sandbox, struct error *err) {
         const struct sandbox_spec *spec = &sandbox->spec;
         static const struct sandbox_users users = SANDBOX_USERS_DEFAULT;
@@ -229,11 +216,45 @@ static int place(struct sandbox *sandbox, struct error *err) {
         return 0;
 }
 
+static int start_ourselves(struct sandbox *sandbox, struct error *err) {
+        const struct sandbox_limits *limits = &sandbox->spec.limits;
+        struct cgroup_limits of_group = { limits->memory_bytes, limits->cpu_millis, limits->processes };
+        static const char *const no_launcher[] = { NULL };
+
+        if (sandbox->spec.ahead) {
+                sandbox->keeper = *sandbox->spec.ahead;
+                *sandbox->spec.ahead = (struct sandbox_keeper)SANDBOX_KEEPER_NONE;
+        }
+        /* Root never needs systemd for a group: the worker starts, which takes a millisecond, while the group is made. */
+        if (geteuid() == 0 && sandbox->keeper.socket < 0 &&
+            sandbox_keeper_start(&sandbox->keeper, no_launcher, err) < 0)
+                return -1;
+        sandbox->group = cgroup_make(&of_group, sandbox->arena);
+        sandbox->missing = sandbox_keeper_missing(sandbox->group);
+        sandbox->problem = cgroup_problem(sandbox->group);
+        if (check_degraded(sandbox, err) < 0 ||
+            (sandbox->keeper.socket < 0 &&
+             sandbox_keeper_start(&sandbox->keeper, cgroup_launcher(sandbox->group), err) < 0))
+                return -1;
+        return place(sandbox, err);
+}
+
+static int start_by_launcher(struct sandbox *sandbox, struct error *err) {
+        const struct sandbox_spec *spec = &sandbox->spec;
+        struct sandbox_starting starting = { .limits = spec->limits, .image = spec->image_digest };
+
+        if (spec->image_root && !spec->image_digest)
+                abort();
+        if (sandbox_launched_start(spec->launcher, &starting, sandbox->arena, &sandbox->launched,
+                                   &sandbox->keeper.socket, err) < 0)
+                return -1;
+        sandbox->missing = sandbox->launched.started.missing;
+        sandbox->problem = sandbox->launched.started.problem;
+        return check_degraded(sandbox, err);
+}
+
 int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct sandbox **ret,
                   struct error *err) {
-        struct cgroup_limits limits = { spec->limits.memory_bytes, spec->limits.cpu_millis,
-                                        spec->limits.processes };
-        static const char *const no_launcher[] = { NULL };
         struct sandbox *sandbox = arena_alloc(arena, sizeof(*sandbox));
 
         if (spec->file_count > SANDBOX_FILES_MAX || spec->held_count >= SANDBOX_HELD_MAX)
@@ -242,26 +263,14 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
                 .arena = arena,
                 .spec = *spec,
                 .keeper = SANDBOX_KEEPER_NONE,
-                .workspace = { .folder = -1 },
+                .launched = SANDBOX_LAUNCHED_NONE,
+                .workspace = { .folder = -1, .worker = &sandbox->reader },
                 .pipes = { -1, -1, -1 },
                 .late_ms = sandbox_now_ms() + PATIENCE_MS,
         };
-        if (spec->ahead) {
-                sandbox->keeper = *spec->ahead;
-                *spec->ahead = (struct sandbox_keeper)SANDBOX_KEEPER_NONE;
-        }
-        /* Root never needs systemd for a group: the worker starts, which takes a millisecond, while the group is made. */
-        if (geteuid() == 0 && sandbox->keeper.socket < 0 &&
-            sandbox_keeper_start(&sandbox->keeper, no_launcher, err) < 0)
-                goto failed;
-        sandbox->group = cgroup_make(&limits, arena);
-        if (check_degraded(sandbox, err) < 0 ||
-            (sandbox->keeper.socket < 0 &&
-             sandbox_keeper_start(&sandbox->keeper, cgroup_launcher(sandbox->group), err) < 0))
+        if ((spec->launcher ? start_by_launcher(sandbox, err) : start_ourselves(sandbox, err)) < 0)
                 goto failed;
         sandbox->reader.socket = sandbox->keeper.socket;
-        if (place(sandbox, err) < 0)
-                goto failed;
         if (tell_run(sandbox, err) < 0) {
                 (void)!sandbox_keeper_heed(sandbox->reader.socket, err);
                 goto failed;
@@ -301,12 +310,15 @@ void sandbox_cancel(struct sandbox *sandbox) {
 
 static int become_started(struct sandbox *sandbox, struct frame *frame, struct error *err) {
         const struct sandbox_spec *spec = &sandbox->spec;
+        size_t at = spec->launcher ? 0 : 1;
 
-        if (frame->count != 4)
-                return error_set(err, "the sandbox's worker gave %zu descriptors instead of 4", frame->count);
-        sandbox->workspace.folder = frame_take(frame, 0);
-        sandbox->pipes =
-                (struct sandbox_pipes){ frame_take(frame, 1), frame_take(frame, 2), frame_take(frame, 3) };
+        if (frame->count != at + 3)
+                return error_set(err, "the sandbox's worker gave %zu descriptors instead of %zu",
+                                 frame->count, at + 3);
+        if (at > 0)
+                sandbox->workspace.folder = frame_take(frame, 0);
+        sandbox->pipes = (struct sandbox_pipes){ frame_take(frame, at), frame_take(frame, at + 1),
+                                                 frame_take(frame, at + 2) };
         /* Only our end: a program that does not read its input must not stop us. */
         fcntl(sandbox->pipes.input, F_SETFL, O_NONBLOCK);
         if (sandbox->cancelled)
@@ -319,14 +331,28 @@ static int become_started(struct sandbox *sandbox, struct frame *frame, struct e
         return frame_send_now(sandbox->reader.socket, MESSAGE_GO, NULL, 0, NULL, 0, err);
 }
 
+/* The worker, and its keeper's leavings. A worker of the launcher's that still has files to give is not ended here. */
+static void release_worker(struct sandbox *sandbox, int patience_ms) {
+        sandbox_keeper_end(&sandbox->keeper, patience_ms);
+        sandbox_launched_end(&sandbox->launched, patience_ms);
+        sandbox->reader.socket = -1;
+        cgroup_close(sandbox->group);
+        sandbox->group = NULL;
+        if (sandbox->spec.launcher)
+                release_held(&sandbox->spec);
+}
+
 static void become_ended(struct sandbox *sandbox, int patience_ms) {
         sandbox->ended = true;
         sandbox->late_ms = INT64_MAX;
-        if (!sandbox->ending.usage.known)
+        if (sandbox->spec.launcher) {
+                sandbox_launched_measure(&sandbox->launched, &sandbox->ending.usage);
+                release_held(&sandbox->spec);
+        } else if (!sandbox->ending.usage.known) {
                 cgroup_measure(sandbox->group, &sandbox->ending.usage);
-        sandbox_keeper_end(&sandbox->keeper, patience_ms);
-        cgroup_close(sandbox->group);
-        sandbox->group = NULL;
+        }
+        if (!sandbox->spec.launcher || patience_ms == 0)
+                release_worker(sandbox, patience_ms);
 }
 
 /* The worker was stopped, or is stuck. Its end is that of all others. */
@@ -353,6 +379,9 @@ int sandbox_next(struct sandbox *sandbox, enum sandbox_event *ret, struct error 
                 return -1;
         if (answer == FRAME_WAIT)
                 return sandbox_patience_ms(sandbox) > 0 ? 0 : give_up_waiting(sandbox, ret, err);
+        if (answer == FRAME_CLOSED && sandbox->spec.launcher)
+                return error_set(err,
+                                 "the sandbox was killed from outside: its worker, or the launcher, ended");
         if (answer == FRAME_CLOSED)
                 return sandbox_keeper_explain(&sandbox->keeper, err);
         if (frame.type == MESSAGE_FAILED)
@@ -422,9 +451,7 @@ int sandbox_judge(struct sandbox *sandbox, const struct output *printed, int sig
 void sandbox_end(struct sandbox *sandbox) {
         if (!sandbox)
                 return;
-        sandbox_keeper_end(&sandbox->keeper, ENDING_MS);
-        cgroup_close(sandbox->group);
-        sandbox->group = NULL;
+        release_worker(sandbox, ENDING_MS);
         frame_reader_release(&sandbox->reader);
         close_descriptor(&sandbox->workspace.folder);
         close_descriptor(&sandbox->pipes.input);

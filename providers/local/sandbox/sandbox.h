@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "providers/exec.h"
 #include "providers/local/sandbox/output.h"
+#include "providers/local/sandbox/sandbox_workspace.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,16 +63,15 @@ struct sandbox_file {
         size_t length;
 };
 
-/* The workspace as the caller sees it, before and after. Paths must be resolved beneath `folder` without links. */
-struct sandbox_workspace {
-        int folder;
-        uid_t uid; /* who must own what is put in */
-        gid_t gid;
-};
-
 struct sandbox_spec {
-        const char *image_root;  /* the image's root folder; NULL: the machine's own /usr */
-        const char *const *argv; /* ended by NULL */
+        /*
+         * Where a `berth launcher` listens, which places the worker then: its store has the image, by its digest; its own
+         * rights make the sandbox, and this process needs none. NULL: this process places the worker itself.
+         */
+        const char *launcher;
+        const char *image_root;   /* the image's root folder; NULL: the machine's own /usr */
+        const char *image_digest; /* of the same, where there is a launcher */
+        const char *const *argv;  /* ended by NULL */
         /* Names that sandbox_takes_variable() does not take are left out of both; the latter win. */
         const struct sandbox_variable *image_variables;
         size_t image_variable_count;
@@ -82,7 +82,10 @@ struct sandbox_spec {
         struct sandbox_limits limits;
         bool accept_degraded;
         int input; /* what the program reads, or -1: for sandbox_run() alone */
-        /* Descriptors that stay open as long as the run lives, and no longer: locks. Closed here, and -1, once it has them. */
+        /*
+         * Descriptors that stay open as long as the run lives, and no longer: locks. Closed here, and -1, once it has them. A
+         * launcher takes none: there they stay this process's, with which the run ends, and are closed by sandbox_end().
+         */
         int *held;
         size_t held_count;
         struct sandbox_keeper

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* Behind systemd-run, /proc/self/exe would be that. */
@@ -65,6 +66,23 @@ int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher
         words[count++] = args.program ? "berth" : PROGRAM_PATH;
         words[count] = SANDBOX_WORKER_VERB;
         return process_start(&args, &ret->worker, err);
+}
+
+/*
+ * RLIMIT_NPROC does for processes what a cgroup would, where it counts this run's alone: root's runs have a user each, and
+ * since Linux 5.14 it counts within the user namespace that the others have each.
+ */
+static bool counts_processes(void) {
+        struct utsname system;
+        int major, minor;
+
+        return geteuid() == 0 ||
+               (uname(&system) == 0 && sscanf(system.release, "%d.%d", &major, &minor) == 2 &&
+                (major > 5 || (major == 5 && minor >= 14)));
+}
+
+unsigned sandbox_keeper_missing(const struct cgroup *group) {
+        return cgroup_missing(group) & (counts_processes() ? ~(unsigned)CGROUP_PROCESSES : ~0U);
 }
 
 int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,

@@ -25,6 +25,8 @@ struct sandbox_keeper {
  * the null device and standard error. `launcher` is put in front of it (cgroup_launcher()).
  */
 int sandbox_keeper_start(struct sandbox_keeper *ret, const char *const *launcher, struct error *err) MUST_USE;
+/* Mask of enum cgroup_limit: what neither the group holds nor anything else would. */
+unsigned sandbox_keeper_missing(const struct cgroup *group);
 /*
  * Tells PLACE: what of it the cgroup and the descriptors decide is filled in. Only once, and before the socket is given to
  * whoever has code to run. `image` is the image's root folder, or -1.

@@ -101,14 +101,15 @@ static struct sandbox_limits limits_of(const struct message_member members[LIMIT
         };
 }
 
-#define PLACING_MEMBERS(p)                                                                                 \
-        {                                                                                                  \
-                LIMIT_MEMBERS(&(p)->limits), NUMBER("uid", 0, UINT32_MAX - 1, (p)->uid),                   \
-                        NUMBER("gid", 0, UINT32_MAX - 1, (p)->gid), NUMBER("entries", 0, 4, (p)->entries), \
-                        NUMBER("held", 0, SANDBOX_HELD_MAX, (p)->held), BOOL("image", (p)->image),         \
-                        BOOL("born", (p)->born), BOOL("scope", (p)->scope),                                \
-                        BOOL("limitAddressSpace", (p)->limit_address_space),                               \
-                        BOOL("diesWithParent", (p)->dies_with_parent),                                     \
+#define PLACING_MEMBERS(p)                                                                                   \
+        {                                                                                                    \
+                LIMIT_MEMBERS(&(p)->limits), NUMBER("uid", 0, UINT32_MAX - 1, (p)->uid),                     \
+                        NUMBER("gid", 0, UINT32_MAX - 1, (p)->gid), NUMBER("entries", 0, 4, (p)->entries),   \
+                        NUMBER("held", 0, SANDBOX_HELD_MAX, (p)->held), BOOL("image", (p)->image),           \
+                        BOOL("born", (p)->born), BOOL("scope", (p)->scope),                                  \
+                        BOOL("limitAddressSpace", (p)->limit_address_space),                                 \
+                        BOOL("diesWithParent", (p)->dies_with_parent), BOOL("forAnother", (p)->for_another), \
+                        NUMBER("patienceMs", 0, NUMBER_MAX, (p)->patience_ms),                               \
         }
 
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret) {
@@ -135,6 +136,8 @@ int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placin
                 .scope = members[12].number,
                 .limit_address_space = members[13].number,
                 .dies_with_parent = members[14].number,
+                .for_another = members[15].number,
+                .patience_ms = members[16].number,
         };
         return 0;
 }
@@ -168,6 +171,81 @@ int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena,
                 return error_set(err, "a message has an image that is no digest");
         ret->limits = limits_of(members);
         ret->image = json_is_null(image) ? NULL : arena_strdup(arena, json_string_value(image));
+        return 0;
+}
+
+/* --- STARTED, KILL, MEASURE, MEASURED --- */
+
+#define PROBLEM_MAX 1000
+#define RUN_MEMBER(r) NUMBER("run", 1, NUMBER_MAX, r)
+
+void sandbox_started_write(const struct sandbox_started *started, struct strbuf *ret) {
+        struct message_member members[] = { RUN_MEMBER(started->run),
+                                            NUMBER("missing", 0, CGROUP_EVERYTHING, started->missing) };
+        json_t *json = members_json(members, COUNT(members));
+
+        json_put(json, "problem", json_string(started->problem));
+        append_json(json, ret);
+}
+
+int sandbox_started_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_started *ret,
+                         struct error *err) {
+        struct message_member members[] = { RUN_MEMBER(0), NUMBER("missing", 0, CGROUP_EVERYTHING, 0) };
+        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        const json_t *problem = json_object_get(json, "problem");
+
+        if (read_members(json, members, COUNT(members), 1, err) < 0)
+                return -1;
+        if (!json_is_string(problem) || json_string_length(problem) > PROBLEM_MAX)
+                return error_set(err, "a message has no problem, or a long one");
+        *ret = (struct sandbox_started){ .run = (uint64_t)members[0].number,
+                                         .missing = (unsigned)members[1].number,
+                                         .problem = arena_strdup(arena, json_string_value(problem)) };
+        return 0;
+}
+
+void sandbox_number_write(uint64_t run, struct strbuf *ret) {
+        struct message_member members[] = { RUN_MEMBER(run) };
+
+        append_json(members_json(members, COUNT(members)), ret);
+}
+
+int sandbox_number_read(const char *bytes, size_t length, uint64_t *ret, struct error *err) {
+        struct message_member members[] = { RUN_MEMBER(0) };
+        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+
+        if (read_members(json, members, COUNT(members), 0, err) < 0)
+                return -1;
+        *ret = (uint64_t)members[0].number;
+        return 0;
+}
+
+#define MEASURED_MEMBERS(r, u)                                                            \
+        {                                                                                 \
+                RUN_MEMBER(r), BOOL("usageKnown", (u)->known),                            \
+                        NUMBER("peakMemoryBytes", 0, NUMBER_MAX, (u)->peak_memory_bytes), \
+                        NUMBER("cpuUs", 0, NUMBER_MAX, (u)->cpu_us),                      \
+                        NUMBER("memoryKills", 0, NUMBER_MAX, (u)->memory_kills),          \
+        }
+
+void sandbox_measured_write(const struct sandbox_measured *measured, struct strbuf *ret) {
+        struct message_member members[] = MEASURED_MEMBERS(measured->run, &measured->usage);
+
+        append_json(members_json(members, COUNT(members)), ret);
+}
+
+int sandbox_measured_read(const char *bytes, size_t length, struct sandbox_measured *ret, struct error *err) {
+        struct sandbox_measured none = { 0 };
+        struct message_member members[] = MEASURED_MEMBERS(none.run, &none.usage);
+        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+
+        if (read_members(json, members, COUNT(members), 0, err) < 0)
+                return -1;
+        *ret = (struct sandbox_measured){ .run = (uint64_t)members[0].number,
+                                          .usage = { .known = members[1].number,
+                                                     .peak_memory_bytes = (uint64_t)members[2].number,
+                                                     .cpu_us = (uint64_t)members[3].number,
+                                                     .memory_kills = (uint64_t)members[4].number } };
         return 0;
 }
 

@@ -4,12 +4,23 @@
  *
  *     keeper -> worker   PLACE      limits, host user, cgroup: from who has root's rights, first and once
  *     client -> worker   ARGUMENTS, VARIABLES, RUN   the program: read after root's rights are gone
- *     worker -> client   READY      with the workspace's folder and the client's ends of the three pipes
+ *     worker -> client   READY      with the client's ends of the three pipes, and the workspace's folder before them
  *     client -> worker   GO         start it; only where RUN asked to wait for it
  *     client -> worker   CANCEL     kill it
  *     worker -> client   ENDED, or FAILED with a text
  *
- * Descriptions are JSON; words that are any bytes are NUL-ended in frames of their own. Inside of the sandbox module.
+ * A worker that was placed for another process (forAnother) gives no folder: a descriptor of it would keep all of the
+ * workspace's memory, and outlive every limit. It moves the files itself, which are its user's then:
+ *
+ *     client -> worker   PUT        before GO: "x" or "-", and the name; with it a regular file, read from where it stands
+ *     worker -> client   DONE
+ *     client -> worker   LIST       after ENDED: a folder's path, "" for the workspace
+ *     worker -> client   ENTRIES ... ENTRIES without words; ABSENT where it cannot be read
+ *     client -> worker   READ       after ENDED: a regular file's path
+ *     worker -> client   CONTENT ... CONTENT without bytes; or ABSENT
+ *
+ * Such a worker ends by itself where its client says nothing for too long. Descriptions are JSON; words that are any bytes are
+ * NUL-ended in frames of their own. Inside of the sandbox module, but for what `berth launcher` is asked and answers.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_MESSAGES_H
 #define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_MESSAGES_H
@@ -36,7 +47,14 @@ enum sandbox_message {
         MESSAGE_GO,
         MESSAGE_CANCEL,
         MESSAGE_ENDED,
-        MESSAGE_FAILED
+        MESSAGE_FAILED,
+        MESSAGE_PUT,
+        MESSAGE_DONE,
+        MESSAGE_LIST,
+        MESSAGE_ENTRIES,
+        MESSAGE_READ,
+        MESSAGE_CONTENT,
+        MESSAGE_ABSENT
 };
 
 /*
@@ -48,13 +66,27 @@ struct sandbox_placing {
         unsigned uid, gid;
         bool image, born, scope, limit_address_space;
         bool dies_with_parent; /* with the process that started the worker, and with the client */
+        bool for_another;      /* the client is not who placed it */
+        int64_t patience_ms;   /* so long such a client has to say what to run */
         unsigned entries, held;
 };
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret);
 int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placing *ret,
                          struct error *err) MUST_USE;
 
-/* START: what `berth launcher` is asked for (providers/local/launcher.h). An image by its digest; NULL: the machine's own /usr. */
+/* --- what `berth launcher` is asked and answers (providers/local/launcher.h) --- */
+
+enum launcher_message {
+        LAUNCHER_START = 32,
+        LAUNCHER_STARTED,
+        LAUNCHER_REFUSED,
+        LAUNCHER_KILL,
+        LAUNCHER_ENDED,
+        LAUNCHER_MEASURE,
+        LAUNCHER_MEASURED
+};
+
+/* START. An image by its digest; NULL: the machine's own /usr. */
 struct sandbox_starting {
         struct sandbox_limits limits;
         const char *image; /* in the arena */
@@ -62,6 +94,31 @@ struct sandbox_starting {
 void sandbox_starting_write(const struct sandbox_starting *starting, struct strbuf *ret);
 int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,
                           struct error *err) MUST_USE;
+
+/* STARTED: the run's number, and what of its limits is not held (enum cgroup_limit), with the reason. */
+struct sandbox_started {
+        uint64_t run;
+        unsigned missing;
+        const char *problem; /* "" where nothing is missing; in the arena */
+};
+void sandbox_started_write(const struct sandbox_started *started, struct strbuf *ret);
+int sandbox_started_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_started *ret,
+                         struct error *err) MUST_USE;
+
+/* KILL and MEASURE: the run's number. */
+void sandbox_number_write(uint64_t run, struct strbuf *ret);
+int sandbox_number_read(const char *bytes, size_t length, uint64_t *ret, struct error *err) MUST_USE;
+
+/* ENDED and MEASURED. */
+struct sandbox_measured {
+        uint64_t run;
+        struct cgroup_usage usage;
+};
+void sandbox_measured_write(const struct sandbox_measured *measured, struct strbuf *ret);
+int sandbox_measured_read(const char *bytes, size_t length, struct sandbox_measured *ret,
+                          struct error *err) MUST_USE;
+
+/* --- the program --- */
 
 #define SANDBOX_FILES_MAX 8
 

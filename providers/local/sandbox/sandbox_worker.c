@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "process/frame.h"
+#include "providers/local/sandbox/sandbox_files.h"
 #include "providers/local/sandbox/sandbox_locks.h"
 #include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
@@ -34,7 +35,8 @@ struct worker {
         struct arena *arena;
         struct frame_reader reader; /* of keeper and client */
         struct sandbox_placing placing;
-        struct cgroup *group; /* where this process made it itself */
+        int64_t patience_until_ms; /* for the client's next words */
+        struct cgroup *group;      /* where this process made it itself */
         const char *bubblewrap, *stage;
         int image, workspace;
         int sockets; /* tells how many there are in the sandbox */
@@ -83,9 +85,18 @@ static void be_a_session(void) {
 
 /* --- PLACE --- */
 
+/* Until RUN the socket blocks, unless who speaks there is not who placed us. */
 static int receive_next(struct worker *worker, struct frame *ret, struct error *err) {
-        int answer = frame_receive(&worker->reader, ret, err);
+        struct pollfd polled = { .fd = worker->reader.socket, .events = POLLIN };
+        int answer;
 
+        while ((answer = frame_receive(&worker->reader, ret, err)) == FRAME_WAIT) {
+                int64_t left = worker->patience_until_ms - sandbox_now_ms();
+
+                if (left <= 0)
+                        return error_set(err, "the sandbox was not used in time: its client said nothing");
+                (void)poll(&polled, 1, left < INT_MAX ? (int)left : INT_MAX);
+        }
         if (answer == FRAME_CLOSED)
                 _exit(EXIT_SUCCESS); /* nobody is there to be told anything; process 1 ends with us */
         return answer < 0 ? -1 : 0;
@@ -212,6 +223,10 @@ static int place(struct worker *worker, struct error *err) {
         close_descriptor(&worker->image);
         if (start_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
                 return -1;
+        if (placing->for_another) {
+                fcntl(worker->reader.socket, F_SETFL, O_NONBLOCK);
+                worker->patience_until_ms = sandbox_now_ms() + placing->patience_ms;
+        }
         /* Again: the change of user forgot it. A parent that died meanwhile is seen by the socket's end. */
         if (placing->dies_with_parent)
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -264,39 +279,52 @@ static int read_program(struct worker *worker, struct error *err) {
         return sandbox_root_prepare(&seen, status[1], &worker->root, err);
 }
 
-/* The client's ends of the pipes go to it with the workspace: it reads and writes them itself, when it likes. */
+/* The client's ends of the pipes go to it, with the workspace where it is ours: it reads and writes them itself, when it likes. */
 static int tell_ready(struct worker *worker, struct error *err) {
         int descriptors[1 + PIPES];
+        size_t count = 0;
 
         for (size_t i = 0; i < PIPES; i++) {
                 if (pipe2(worker->pipes[i], O_CLOEXEC) < 0)
                         return error_set(err, "cannot make a pipe: %s", strerror(errno));
         }
-        descriptors[0] = worker->workspace;
-        descriptors[1] = worker->pipes[0][1];
-        descriptors[2] = worker->pipes[1][0];
-        descriptors[3] = worker->pipes[2][0];
-        if (frame_send_now(worker->reader.socket, MESSAGE_READY, NULL, 0, descriptors, 1 + PIPES, err) < 0)
+        if (!worker->placing.for_another)
+                descriptors[count++] = worker->workspace;
+        descriptors[count++] = worker->pipes[0][1];
+        descriptors[count++] = worker->pipes[1][0];
+        descriptors[count++] = worker->pipes[2][0];
+        if (frame_send_now(worker->reader.socket, MESSAGE_READY, NULL, 0, descriptors, count, err) < 0)
                 return -1;
-        close_descriptor(&worker->workspace);
+        if (!worker->placing.for_another)
+                close_descriptor(&worker->workspace);
         close_descriptor(&worker->pipes[0][1]);
         close_descriptor(&worker->pipes[1][0]);
         close_descriptor(&worker->pipes[2][0]);
         return 0;
 }
 
-/* Where RUN asked for it. A client may change its mind before the program begins. */
+/*
+ * Where RUN asked for it: files come before it, where the client cannot put them in itself. A client may change its mind before
+ * the program begins, and one that takes longer than its program may is no use.
+ */
 static int wait_for_go(struct worker *worker, struct error *err) {
-        struct frame frame FRAME_CLEANUP = { 0 };
+        worker->patience_until_ms = sandbox_now_ms() + worker->running.deadline_ms;
+        while (worker->running.waits) {
+                struct frame frame FRAME_CLEANUP = { 0 };
 
-        if (!worker->running.waits)
-                return 0;
-        if (receive_next(worker, &frame, err) < 0)
-                return -1;
-        worker->ending.cancelled = frame.type == MESSAGE_CANCEL;
-        return frame.type == MESSAGE_GO || frame.type == MESSAGE_CANCEL
-                       ? 0
-                       : error_set(err, "a message of type %u where GO should be", frame.type);
+                if (receive_next(worker, &frame, err) < 0)
+                        return -1;
+                if (frame.type == MESSAGE_PUT && worker->placing.for_another) {
+                        if (sandbox_files_receive(worker->workspace, worker->reader.socket, &frame, err) < 0)
+                                return -1;
+                        continue;
+                }
+                worker->ending.cancelled = frame.type == MESSAGE_CANCEL;
+                return frame.type == MESSAGE_GO || frame.type == MESSAGE_CANCEL
+                               ? 0
+                               : error_set(err, "a message of type %u where GO should be", frame.type);
+        }
+        return 0;
 }
 
 static void add_word(struct strbuf *words, const char *word) {
@@ -486,9 +514,13 @@ static int run(struct worker *worker, struct error *err) {
         cgroup_close(worker->group);
         worker->group = NULL;
         sandbox_ending_write(&worker->ending, &ended);
-        return worker->reader.socket < 0 ? 0
-                                         : frame_send_now(worker->reader.socket, MESSAGE_ENDED, ended.data,
-                                                          ended.length, NULL, 0, err);
+        if (worker->reader.socket < 0)
+                return 0;
+        if (frame_send_now(worker->reader.socket, MESSAGE_ENDED, ended.data, ended.length, NULL, 0, err) < 0)
+                return -1;
+        if (worker->placing.for_another)
+                sandbox_files_serve(worker->workspace, &worker->reader);
+        return 0;
 }
 
 int sandbox_worker_main(void) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`box`: an applied environment and code run in it; every test that takes it runs as root and as an ordinary user."""
+"""`box`: an applied environment and code run in it; every test that takes it runs as root, as an ordinary user, and as an
+ordinary user for whom a launcher of root's makes the sandbox."""
 
 import json
 import os
@@ -11,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from launchers import ORDINARY, Launcher
 
-ORDINARY = 61234  # a user whom nobody is
 _SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LLVM_PROFILE_FILE")
 _SESSION = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 _LAUNCHER = os.environ.get("BERTH_TEST_LAUNCHER", "").split()  # what every berth is started by (tools/vm/ways.sh)
@@ -77,25 +78,38 @@ class Box:
         }
         if self.uid == os.geteuid():  # a session's user manager, where there is one, gives scopes
             self.env.update({name: os.environ[name] for name in _SESSION if name in os.environ})
+        self.launcher = None
+        if user == "launched":
+            self.launcher = Launcher(self.binary, "--images", str(self.stack / ".berth/local/escape/images"))
         self.berth("apply", "--yes", "-q", check=True)
         probe = self.exec("print(1)")
         self.degraded = probe["sandbox"]["degraded"]
 
     @property
     def uid(self):
-        return ORDINARY if self.user == "ordinary" and os.geteuid() == 0 else os.geteuid()
+        return ORDINARY if self.user != "root" and os.geteuid() == 0 else os.geteuid()
 
     def command(self, *args):
         drop = []
         if self.uid != os.geteuid():
             drop = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups"]
+        if self.launcher and args[0] == "exec":
+            args = ["exec", "--launcher", self.launcher.socket, *args[1:]]
         return [*drop, *_LAUNCHER, str(self.binary), *map(str, args)]
 
+    def end(self):
+        if self.launcher:
+            self.launcher.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def popen(self, *args, **kwargs):
-        return subprocess.Popen(
+        """Its `keeper` is the process whose child the sandbox's worker is."""
+        process = subprocess.Popen(
             self.command(*args), cwd=self.stack, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             stdin=kwargs.pop("stdin", subprocess.DEVNULL), **{"preexec_fn": _heed_hangups, **kwargs},
         )  # fmt: skip
+        process.keeper = self.launcher.process.pid if self.launcher else process.pid
+        return process
 
     def berth(self, *args, check=False, timeout=120, **kwargs):
         done = subprocess.run(
@@ -135,7 +149,7 @@ class Box:
                 pytest.skip(f"as {self.user}: {line}")
 
 
-USERS = ("root", "ordinary")
+USERS = ("root", "ordinary", "launched")
 
 
 @pytest.fixture(scope="session")
@@ -143,7 +157,7 @@ def boxes(binary):
     made = {}
 
     def get(user):
-        if user == "root" and os.geteuid() != 0:
+        if user != "ordinary" and os.geteuid() != 0:
             pytest.skip("the tests do not run as root")
         if sys.platform != "linux" or os.uname().machine != "x86_64":
             pytest.skip("the numbers of the system calls are those of x86-64")
@@ -153,7 +167,7 @@ def boxes(binary):
 
     yield get
     for box in made.values():
-        shutil.rmtree(box.folder, ignore_errors=True)
+        box.end()
 
 
 @pytest.fixture(params=USERS)

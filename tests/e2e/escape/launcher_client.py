@@ -8,8 +8,8 @@ import socket
 import struct
 import sys
 
-PLACE, ARGUMENTS, VARIABLES, RUN, READY, GO, CANCEL, ENDED, FAILED = range(1, 10)
-START, STARTED, REFUSED, KILL, RUN_ENDED = range(32, 37)
+PLACE, ARGUMENTS, VARIABLES, RUN, READY, GO, CANCEL, ENDED, FAILED, PUT, DONE, LIST, ENTRIES, READ, CONTENT, ABSENT = range(1, 17)
+START, STARTED, REFUSED, KILL, RUN_ENDED, MEASURE, MEASURED = range(32, 39)
 LIMITS = {"memoryBytes": 256 << 20, "cpuMillis": 1000, "processes": 64, "workspaceBytes": 16 << 20, "workspaceFiles": 1000, "deadlineMs": 60000}
 
 
@@ -68,13 +68,13 @@ def start(launcher, image=None, **limits):
     return Peer(socket.socket(fileno=descriptors[0])), json.loads(payload)["run"]
 
 
-def program(worker, code, *arguments, deadline_ms=30000, variables=("PATH", "/usr/bin:/bin")):
+def program(worker, code, *arguments, deadline_ms=30000, variables=("PATH", "/usr/bin:/bin"), waits=False):
     worker.send(ARGUMENTS, words("python3", "/run/berth/main.py", *arguments))
     worker.send(VARIABLES, words(*variables))
-    worker.send(RUN, {"deadlineMs": deadline_ms, "waits": False, "files": ["main.py"]}, [memory_file(code.encode())])
+    worker.send(RUN, {"deadlineMs": deadline_ms, "waits": waits, "files": ["main.py"]}, [memory_file(code.encode())])
     kind, payload, descriptors = worker.receive()
     assert kind == READY, payload
-    return descriptors  # workspace, input, output, errors
+    return descriptors  # input, output, errors
 
 
 def read_all(*descriptors):
@@ -94,10 +94,11 @@ def run(launcher, code, *arguments, image=None, **options):
     """A whole run: what it printed, how it ended, and what the launcher said of it."""
     worker, number = start(launcher, image)
     pipes = program(worker, code, *arguments, **options)
-    os.close(pipes[1])
-    output, errors = read_all(pipes[2], pipes[3])
+    os.close(pipes[0])
+    output, errors = read_all(pipes[1], pipes[2])
     kind, payload, _ = worker.receive()
     assert kind == ENDED, payload
+    worker.socket.close()
     kind, usage, _ = launcher.receive()
     assert kind == RUN_ENDED and json.loads(usage)["run"] == number
     return {"output": output, "errors": errors, "ending": json.loads(payload), "usage": json.loads(usage)}

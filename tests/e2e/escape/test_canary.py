@@ -8,7 +8,7 @@ import shutil
 
 import probes
 import pytest
-from test_launcher import Launcher
+from launchers import Launcher
 
 
 def canaries(count):

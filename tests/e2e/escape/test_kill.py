@@ -72,9 +72,9 @@ def expected_of_attack():
 
 
 def worker_of(process):
-    """The child of Berth that a run has; None until it is there."""
+    """The child that a run has, of Berth or of the launcher; None until it is there."""
     with contextlib.suppress(OSError):
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = Path(f"/proc/{process.keeper}/task/{process.keeper}/children").read_text().split()
         return int(children[0]) if children else None
 
 

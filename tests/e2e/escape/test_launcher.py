@@ -4,56 +4,20 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import launcher_client
 import pytest
 from conftest import ORDINARY
+from launchers import CLIENT, Launcher
 from test_limits import gone
 from test_reach import uid_of, wait_for
 
 RUN = f"launcher-{os.getpid()}-{time.time_ns()}"
-CLIENT = Path(__file__).with_name("launcher_client.py")
-
-
-class Launcher:
-    def __init__(self, binary, *options, users=(ORDINARY,)):
-        self.folder = Path(tempfile.mkdtemp(prefix="berth-launcher-"))
-        self.folder.chmod(0o755)
-        self.socket = str(self.folder / "socket")
-        shutil.copy(CLIENT, self.folder / "client.py")
-        self.process = subprocess.Popen(
-            [binary, "launcher", "--socket", self.socket, *(f"--for={user}" for user in users), *options],
-            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-            env={name: text for name, text in os.environ.items() if name in ("PATH", "CANARY")},
-        )  # fmt: skip
-        assert b"listening" in self.process.stderr.readline()
-
-    def client(self, lines, user=ORDINARY, **kwargs):
-        """What the lines print as JSON, run by a process of that user."""
-        drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"]
-        lines = f"path = {self.socket!r}\n{lines}"
-        done = subprocess.run(
-            [*drop, sys.executable, self.folder / "client.py"], input=lines.encode(), capture_output=True, timeout=120, **kwargs
-        )
-        assert done.returncode == 0, done.stderr.decode()
-        return json.loads(done.stdout)
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-            assert self.process.wait(timeout=60) == 0
-        self.process.stderr.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
 def needs_root():
     if os.geteuid() != 0:
         pytest.skip("the launcher has root's rights")
@@ -262,6 +226,7 @@ assert run(other, "print(1)")["output"] == "1\\n"
 worker.send(CANCEL)
 kind, payload, _ = worker.receive()
 assert kind == ENDED and json.loads(payload)["cancelled"], payload
+worker.socket.close()
 assert launcher.receive()[0] == RUN_ENDED
 worker, number = start(launcher)
 program(worker, "import time; time.sleep(60)", "{RUN}-kill")
@@ -300,6 +265,229 @@ for worker, _ in workers: worker.receive()
         process.kill()
         process.wait()
         launcher.end()
+
+
+# --- files of a client that has no rights ---
+
+
+def test_files_go_in_as_the_run_s_and_come_out_as_bytes(launcher):
+    """The worker writes them, so that they are the run's user's. No descriptor of the workspace leaves: it would keep all its memory."""
+    told = launcher.client("""
+import subprocess, tempfile
+launcher = connect(path)
+worker, number = start(launcher)
+code = '''
+import os, stat
+for name in ("data/in.txt", "tool"):
+    s = os.stat(name); print(name, s.st_uid, oct(s.st_mode & 0o777), open(name).read())
+os.makedirs("out/deep"); open("out/deep/file", "w").write("x" * 1000000); os.symlink("/etc/passwd", "out/link"); os.mkfifo("out/fifo")
+open("out/private", "w").close(); os.chmod("out/private", 0)
+'''
+pipes = program(worker, code, waits=True)
+for flag, name, text in (("-", "data/in.txt", b"hello"), ("x", "tool", b"#!")):
+    with tempfile.TemporaryFile() as file:
+        file.write(text); file.flush(); file.seek(0)
+        worker.send(PUT, words(flag, name), [file.fileno()])
+    assert worker.receive()[0] == DONE
+worker.send(GO)
+output, errors = read_all(*pipes[1:])
+kind, payload, _ = worker.receive()
+assert kind == ENDED and json.loads(payload)["exitCode"] == 0, (payload, errors)
+launcher.send(MEASURE, {"run": number})
+kind, measured, _ = launcher.receive()
+assert kind == MEASURED and json.loads(measured)["run"] == number
+def ask(type, text):
+    worker.send(type, text.encode())
+    got = b""
+    while True:
+        kind, payload, descriptors = worker.receive()
+        assert not descriptors
+        if kind == ABSENT: return None
+        if not payload: return got.decode()
+        got += payload
+print(json.dumps({"pipes": len(pipes), "output": output, "list": sorted(ask(LIST, "out").split("\\0")), "top": ask(LIST, ""),
+    "file": len(ask(READ, "out/deep/file")),
+    "absent": [ask(READ, name) for name in ("out/link", "out/fifo", "out", "..", "../x", "/etc/passwd", "", "out/deep/../../x", "out/private")]
+              + [ask(LIST, name) for name in ("..", "/", "out/link", "/proc/self", "out/deep/file")]}))
+""")
+    assert told["pipes"] == 3
+    assert told["output"] == "data/in.txt 1000 0o644 hello\ntool 1000 0o755 #!\n"
+    assert told["list"] == ["", "10000 0 fifo", "100000 0 private", "120100 11 link", told["list"][4]] and told["list"][4].endswith(" deep")
+    assert told["file"] == 1000000 and told["absent"] == [None] * 14
+
+
+def test_what_cannot_be_put_in(launcher):
+    """Names that lead out, what is no file, what is too much, what comes too late: the run fails or ends, and nothing else."""
+    told = launcher.client("""
+import tempfile
+file = tempfile.TemporaryFile(); file.write(b"x"); file.flush()
+read_end, write_end = os.pipe()
+folder = os.open("/", os.O_RDONLY)
+null = os.open("/dev/null", os.O_RDWR)
+huge = tempfile.TemporaryFile(); huge.truncate(1 << 40)
+left, right = socket.socketpair()
+attempts = {
+    "up": (words("-", "../x"), [file]), "absolute": (words("-", "/tmp/x"), [file]), "dots": (words("-", "a/../../x"), [file]),
+    "empty": (words("-", ""), [file]), "long": (words("-", "a" * 300), [file]), "a flag": (words("y", "a"), [file]),
+    "no flag": (words("a"), [file]), "no end": (b"-\\0a", [file]), "three words": (words("-", "a", "b"), [file]), "no words": (b"", [file]),
+    "no descriptor": (words("-", "a"), []), "two": (words("-", "a"), [file, file]), "pipe": (words("-", "a"), [read_end]),
+    "folder": (words("-", "a"), [folder]), "device": (words("-", "a"), [null]), "socket": (words("-", "a"), [left]), "huge": (words("-", "a"), [huge]),
+}
+answers = {}
+for name, (payload, descriptors) in attempts.items():
+    worker, number = start(connect(path))
+    program(worker, "print(1)", waits=True)
+    worker.send(PUT, payload, [getattr(d, "fileno", lambda: d)() for d in descriptors])
+    kind, text, _ = worker.receive()
+    answers[name] = [kind == FAILED, text.decode()]
+worker, number = start(connect(path))
+program(worker, "import time; time.sleep(60)")
+worker.send(PUT, words("-", "late"), [file.fileno()])
+kind, text, _ = worker.receive()
+answers["late"] = [kind == ENDED and json.loads(text)["cancelled"], ""]
+worker, number = start(connect(path))
+worker.send(PUT, words("-", "early"), [file.fileno()])
+answers["early"] = [worker.receive()[0] == FAILED, ""]
+print(json.dumps(answers))
+""")
+    assert not [name for name, (failed, _) in told.items() if not failed], told
+    assert "no name within the workspace" in told["up"][1] and "no regular file" in told["pipe"][1]
+    assert "workspaceStorageMB" in told["huge"][1] or "File too large" in told["huge"][1]
+    assert launcher.client("print(json.dumps(run(connect(path), 'print(1)')))")["output"] == "1\n"
+
+
+def test_a_client_that_says_nothing_holds_nothing_for_long(binary):
+    """Neither a sandbox without a program nor one that is not told to begin, nor a worker that was stopped."""
+    needs_root()
+    ours = Launcher(binary, "--accept-degraded", "--patience", "1")
+    try:
+        told = ours.client("""
+launcher = connect(path)
+silent, _ = start(launcher)
+dripping, _ = start(launcher)
+dripping.socket.sendall(b"\\1\\0\\0")
+unbegun, _ = start(launcher)
+program(unbegun, "print(1)", waits=True, deadline_ms=1000)
+ended = [worker.receive() for worker in (silent, dripping, unbegun)]
+rows = [[kind == FAILED, text.decode()] for kind, text, _ in ended]
+for worker in (silent, dripping, unbegun): worker.socket.close()
+assert [launcher.receive()[0] for _ in range(3)] == [RUN_ENDED] * 3
+print(json.dumps(rows))
+""")
+        assert told == [[True, "the sandbox was not used in time: its client said nothing"]] * 3
+        holder = subprocess.Popen([sys.executable, CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            holder.stdin.write(f"""
+launcher = connect({ours.socket!r})
+worker, _ = start(launcher, deadlineMs=1000)
+program(worker, "import time; time.sleep(60)")
+print("begun", flush=True)
+print(launcher.receive()[0], flush=True)
+""".encode())
+            holder.stdin.close()
+            assert holder.stdout.readline() == b"begun\n"
+            worker = int(open(f"/proc/{ours.process.pid}/task/{ours.process.pid}/children").read().split()[0])
+            os.kill(worker, signal.SIGSTOP)
+            assert holder.stdout.readline() == b"%d\n" % launcher_client.RUN_ENDED
+        finally:
+            holder.kill()
+            holder.wait()
+            holder.stdout.close()
+    finally:
+        ours.end()
+
+
+# --- berth exec --launcher ---
+
+
+@pytest.fixture
+def box(boxes):
+    return boxes("launched")
+
+
+def test_exec_by_a_launcher(box):
+    """A whole run of an ordinary user, with root's fences: the battery of this folder runs all of it this way too."""
+    put, out = box.folder / "put", box.folder / "out-launched"
+    put.write_text("from outside")
+    marker = f"{RUN}-exec"
+    result = box.exec(
+        "import os, sys; print(open('a/b').read(), sys.stdin.read(), os.environ['SECRET']); os.mkdir('made'); open('made/x', 'w').write('y')",
+        marker, "--file", f"a/b={put}", "--out", out, input=b"typed",
+    )  # fmt: skip
+    assert result["text"] == "from outside typed s3cr3t-of-the-test\n"
+    assert (out / "made/x").read_text() == "y" and (out / "a/b").read_text() == "from outside"
+    assert os.stat(out / "made/x").st_uid == box.uid
+    assert result["sandbox"]["degraded"] == []
+    assert box.berth("exec", "--env", "box", "-c", "raise SystemExit(7)").returncode == 7
+    process = box.popen("exec", "--env", "box", "-c", "import time; time.sleep(60)", marker)
+    try:
+        assert wait_for(lambda: uid_of(marker)) >= 1900000000
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+    assert gone(marker)
+
+
+def test_no_run_is_taken_for_a_good_one(box, binary, tmp_path):
+    """Nobody there, somebody else there, one who may not ask, a launcher that ends meanwhile: 125, and why."""
+    def refused(socket_path):
+        done = subprocess.run(
+            [*box.command("version")[:-1], "exec", "--launcher", str(socket_path), "--env", "box", "-c", "print(1)"],
+            cwd=box.stack, env=box.env, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 125 and done.stdout == "", done
+        return done.stderr
+
+    assert "cannot reach a launcher" in refused(box.folder / "nowhere")
+    assert "at most" in refused("/" + "x" * 200)
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.bind(str(box.folder / "stranger"))
+        os.chmod(box.folder / "stranger", 0o666)
+        os.seteuid(ORDINARY + 3)
+        stranger.listen(4)
+        os.seteuid(0)
+        assert "neither root nor this user" in refused(box.folder / "stranger")
+    other = Launcher(binary, users=(ORDINARY + 3,))
+    try:
+        os.chmod(other.socket, 0o666)
+        assert "may not ask it" in refused(other.socket)
+    finally:
+        other.end()
+    ours = Launcher(binary, "--runs", "1")
+    marker = f"{RUN}-dies"
+    command = [*box.command("version")[:-1], "exec", "--launcher", ours.socket, "--env", "box"]
+    process = subprocess.Popen(
+        [*command, "-c", "print(1, flush=True); import time; time.sleep(60)", marker],
+        cwd=box.stack, env=box.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline() == b"1\n"
+        assert "as many runs" in refused(ours.socket)
+        ours.process.kill()
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 125 and b"killed from outside" in err
+        assert gone(marker)
+        ours.process.wait()
+    finally:
+        process.kill()
+        process.communicate()
+        ours.end()
+
+
+def test_runs_that_follow_each_other_find_a_place(box, binary):
+    """A run is over for its client when it is over for the launcher."""
+    ours = Launcher(binary, "--runs", "1")
+    try:
+        for number in range(5):
+            done = subprocess.run(
+                [*box.command("version")[:-1], "exec", "--launcher", ours.socket, "--env", "box", "-c", f"print({number})"],
+                cwd=box.stack, env=box.env, capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+            assert (done.returncode, done.stdout) == (0, f"{number}\n"), done.stderr
+    finally:
+        ours.end()
 
 
 # --- its socket ---

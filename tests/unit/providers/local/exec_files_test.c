@@ -45,7 +45,7 @@ static int open_folder(struct place *place, const char *name) {
 /* --- in --- */
 
 static int put(struct place *place, int folder, const char *name, const char *path, struct error *err) {
-        struct sandbox_workspace workspace = { folder, geteuid(), getegid() };
+        struct sandbox_workspace workspace = { .folder = folder, .uid = geteuid(), .gid = getegid() };
         struct exec_file file = { name, path };
 
         (void)place;
@@ -153,7 +153,8 @@ static void get(struct place *place, int folder, uint64_t bytes_max, const struc
 
         struct exec_request request = { .out = place_path(place, "out"), .out_over = true };
 
-        if (exec_files_get(folder, &request, bytes_max, place->arena, ret, ret_count, &err) < 0)
+        if (exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, bytes_max, place->arena,
+                           ret, ret_count, &err) < 0)
                 fail_msg("%s", err.message);
 }
 
@@ -226,7 +227,9 @@ static void test_links_in_the_way(void **state) {
         write_file(place, "workspace/sub/file", "new");
         assert_int_equal(mkdir(place_path(place, "elsewhere"), 0700), 0);
         assert_int_equal(symlink(place_path(place, "elsewhere"), place_path(place, "out/sub")), 0);
-        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), -1);
+        assert_int_equal(exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, 1 << 20,
+                                        place->arena, &list, &count, &err),
+                         -1);
         assert_non_null(strstr(err.message, "cannot write into sub"));
         assert_null(read_text(place, "elsewhere/file"));
 }
@@ -311,14 +314,18 @@ static void test_where_it_cannot_go(void **state) {
         size_t count = 7;
 
         assert_int_equal(exec_files_check(&request, &err), -1);
-        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), -1);
+        assert_int_equal(exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, 1 << 20,
+                                        place->arena, &list, &count, &err),
+                         -1);
         assert_int_equal(count, 7);
         assert_null(list);
         /* A folder stands where a file must go. */
         write_file(place, "workspace/name", "x");
         write_file(place, "out/name/inner", "x");
         request.out = place_path(place, "out");
-        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), -1);
+        assert_int_equal(exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, 1 << 20,
+                                        place->arena, &list, &count, &err),
+                         -1);
         assert_non_null(strstr(err.message, "cannot replace name"));
 }
 
@@ -333,17 +340,23 @@ static void test_a_folder_that_is_not_empty(void **state) {
 
         write_file(place, "workspace/file", "new");
         assert_int_equal(exec_files_check(&request, &err), 0); /* it is not there */
-        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), 0);
+        assert_int_equal(exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, 1 << 20,
+                                        place->arena, &list, &count, &err),
+                         0);
         assert_int_equal(unlink(place_path(place, "out/file")), 0);
         assert_int_equal(exec_files_check(&request, &err), 0);
         write_file(place, "out/.git/config", "theirs");
         assert_int_equal(exec_files_check(&request, &err), -1);
         assert_non_null(strstr(err.message, "is not empty"));
-        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), -1);
+        assert_int_equal(exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, 1 << 20,
+                                        place->arena, &list, &count, &err),
+                         -1);
         assert_null(read_text(place, "out/file"));
         request.out_over = true;
         assert_int_equal(exec_files_check(&request, &err), 0);
-        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), 0);
+        assert_int_equal(exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, 1 << 20,
+                                        place->arena, &list, &count, &err),
+                         0);
         assert_string_equal(read_text(place, "out/file"), "new");
 }
 
@@ -364,7 +377,9 @@ static void test_names_that_programs_obey(void **state) {
         write_file(place, "workspace/bare/head", "x");
         write_file(place, "workspace/program", "x");
         assert_int_equal(fchmodat(folder, "program", 0755, 0), 0);
-        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), 0);
+        assert_int_equal(exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, 1 << 20,
+                                        place->arena, &list, &count, &err),
+                         0);
         assert_int_equal(count, sizeof(names) / sizeof(names[0]) + 1);
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 row = row_of(list, count, names[i]);
@@ -379,7 +394,9 @@ static void test_names_that_programs_obey(void **state) {
         request = (struct exec_request){
                 .out = request.out, .out_over = true, .out_dot = true, .out_exec = true
         };
-        assert_int_equal(exec_files_get(folder, &request, 1 << 20, place->arena, &list, &count, &err), 0);
+        assert_int_equal(exec_files_get(&(struct sandbox_workspace){ .folder = folder }, &request, 1 << 20,
+                                        place->arena, &list, &count, &err),
+                         0);
         assert_int_equal(count, 6);
         for (size_t i = 0; i < count; i++)
                 assert_null(list[i].reason);

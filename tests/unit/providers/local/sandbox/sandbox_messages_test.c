@@ -20,6 +20,8 @@ static const struct sandbox_placing placing = {
         .entries = 4,
         .held = 2,
         .dies_with_parent = true,
+        .for_another = true,
+        .patience_ms = 9,
 };
 
 static void test_there_and_back(void **state) {
@@ -56,7 +58,8 @@ static void test_there_and_back(void **state) {
         assert_int_equal(placed.gid, 8);
         assert_int_equal(placed.entries, 4);
         assert_int_equal(placed.held, 2);
-        assert_true(placed.image && placed.scope && placed.dies_with_parent);
+        assert_true(placed.image && placed.scope && placed.dies_with_parent && placed.for_another);
+        assert_int_equal(placed.patience_ms, 9);
         assert_false(placed.born || placed.limit_address_space);
         strbuf_clear(&text);
         sandbox_running_write(&running, &text);
@@ -161,9 +164,51 @@ static void test_words(void **state) {
         arena_free(arena);
 }
 
+static void test_what_a_launcher_answers(void **state) {
+        static const char *const bad[] = { "",
+                                           "{}",
+                                           "[1]",
+                                           "{\"run\":0}",
+                                           "{\"run\":-1}",
+                                           "{\"run\":\"1\"}",
+                                           "{\"run\":1,\"pid\":1}",
+                                           "{\"run\":1,\"run\":1}",
+                                           "{\"run\":1,\"missing\":8,\"problem\":\"\"}",
+                                           "{\"run\":1,\"missing\":0,\"problem\":null}" };
+        struct sandbox_started started = { 7, CGROUP_CPU, "why" }, began;
+        struct sandbox_measured measured = { 8, { true, 1, 2, 3 } }, used;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct arena *arena = arena_new();
+        struct error err = { 0 };
+        uint64_t number;
+
+        (void)state;
+        sandbox_started_write(&started, &text);
+        assert_int_equal(sandbox_started_read(text.data, text.length, arena, &began, &err), 0);
+        assert_int_equal(began.run, 7);
+        assert_int_equal(began.missing, CGROUP_CPU);
+        assert_string_equal(began.problem, "why");
+        strbuf_clear(&text);
+        sandbox_measured_write(&measured, &text);
+        assert_int_equal(sandbox_measured_read(text.data, text.length, &used, &err), 0);
+        assert_memory_equal(&used.usage, &measured.usage, sizeof(used.usage));
+        strbuf_clear(&text);
+        sandbox_number_write(9, &text);
+        assert_int_equal(sandbox_number_read(text.data, text.length, &number, &err), 0);
+        assert_int_equal(number, 9);
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                assert_int_equal(sandbox_number_read(bad[i], strlen(bad[i]), &number, &err), -1);
+                assert_int_equal(sandbox_started_read(bad[i], strlen(bad[i]), arena, &began, &err), -1);
+                assert_int_equal(sandbox_measured_read(bad[i], strlen(bad[i]), &used, &err), -1);
+        }
+        assert_int_equal(number, 9);
+        arena_free(arena);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_there_and_back),
+                cmocka_unit_test(test_what_a_launcher_answers),
                 cmocka_unit_test(test_what_is_out_of_bounds),
                 cmocka_unit_test(test_files_have_plain_names),
                 cmocka_unit_test(test_files_have_names_of_their_own),

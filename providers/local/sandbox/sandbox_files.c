@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/local/sandbox/sandbox_files.h"
+
+#include "base/arena.h"
+#include "base/beneath.h"
+#include "base/files.h"
+#include "providers/local/sandbox/sandbox_messages.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define SILENCE_S 60
+#define PIECE ((size_t)1 << 18)
+/* The kernel takes no longer path, with its end. */
+#define PATH_AT_ONCE ((size_t)4000)
+
+/* Part by part where the path is long. */
+static int open_deep(int folder, const char *path, int flags) {
+        int at DESCRIPTOR_CLEANUP = -1, next;
+
+        while (strlen(path) > PATH_AT_ONCE) {
+                char part[PATH_AT_ONCE + 1];
+                size_t length = PATH_AT_ONCE;
+
+                while (length > 0 && path[length] != '/')
+                        length--;
+                memcpy(part, path, length);
+                part[length] = '\0';
+                next = beneath_open(at < 0 ? folder : at, part, O_PATH | O_DIRECTORY);
+                if (next < 0)
+                        return -1;
+                close_descriptor(&at);
+                at = next;
+                path += length + 1;
+        }
+        return beneath_open(at < 0 ? folder : at, path, flags);
+}
+
+/* --- in --- */
+
+/* A relative path of plain names. */
+static bool is_inside(const char *name) {
+        const char *at = name;
+
+        if (!*name || *name == '/')
+                return false;
+        for (;;) {
+                size_t length = strcspn(at, "/");
+
+                if (length == 0 || (length == 1 && at[0] == '.') ||
+                    (length == 2 && at[0] == '.' && at[1] == '.') || length > 255)
+                        return false;
+                if (!at[length])
+                        return true;
+                at += length + 1;
+        }
+}
+
+static int make_parents(int workspace, const char *name, uid_t uid, gid_t gid) {
+        char *path TEXT_CLEANUP = strdup(name);
+
+        if (!path)
+                abort();
+        for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+                int folder DESCRIPTOR_CLEANUP = -1;
+
+                *slash = '\0';
+                if (mkdirat(workspace, path, 0755) < 0 && errno != EEXIST)
+                        return -1;
+                folder = beneath_open(workspace, path, O_RDONLY | O_DIRECTORY);
+                if (folder < 0 || fchown(folder, uid, gid) < 0)
+                        return -1;
+                *slash = '/';
+        }
+        return 0;
+}
+
+int sandbox_files_put(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
+                      struct error *err) {
+        int to DESCRIPTOR_CLEANUP = -1;
+        struct stat status;
+
+        if (!is_inside(name))
+                return error_set(err, "\"%s\" is no name within the workspace", name);
+        if (fstat(from, &status) < 0 || !S_ISREG(status.st_mode))
+                return error_set(err, "what should become \"%s\" in the workspace is no regular file", name);
+        if (make_parents(folder, name, uid, gid) < 0 ||
+            (to = beneath_create(folder, name, O_WRONLY | O_EXCL, executable ? 0755 : 0644)) < 0 ||
+            fchown(to, uid, gid) < 0)
+                return error_set(err, "cannot make \"%s\" in the workspace: %s", name, strerror(errno));
+        if (descriptor_copy(from, to, (uint64_t)status.st_size) < 0)
+                return error_set(err, "cannot write \"%s\" in the workspace: %s", name,
+                                 errno == ENOSPC ? "more than workspaceStorageMB" : strerror(errno));
+        return 0;
+}
+
+int sandbox_files_receive(int folder, int client, struct frame *frame, struct error *err) {
+        struct arena *arena = arena_new();
+        int from DESCRIPTOR_CLEANUP = frame_take(frame, 0);
+        const char *const *words;
+        size_t count;
+        int result = -1;
+
+        if (sandbox_words_read(frame->payload.data, frame->payload.length, arena, &words, &count, err) < 0) {
+                arena_free(arena);
+                return -1;
+        }
+        if (count != 2 || frame->count != 1 || (strcmp(words[0], "x") != 0 && strcmp(words[0], "-") != 0))
+                (void)error_set(err, "a message puts no file");
+        else
+                result = sandbox_files_put(folder, words[1], words[0][0] == 'x', from, geteuid(), getegid(),
+                                           err);
+        arena_free(arena);
+        return result < 0 ? -1 : frame_send_now(client, MESSAGE_DONE, NULL, 0, NULL, 0, err);
+}
+
+/* --- out --- */
+
+int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct strbuf *ret, bool *ret_cut) {
+        int opened = *path ? open_deep(folder, path, O_RDONLY | O_DIRECTORY)
+                           : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *names = opened < 0 ? NULL : fdopendir(opened);
+        const struct dirent *entry;
+        struct stat status;
+
+        *ret_cut = false;
+        if (!names) {
+                close_descriptor(&opened);
+                return -1;
+        }
+        while (!*ret_cut && (entry = readdir(names))) {
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+                    fstatat(dirfd(names), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+                        continue;
+                strbuf_printf(ret, "%o %" PRIu64 " %s", (unsigned)(status.st_mode & (S_IFMT | S_IXUSR)),
+                              (uint64_t)status.st_size, entry->d_name);
+                strbuf_append_bytes(ret, "", 1);
+                *ret_cut = ret->length > bytes_max;
+        }
+        closedir(names);
+        return 0;
+}
+
+int sandbox_entry_read(const char *word, struct sandbox_entry *ret) {
+        char *end;
+
+        ret->mode = (mode_t)strtoul(word, &end, 8);
+        if (end == word || *end != ' ')
+                return -1;
+        word = end + 1;
+        ret->bytes = strtoull(word, &end, 10);
+        if (end == word || *end != ' ' || !end[1] || strchr(end + 1, '/'))
+                return -1;
+        ret->name = end + 1;
+        return strcmp(ret->name, ".") == 0 || strcmp(ret->name, "..") == 0 ? -1 : 0;
+}
+
+int sandbox_files_open(int folder, const char *path) {
+        int file DESCRIPTOR_CLEANUP = open_deep(folder, path, O_RDONLY), opened;
+        struct stat status;
+
+        if (file < 0 || fstat(file, &status) < 0 || !S_ISREG(status.st_mode))
+                return -1;
+        opened = file;
+        file = -1;
+        return opened;
+}
+
+/* In pieces of whole words. */
+static int send_list(int folder, const char *path, int client, struct error *err) {
+        struct strbuf words STRBUF_CLEANUP = STRBUF_INIT;
+        bool cut;
+
+        if (sandbox_files_list(folder, path, SANDBOX_LIST_MAX, &words, &cut) < 0)
+                return frame_send(client, MESSAGE_ABSENT, NULL, 0, NULL, 0, err);
+        for (size_t at = 0; at < words.length;) {
+                size_t length = words.length - at;
+
+                if (length > PIECE) {
+                        for (length = PIECE; words.data[at + length - 1];)
+                                length--;
+                }
+                if (frame_send(client, MESSAGE_ENTRIES, words.data + at, length, NULL, 0, err) < 0)
+                        return -1;
+                at += length;
+        }
+        return frame_send(client, MESSAGE_ENTRIES, NULL, 0, NULL, 0, err);
+}
+
+static int send_file(int folder, const char *path, char *piece, int client, struct error *err) {
+        int file DESCRIPTOR_CLEANUP = sandbox_files_open(folder, path);
+        ssize_t count;
+
+        if (file < 0)
+                return frame_send(client, MESSAGE_ABSENT, NULL, 0, NULL, 0, err);
+        while ((count = read(file, piece, PIECE)) > 0) {
+                if (frame_send(client, MESSAGE_CONTENT, piece, (size_t)count, NULL, 0, err) < 0)
+                        return -1;
+        }
+        return count < 0 ? error_set(err, "cannot read: %s", strerror(errno))
+                         : frame_send(client, MESSAGE_CONTENT, NULL, 0, NULL, 0, err);
+}
+
+/* From here on the socket blocks, but for so long only, each way. */
+void sandbox_files_serve(int folder, struct frame_reader *client) {
+        struct timeval silence = { .tv_sec = SILENCE_S };
+        char *piece TEXT_CLEANUP = malloc(PIECE);
+        struct error ignored;
+        int result = 0;
+
+        if (!piece)
+                abort();
+        fcntl(client->socket, F_SETFL, 0);
+        setsockopt(client->socket, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
+        setsockopt(client->socket, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
+        while (result == 0) {
+                struct frame frame FRAME_CLEANUP = { 0 };
+
+                if (frame_receive(client, &frame, &ignored) != FRAME_WHOLE || frame.count > 0 ||
+                    memchr(strbuf_text(&frame.payload), '\0', frame.payload.length))
+                        return;
+                if (frame.type == MESSAGE_LIST)
+                        result = send_list(folder, strbuf_text(&frame.payload), client->socket, &ignored);
+                else if (frame.type == MESSAGE_READ)
+                        result = send_file(folder, strbuf_text(&frame.payload), piece, client->socket,
+                                           &ignored);
+                /* A client that cancels what has ended just now did not know. */
+                else if (frame.type != MESSAGE_CANCEL)
+                        return;
+        }
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A workspace's files by the descriptor of its folder. Names may be hostile, and so may what lies there: nothing here follows a
+ * link, leaves the folder, or opens anything but regular files and folders. Paths may be longer than the kernel takes at once.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_FILES_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_FILES_H
+
+#include "base/error.h"
+#include "base/strbuf.h"
+#include "process/frame.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Bytes of one folder's list, about: enough for the most files that a workspace may hold, if they are not named to do harm. */
+#define SANDBOX_LIST_MAX ((size_t)32 << 20)
+
+/* A new file with the bytes of `from`, a regular file; folders on the way are made. What is made belongs to that user. */
+int sandbox_files_put(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
+                      struct error *err) MUST_USE;
+
+/* One name of a folder; `mode` has the type and the owner's right to execute. */
+struct sandbox_entry {
+        const char *name; /* lies where it was read */
+        mode_t mode;
+        uint64_t bytes;
+};
+/*
+ * Of the folder at `path`, "" for the workspace itself: entries as NUL-ended words, at most `bytes_max` bytes of them (*ret_cut
+ * where there are more). -1 where it cannot be read.
+ */
+int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct strbuf *ret,
+                       bool *ret_cut) MUST_USE;
+/* One word of it; -1 where it is none. */
+int sandbox_entry_read(const char *word, struct sandbox_entry *ret) MUST_USE;
+
+/* A regular file, open for reading; -1 where it is none, or cannot be read. */
+int sandbox_files_open(int folder, const char *path) MUST_USE;
+
+/* The worker's side, after the end: LIST and READ are answered until the client closes, or says nothing for a minute. */
+void sandbox_files_serve(int folder, struct frame_reader *client);
+/* Before it: one PUT, answered. */
+int sandbox_files_receive(int folder, int client, struct frame *frame, struct error *err) MUST_USE;
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker that a `berth launcher` places: the client's side of what is asked there (sandbox_messages.h). The launcher keeps
+ * the cgroup and the host user; who has code to run has the worker's socket.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LAUNCHED_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LAUNCHED_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "process/frame.h"
+#include "providers/local/sandbox/sandbox_messages.h"
+
+struct sandbox_launched {
+        struct frame_reader launcher;   /* socket -1: none */
+        struct sandbox_started started; /* its text lies in the arena */
+};
+#define SANDBOX_LAUNCHED_NONE \
+        { .launcher = FRAME_READER(-1) }
+
+/*
+ * Asks at `path` and waits for the answer. *ret_worker is the caller's. The launcher must be root or of this process's own user:
+ * nobody else may be given the code and its secrets.
+ */
+int sandbox_launched_start(const char *path, const struct sandbox_starting *starting, struct arena *arena,
+                           struct sandbox_launched *ret, int *ret_worker, struct error *err) MUST_USE;
+/* Of one whose processes have ended. A launcher that does not answer knows nothing: ret->known is false then. */
+void sandbox_launched_measure(struct sandbox_launched *launched, struct cgroup_usage *ret);
+/* After the worker's socket was closed: has it killed where it does not end within that time, and waits until nothing of it is left. */
+void sandbox_launched_end(struct sandbox_launched *launched, int patience_ms);
+
+#endif
