@@ -14,6 +14,7 @@
 #include "controller/apply.h"
 
 #include "controller/history.h"
+#include "controller/lineage.h"
 #include "controller/record.h"
 
 #include <pthread.h>
@@ -327,7 +328,7 @@ int apply_plan(const struct apply_args *args, struct arena *arena, struct apply_
         result.changes = arena_array(arena, plan->change_count + 1, sizeof(*result.changes));
         applying.works = arena_array(arena, plan->change_count + 1, sizeof(*applying.works));
         applying.started_ms = monotonic_now(&applying);
-        if (state_new_run(applying.state, &applying.run, err) < 0)
+        if (lineage_renew(args->planning, err) < 0 || state_new_run(applying.state, &applying.run, err) < 0)
                 return -1;
         result.run = applying.run;
         if (history_begin(args, &result, wall_now(&applying), err) < 0)

@@ -44,6 +44,33 @@ const struct binding *bindings_of(const struct planning *planning, const char *e
         return planning->bindings + start;
 }
 
+void bindings_add_observed(struct planning *planning) {
+        const struct plan *plan = planning->plan;
+        struct binding *added = arena_array(
+                planning->arena, planning->binding_count + plan->subject_count + 1, sizeof(*added));
+        size_t count = planning->binding_count;
+
+        if (count > 0)
+                memcpy(added, planning->bindings, count * sizeof(*added));
+        for (size_t i = 0; i < plan->subject_count; i++) {
+                const struct subject *subject = &plan->subjects[i];
+                const char *seen, *recorded;
+
+                if (!kind_binding(subject->kind) || !subject->observed.exists)
+                        continue;
+                seen = bound_environment(subject->kind, subject->observed.spec);
+                recorded = subject->record ? bound_environment(subject->kind, subject->record->spec) : NULL;
+                if (seen && (!recorded || strcmp(seen, recorded) != 0))
+                        added[count++] =
+                                (struct binding){ .environment = seen, .dependent = subject->address };
+        }
+        if (count == planning->binding_count)
+                return;
+        planning->bindings = added;
+        planning->binding_count = count;
+        bindings_sort(added, count);
+}
+
 static int compare_dependent(const void *dependent, const void *override) {
         return strcmp(dependent, ((const struct override *) override)->dependent);
 }

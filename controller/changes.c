@@ -153,6 +153,7 @@ static struct value make_context(const struct planning *planning) {
         char hex[SHA256_HEX_SIZE];
 
         value_set_text(arena, context, "version", BERTH_VERSION);
+        value_set_text(arena, context, "lineage", state_lineage(args->state));
         value_set_text(arena, context, "provider", args->provider_ops->name);
         value_set_text(arena, context, "stack", args->manifests->stack->name);
         value_set(arena, context, "spec", *args->manifests->stack->spec);

@@ -136,6 +136,9 @@ static bool still_bound(const struct subject *dependent, const char *environment
         if (dependent->change && !change_is_refused(dependent->change))
                 return false;
         bound = dependent->record ? bound_environment(dependent->kind, dependent->record->spec) : NULL;
+        if (bound && strcmp(bound, environment) == 0)
+                return true;
+        bound = bound_environment(dependent->kind, dependent->observed.spec);
         return bound && strcmp(bound, environment) == 0;
 }
 
@@ -165,8 +168,17 @@ static const char **remaining_dependents(struct planning *planning, const char *
         return found;
 }
 
+static struct refusal *find_refusal(const struct change *change, const char *id) {
+        for (size_t i = 0; i < change->refusal_count; i++) {
+                if (strcmp(change->refusals[i].id, id) == 0)
+                        return &change->refusals[i];
+        }
+        return NULL;
+}
+
 static void guard_dependents(struct planning *planning, struct change *change) {
-        const char **dependents;
+        struct refusal *known;
+        const char **dependents, **all;
         size_t count;
 
         if (!kind_is_bound_to(change->kind) || change->action != ACTION_DELETE)
@@ -174,6 +186,19 @@ static void guard_dependents(struct planning *planning, struct change *change) {
         dependents = remaining_dependents(planning, change->name, &count);
         if (count == 0)
                 return;
+        /* The provider may have found others, of which no manifest and no record tells: one refusal names them all. */
+        known = find_refusal(change, "has-dependents");
+        if (known) {
+                all = arena_array(planning->arena, count + known->dependent_count, sizeof(*all));
+                memcpy(all, dependents, count * sizeof(*all));
+                memcpy(all + count, known->dependents, known->dependent_count * sizeof(*all));
+                known->message = arena_printf(planning->arena, "%zu %s still %s it, and %s", count,
+                                              count == 1 ? "dependent" : "dependents",
+                                              count == 1 ? "uses" : "use", known->message);
+                known->dependents = all;
+                known->dependent_count += count;
+                return;
+        }
         change_refuse(
                 planning->arena, change,
                 (struct refusal){
@@ -310,6 +335,7 @@ int planning_guard(struct planning *planning, struct error *err) {
 
         if (check_missing(planning, err) < 0)
                 return -1;
+        bindings_add_observed(planning);
         for (size_t i = plan->subject_count; i-- > 0;) {
                 struct change *change = plan->subjects[i].change;
 

@@ -8,7 +8,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
-static const char *user_and_host(struct arena *arena) {
+const char *history_who(struct arena *arena) {
         char host[256] = "localhost", buffer[4096];
         struct passwd entry, *found = NULL;
 
@@ -73,7 +73,7 @@ static int write_entry(const struct apply_args *args, const struct apply_result 
         struct history_entry entry = {
                 .run = result->run,
                 .at_ms = wall_ms,
-                .who = user_and_host(arena),
+                .who = history_who(arena),
                 .command = args->command,
                 .commit = args->commit,
                 .outcome = outcome,
@@ -110,7 +110,7 @@ struct history_entry history_of_edit(uint64_t run, const char *command, const ch
         return (struct history_entry){
                 .run = run,
                 .at_ms = wall_ms,
-                .who = user_and_host(arena),
+                .who = history_who(arena),
                 .command = command,
                 .outcome = "done",
                 .detail = detail,

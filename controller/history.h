@@ -5,6 +5,9 @@
 
 #include "controller/apply.h"
 
+/* Who works here, "user@host": in the arena. */
+const char *history_who(struct arena *arena);
+
 int history_begin(const struct apply_args *args, const struct apply_result *result, int64_t wall_ms,
                   struct error *err) MUST_USE;
 int history_end(const struct apply_args *args, const struct apply_result *result, int64_t wall_ms,

@@ -6,6 +6,8 @@
  */
 #include "controller/planning.h"
 
+#include "controller/lineage.h"
+
 #include <string.h>
 
 const char *action_name(enum action action) {
@@ -39,6 +41,8 @@ int plan_make(const struct plan_args *args, struct arena *arena, struct plan *re
         };
         struct planning planning = { .args = args, .arena = arena, .plan = &plan };
 
+        if (lineage_announce(args, arena, err) < 0)
+                return -1;
         if (planning_gather(&planning, err) < 0)
                 return -1;
         if (planning_identify(&planning, err) < 0)

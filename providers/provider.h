@@ -16,8 +16,9 @@
  *
  * Everything returned lives in the arena that was passed with the call, unless said otherwise.
  *
- * What a provider offers besides has headers of its own, which the controller does not need: images.h for people who look
- * into its registry, exec.h for code to run, examine.h for what the place has and lacks.
+ * What a provider offers besides has headers of its own: lineage.h for places that several states share; and, which the
+ * controller does not need, images.h for people who look into its registry, exec.h for code to run, examine.h for what the
+ * place has and lacks.
  */
 #ifndef BERTH_PROVIDERS_PROVIDER_H
 #define BERTH_PROVIDERS_PROVIDER_H
@@ -35,8 +36,9 @@
 
 struct provider; /* each provider's own */
 /* What else a provider may offer, each with a header of its own. */
-struct image_ops;  /* providers/images.h */
-struct exec_ahead; /* providers/exec.h */
+struct image_ops;   /* providers/images.h */
+struct lineage_ops; /* providers/lineage.h */
+struct exec_ahead;  /* providers/exec.h */
 struct exec_request;
 struct exec_result;
 struct finding; /* providers/examine.h */
@@ -278,6 +280,8 @@ struct provider_ops {
         /* NULL where this provider has nothing to do for the kind. */
         const struct kind_ops *(*ops)(const struct provider *provider, enum kind_id kind);
         const struct image_ops *images; /* images.h; NULL: it has no registry of images */
+        /* lineage.h; NULL: nobody but this stack can reach what it makes. */
+        const struct lineage_ops *lineage;
 
         /* Runs code in a sandbox, and waits for its end: exec.h. NULL where this provider cannot. */
         int (*exec)(struct provider *provider, const struct exec_request *request, struct arena *arena,

@@ -153,9 +153,9 @@ static const struct field stack_fields[] = {
                 .keys = &tag_key,
                 .item = &tag_value,
                 .minimum = 0,
-                .maximum = 47,
-                .doc = "Tags on everything Berth makes. AWS takes 50 a resource; three are Berth's own (berth:stack, "
-                       "berth:kind, berth:name).",
+                .maximum = 46,
+                .doc = "Tags on everything Berth makes. AWS takes 50 a resource; four are Berth's own (berth:stack, "
+                       "berth:kind, berth:name, berth:lineage).",
         },
         {
                 .name = "aws",

@@ -7,6 +7,8 @@
 #include "providers/aws/image/image.h"
 #include "providers/aws/image/image_catalog.h"
 #include "providers/aws/registry/image_use.h"
+#include "providers/aws/shared/bound_records.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/stack/stack.h"
 #include "providers/aws/workspace_policy/workspace_policy.h"
 
@@ -63,6 +65,8 @@ static int identify(struct provider *provider, struct arena *arena, struct calle
         /* A plan begins: what the last one noted of images is not this one's. */
         image_uses_forget(provider);
         image_retains_forget(provider);
+        provider->function_count = 0;
+        bound_records_forget(provider);
         provider->account = account;
         provider->bucket = arena_printf(provider->arena, "%s-workspaces-%s-%s", provider->prefix, account,
                                         provider->region);
@@ -124,4 +128,5 @@ const struct provider_ops aws_provider_ops = {
         .floor_ms = floor_ms,
         .ops = ops,
         .images = &aws_image_registry,
+        .lineage = &aws_lineage_ops,
 };

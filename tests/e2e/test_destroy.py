@@ -98,3 +98,66 @@ def test_failures_in_destroy_are_taken_up_again(cloud, stack):
     cloud.faults()
     stack.destroy()
     nothing_is_left(cloud)
+
+
+# --- who else uses the bucket and the role ------------------------------------------------------------
+
+
+def share(cloud, berth, role, *documents):
+    """A second stack that uses the first one's bucket and role; no agents, so that it has no records."""
+    (berth.stack / "second").mkdir()
+    (berth.stack / "second" / "m.yaml").write_text(stacks.text(stacks.stack("second", aws={"createBucket": False, "executionRole": role}), *documents))
+    berth("apply", "--yes", "-f", "second").expect(0)
+
+
+def forget_notes(cloud, bucket):
+    """What an older Berth leaves of itself: nothing that says that the second stack lives."""
+    for item in cloud.aws("s3").list_objects_v2(Bucket=bucket, Prefix="berth/lineages/").get("Contents", []):
+        cloud.aws("s3").delete_object(Bucket=bucket, Key=item["Key"])
+
+
+def first_alone(berth):
+    """The first stack's own manifests, away from the second one's folder."""
+    return ("-f", "m.yaml", "--state", ".berth")
+
+
+@pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize("what", ["function", "policy"])
+def test_a_stack_that_shares_bucket_and_role_keeps_them(cloud, stack, what, noted):
+    bucket, role = f"alphaagent-workspaces-{cloud.account}-us-east-1", "alphaagent-execution-us-east-1"
+    arn = cloud.aws("iam").get_role(RoleName=role)["Role"]["Arn"]
+    document = stacks.environment("shared") if what == "function" else stacks.policy("theirs", {"all": True}, expireAfterDays=400)
+    share(cloud, stack, arn, document)
+    if not noted:
+        forget_notes(cloud, bucket)
+    mark = cloud.mark()
+    result = stack("destroy", "--yes", "--json", *first_alone(stack)).expect(3).json()
+    (refused,) = [c for c in result["changes"] if c["address"] == "Stack/team"]
+    (refusal,) = [r for r in refused["refusals"] if r["id"] == "has-dependents"]
+    named = "\n".join(refusal["dependents"])
+    assert ("function alphaagent-env-shared" in named) == (what == "function")
+    assert ("lifecycle rule berth:second:theirs" in named) == (what == "policy")
+    assert ("stack second, last applied by" in named) == noted
+    assert cloud.changing_calls(mark) == []
+    stack("destroy", "--yes", "--skip-refused", *first_alone(stack)).expect(3)
+    assert cloud.aws("iam").get_role(RoleName=role) and cloud.aws("s3").head_bucket(Bucket=bucket)
+    stack("destroy", "--yes", "-f", "second").expect(0)
+    stack("destroy", "--yes", *first_alone(stack)).expect(0)
+    nothing_is_left(cloud)
+
+
+def test_bucket_and_role_go_where_that_is_allowed(cloud, stack):
+    arn = cloud.aws("iam").get_role(RoleName="alphaagent-execution-us-east-1")["Role"]["Arn"]
+    share(cloud, stack, arn, stacks.environment("shared"))
+    stack("destroy", "--yes", "--allow", "has-dependents:Stack/team", "--allow", "bucket-not-empty", *first_alone(stack)).expect(0)
+    assert set(cloud.functions()) == {"alphaagent-env-shared"}
+
+
+def test_rules_made_by_hand_keep_no_stack(cloud, stack):
+    bucket = f"alphaagent-workspaces-{cloud.account}-us-east-1"
+    s3 = cloud.aws("s3")
+    rules = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    rules.append({"ID": "by-hand", "Status": "Enabled", "Filter": {"Prefix": "x/"}, "Expiration": {"Days": 400}})
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+    stack.destroy()
+    nothing_is_left(cloud)

@@ -300,7 +300,7 @@ def test_stack_tags_go_everywhere(world, cloud):
     assert bucket["owner"] == role["owner"] == "two"
     world.stack = stacks.stack()
     world(stacks.environment("x"))
-    assert set(world.function("x")["Tags"]) == {"berth:stack", "berth:kind", "berth:name"}
+    assert set(world.function("x")["Tags"]) == {"berth:stack", "berth:kind", "berth:name", "berth:lineage"}
 
 
 def test_stack_with_a_role_and_a_prefix_of_its_own(world, cloud):

@@ -140,7 +140,7 @@ def test_many_tags_taken_away(world, cloud):
     del world.stack["spec"]["tags"]
     changed = world(stacks.environment("x"))
     assert changed.count("UntagResource") >= 3
-    assert set(world.function("x")["Tags"]) == {"berth:stack", "berth:kind", "berth:name"}
+    assert set(world.function("x")["Tags"]) == {"berth:stack", "berth:kind", "berth:name", "berth:lineage"}
 
 
 def test_replaced_where_it_is_allowed(world, cloud):
@@ -260,3 +260,82 @@ def test_a_repository_becomes_nobodys_when_it_is_not_to_be_made(world, cloud):
     assert not any(key.startswith("berth:") for key in tags_of(cloud, "team/made"))
     world()
     assert "team/made" in repositories(cloud)
+
+
+# --- the role, and the grants that were made for it ---------------------------------------------------
+
+ROLE = "alphaagent-execution-us-east-1"
+KMS = (
+    "Lambda was unable to configure access to your environment variables because the KMS key is invalid for CreateGrant. Please check "
+    "your KMS key settings. KMS Exception: InvalidArnException KMS Message: ARN does not refer to a valid principal: {}"
+)
+
+
+def delete_role(cloud):
+    iam = cloud.aws("iam")
+    for name in iam.list_role_policies(RoleName=ROLE)["PolicyNames"]:
+        iam.delete_role_policy(RoleName=ROLE, PolicyName=name)
+    iam.delete_role(RoleName=ROLE)
+
+
+def with_variables(berth):
+    berth.write(
+        "m.yaml",
+        stacks.text(stacks.stack(), stacks.environment("x", variables={"MODE": "1"}), stacks.environment("y", variables={"MODE": "1"}), stacks.environment("plain")),
+    )
+
+
+def roles_set(cloud, mark):
+    return sorted(c["params"]["FunctionName"] for c in cloud.changing_calls(mark) if c["operation"] == "UpdateFunctionConfiguration" and c["params"].get("Role", "").endswith(ROLE))
+
+
+@pytest.mark.parametrize("planned", [True, False], ids=["after a plan", "after the apply alone"])
+@pytest.mark.parametrize("remade", ["by berth", "by hand"])
+def test_a_role_made_anew_is_set_again_where_there_are_variables(cloud, berth, prebuilt, remade, planned):
+    with_variables(berth)
+    berth.apply()
+    if planned:
+        berth.assert_settled()
+    policy = cloud.aws("iam").get_role_policy(RoleName=ROLE, PolicyName="berth-execution")["PolicyDocument"]
+    role = cloud.aws("iam").get_role(RoleName=ROLE)["Role"]
+    tags = cloud.aws("iam").list_role_tags(RoleName=ROLE)["Tags"]
+    delete_role(cloud)
+    if remade == "by hand":
+        cloud.aws("iam").create_role(RoleName=ROLE, AssumeRolePolicyDocument=json.dumps(role["AssumeRolePolicyDocument"]), Tags=tags)
+        cloud.aws("iam").put_role_policy(RoleName=ROLE, PolicyName="berth-execution", PolicyDocument=json.dumps(policy))
+    plan = berth.plan()
+    changed = {c["address"]: [f["path"] for f in c["fields"]] for c in plan["changes"] if c["kind"] == "Environment"}
+    assert changed == {"Environment/x": ["role"], "Environment/y": ["role"]}
+    mark = cloud.mark()
+    berth.apply()
+    assert roles_set(cloud, mark) == ["alphaagent-env-x", "alphaagent-env-y"]
+    berth.assert_settled()
+    mark = cloud.mark()
+    berth.apply()
+    assert roles_set(cloud, mark) == []
+
+
+def test_functions_that_stayed_behind_get_the_new_role_later(cloud, berth, prebuilt):
+    with_variables(berth)
+    berth.apply()
+    delete_role(cloud)
+    cloud.faults(({"operation": "UpdateFunctionConfiguration", "resource": "env-y"}, {"kind": "error", "status": 403, "code": "AccessDeniedException"}))
+    berth.apply(code=1)
+    cloud.faults()
+    mark = cloud.mark()
+    berth.apply()
+    assert roles_set(cloud, mark) == ["alphaagent-env-y"]
+    berth.assert_settled()
+
+
+@pytest.mark.parametrize("operation", ["CreateFunction", "UpdateFunctionConfiguration"])
+def test_a_role_that_kms_does_not_know_yet_is_waited_for(cloud, berth, prebuilt, operation):
+    with_variables(berth)
+    if operation != "CreateFunction":
+        berth.apply()
+        delete_role(cloud)
+    text = KMS.format(f"arn:aws:iam::{cloud.account}:role/{ROLE}")
+    cloud.faults(({"operation": operation, "times": 2}, {"kind": "error", "status": 400, "code": "InvalidParameterValueException", "message": text}))
+    berth.apply()
+    assert cloud.fault_hits() == [2]
+    berth.assert_settled()

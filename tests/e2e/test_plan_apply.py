@@ -82,7 +82,8 @@ def test_apply_makes_what_is_declared(cloud, team, prebuilt):
     assert (made["PackageType"], made["Architectures"], made["State"]) == ("Image", ["x86_64"], "Active")
     assert found["Code"]["ResolvedImageUri"] == cloud.image_uri("alphaagent/prebuilt/python", digest=prebuilt)
     assert found["Code"]["ImageUri"].endswith("@" + prebuilt), "compared and set by digest"
-    assert found["Tags"] == {"berth:stack": "team", "berth:kind": "Environment", "berth:name": "alpha", "cost": "r-d"}
+    lineage = found["Tags"].pop("berth:lineage")
+    assert found["Tags"] == {"berth:stack": "team", "berth:kind": "Environment", "berth:name": "alpha", "cost": "r-d"} and len(lineage) == 36
     assert made["Role"] == f"arn:aws:iam::{account}:role/alphaagent-execution-us-east-1"
     check_role(cloud)
     check_bucket(cloud)

@@ -10,7 +10,10 @@
 #include "base/array.h"
 #include "base/digest.h"
 #include "providers/aws/binding/binding_record.h"
+#include "providers/aws/shared/bound_records.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
+#include "providers/aws/shared/tags.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +40,10 @@ void bindings_release(struct binding_listing *listing) {
 static int binding_desire(const struct provider *provider, const struct resource *resource,
                           const struct observation *observed, const struct value *recorded,
                           struct arena *arena, struct value **ret, struct error *err) {
-        (void)provider;
         (void)observed;
         (void)recorded;
         (void)err;
-        *ret = binding_spec(resource, arena);
+        *ret = binding_spec(resource, provider->lineage.id, arena);
         return 0;
 }
 
@@ -139,7 +141,8 @@ static const struct s3_object *find_listed(const struct binding_listing *listing
 
 static struct observation observation_of(const struct provider *provider, const struct binding_place *place,
                                          const char *etag, const struct value *spec, struct arena *arena) {
-        return (struct observation){
+        const char *lineage = value_get_text(spec, "lineage");
+        struct observation observation = {
                 .name = place->name,
                 .exists = true,
                 .id = arena_printf(arena, "s3://%s/%s", provider->bucket, binding_key(place, arena)),
@@ -147,6 +150,15 @@ static struct observation observation_of(const struct provider *provider, const 
                 .ownership = OWNER_SELF,
                 .spec = spec,
         };
+
+        /* The folder is the stack's by its name, the record its lineage's. */
+        if (lineage && !lineage_is_ours(provider, lineage)) {
+                observation.ownership = OWNER_OTHER;
+                observation.owner = lineage_owner(place->stack, lineage, arena);
+                observation.claim_remedy = arena_printf(arena, "give %s/%s another name" AWS_LOST_STATE,
+                                                        kinds[place->kind]->name, place->name);
+        }
+        return observation;
 }
 
 /*
@@ -197,7 +209,7 @@ static int observe_record(struct provider *provider, const struct wanted *wanted
                 return 0;
         }
         if (wanted->desired) {
-                const struct value *spec = binding_spec(wanted->desired, arena);
+                const struct value *spec = binding_spec(wanted->desired, provider->lineage.id, arena);
 
                 if (is_etag_of(object->etag, binding_text(&place, spec, arena))) {
                         *ret = observation_of(provider, &place, object->etag, spec, arena);
@@ -216,9 +228,13 @@ static int binding_observe(struct provider *provider, enum kind_id kind, const s
         if (list_once(provider, kind, err) < 0)
                 return -1;
         for (size_t i = 0; i < args->count; i++) {
+                const struct binding_place place = place_of(provider, kind, args->wanted[i].name);
+
+                bound_records_know(provider, binding_key(&place, args->arena));
                 if (observe_record(provider, &args->wanted[i], kind, args->arena, &ret[i], err) < 0)
                         return error_context(err, "%s/%s", kinds[kind]->name, args->wanted[i].name);
         }
+        aws_warn_of_old_marks(provider, kinds[kind]->name, NULL, ret, args->count, args->arena);
         return 0;
 }
 

@@ -23,7 +23,7 @@ static void set_if_some(struct value *map, const char *name, const struct value 
                 value_set(arena, map, name, value_copy(arena, member));
 }
 
-struct value *binding_spec(const struct resource *resource, struct arena *arena) {
+struct value *binding_spec(const struct resource *resource, const char *lineage, struct arena *arena) {
         struct value *spec = value_new_map(arena);
         const struct value *agents = value_get(resource->spec, "agents");
 
@@ -37,6 +37,7 @@ struct value *binding_spec(const struct resource *resource, struct arena *arena)
                 value_set(arena, spec, "agents", sorted);
         }
         set_if_some(spec, "labels", resource->labels, arena);
+        value_set_text(arena, spec, "lineage", lineage);
         return spec;
 }
 

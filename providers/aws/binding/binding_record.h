@@ -3,8 +3,8 @@
  * Binding records: which environment an agent or a swarm uses, as an object that whoever runs agents can read. Their
  * form is a contract, said in docs/aws.md. Pure.
  *
- * The spec, as desired and observed: the manifest's (type, environment, active, limits; or agents, environment), and
- * labels. What follows from it (formatVersion, kind, name, functionName) stands in the record only.
+ * The spec, as desired and observed: the manifest's (type, environment, active, limits; or agents, environment), labels,
+ * and the lineage of whoever wrote it. What follows from it (formatVersion, kind, name, functionName) stands in the record only.
  */
 #ifndef BERTH_PROVIDERS_AWS_BINDING_BINDING_RECORD_H
 #define BERTH_PROVIDERS_AWS_BINDING_BINDING_RECORD_H
@@ -27,7 +27,8 @@ struct binding_place {
 /* "registry/STACK/agents/NAME.json"; with a NULL name the folder, with its slash. */
 const char *binding_key(const struct binding_place *place, struct arena *arena);
 
-struct value *binding_spec(const struct resource *resource, struct arena *arena);
+/* `lineage`: of the state that it is applied from, or NULL. */
+struct value *binding_spec(const struct resource *resource, const char *lineage, struct arena *arena);
 /* Compact JSON, members in byte order of their names: equal specs give equal bytes. Lives in the arena. */
 const char *binding_text(const struct binding_place *place, const struct value *spec, struct arena *arena);
 /*

@@ -42,6 +42,11 @@ void environment_observation(const struct provider *provider, const char *name, 
 /* Health by State and LastUpdateStatus of a configuration; values that we do not know are taken to be well. */
 enum health environment_health(const json_t *configuration, struct arena *arena, const char **ret_reason);
 
+/* In an observation's `extra`: the id of the role that the grants on its variables were made for. */
+#define ENVIRONMENT_ROLE_ID "roleId"
+/* NULL: it is not known. */
+void environment_keep_role(struct observation *observation, const char *role_id, struct arena *arena);
+
 /* Whether it runs, but what it was last told to become failed: `health_reason` then says so. */
 bool environment_update_failed(const struct observation *observation);
 
@@ -70,7 +75,7 @@ int environment_resolve_images(struct provider *provider, const struct observe_a
                                struct observation *observations, struct error *err) MUST_USE;
 /* Begins what it will ask of ECR, if what exists is what was seen the last time. */
 void environment_resolve_images_ahead(struct provider *provider, const struct observe_args *args);
-/* ask(): the refusal image-unusable. */
+/* ask(): the refusals image-unusable and image-in-use; of a deletion, has-dependents by what the bucket holds. */
 int environment_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
 
 void environment_read_ahead(struct provider *provider, const struct observe_args *args);

@@ -15,6 +15,7 @@
 #include "providers/aws/registry/admission.h"
 #include "providers/aws/registry/ecr_resolve.h"
 #include "providers/aws/registry/image_use.h"
+#include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/stages.h"
 
 /* The manifest's image with repository and tag spelled out. */
@@ -292,6 +293,9 @@ int environment_ask(struct provider *provider, struct change *change, struct are
                            *resolved = change->observed->resolved;
         const char *problem = value_get_text(resolved, "problem"), *tag = value_get_text(image, "tag");
 
+        if (change->action == ACTION_DELETE && change->observed->exists)
+                return bound_records_ask(provider, change,
+                                         environment_function(provider, change->name, arena), arena, err);
         if (!sets_image(change))
                 return 0;
         if (refuse_doomed(provider, change, arena, err) < 0)

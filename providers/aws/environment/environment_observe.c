@@ -130,6 +130,13 @@ static bool tags_moved(const struct sweep *sweep, const struct sight *sight, con
         return !value_equal(ours, value_get(spec, "tags"), NULL);
 }
 
+/* Whose it is follows from its tags, and from what this state speaks for today. */
+static bool same_owner(const struct sweep *sweep, const struct sight *sight, const struct observation *last) {
+        const char *owner;
+
+        return aws_ownership(sweep->provider, sight->tags, sweep->arena, &owner) == last->ownership;
+}
+
 /* Whether what was seen the last time still stands for what is there. */
 static bool is_still_as_last_seen(const struct sweep *sweep, const struct sight *sight) {
         const struct observation *last = sight->wanted->last;
@@ -137,7 +144,7 @@ static bool is_still_as_last_seen(const struct sweep *sweep, const struct sight 
         return last && last->exists && last->spec && last->fingerprint && sight->revision &&
                strcmp(last->fingerprint, sight->revision) == 0 && last->health == HEALTH_READY &&
                !last->health_reason && !sight->wanted->must_read && sweep->args->refresh == REFRESH_SWEEP &&
-               sight->tags && !tags_moved(sweep, sight, last->spec) &&
+               sight->tags && !tags_moved(sweep, sight, last->spec) && same_owner(sweep, sight, last) &&
                !hides_open_variable(sight, last->spec);
 }
 
@@ -332,6 +339,58 @@ void environment_read_ahead(struct provider *provider, const struct observe_args
 }
 
 /*
+ * Lambda encrypts variables by a grant on the KMS key, which it makes for the role that the function has at the time. A role
+ * that was deleted and made anew is another one of the same name: the grant is void, and each invocation fails, though
+ * nothing about the function has changed. So the role's id is kept beside the function, and where it moves the role reads as
+ * another one, which the next apply sets again. Of what an earlier run left half-way the id is lost: it is set again, too,
+ * which harms nobody.
+ */
+static void mark_void_grants(const struct sweep *sweep, struct observation *seen) {
+        const struct provider *provider = sweep->provider;
+
+        if (!provider->manages_role || (!provider->role_missing && !*provider->role_id))
+                return;
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                const struct value *variables = value_get(seen[i].spec, "variables");
+                const char *role = value_get_text(seen[i].spec, "role"),
+                           *kept = value_get_text(seen[i].extra, ENVIRONMENT_ROLE_ID);
+                bool granted = variables && variables->type == VALUE_MAP && variables->count > 0;
+                bool same = kept && strcmp(kept, provider->role_id) == 0;
+                bool lost = sweep->args->wanted[i].must_read && sweep->args->wanted[i].recorded && !kept;
+
+                if (!seen[i].exists || !role || strcmp(role, provider->execution_role) != 0)
+                        continue;
+                if (granted && (provider->role_missing || lost || (kept && !same))) {
+                        struct value *spec = value_new_map(sweep->arena);
+
+                        *spec = value_copy(sweep->arena, seen[i].spec);
+                        value_set_text(sweep->arena, spec, "role",
+                                       arena_printf(sweep->arena, "%s (deleted: its grants are void)", role));
+                        seen[i].spec = spec;
+                } else if (!same) {
+                        environment_keep_role(&seen[i], *provider->role_id ? provider->role_id : NULL,
+                                              sweep->arena);
+                }
+        }
+}
+
+/* Which functions are this stack's, for who asks whether anybody else uses its role. */
+static void note_functions(const struct sweep *sweep, const struct observation *seen) {
+        struct provider *provider = sweep->provider;
+
+        provider->functions =
+                arena_array(provider->arena, sweep->args->count + 1, sizeof(*provider->functions));
+        provider->function_count = 0;
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                bool ours = seen[i].ownership == OWNER_SELF || sweep->args->wanted[i].recorded;
+
+                if (seen[i].exists && ours)
+                        provider->functions[provider->function_count++] =
+                                arena_strdup(provider->arena, sweep->sights[i].function);
+        }
+}
+
+/*
  * The order is that of what is known: functions and revisions by pages; the tag index, only where there are functions;
  * then singly what these two cannot vouch for; log groups last, for functions that are there.
  */
@@ -352,7 +411,10 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
                 result = read_log_groups(&sweep, err);
         if (result == 0) {
                 make_observations(&sweep, ret);
+                note_functions(&sweep, ret);
+                mark_void_grants(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);
+                aws_warn_of_old_marks(provider, "Environment", "tags", ret, args->count, args->arena);
         }
         for (size_t i = 0; i < args->count; i++)
                 json_decref(sweep.sights[i].function_read);

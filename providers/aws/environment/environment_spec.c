@@ -15,6 +15,16 @@ bool environment_update_failed(const struct observation *observation) {
                strncmp(observation->health_reason, update_failed, sizeof(update_failed) - 1) == 0;
 }
 
+void environment_keep_role(struct observation *observation, const char *role_id, struct arena *arena) {
+        struct value *extra = value_new_map(arena);
+
+        if (observation->extra)
+                *extra = value_copy(arena, observation->extra);
+        value_unset(extra, ENVIRONMENT_ROLE_ID);
+        value_set_text(arena, extra, ENVIRONMENT_ROLE_ID, role_id);
+        observation->extra = extra;
+}
+
 enum health environment_health(const json_t *configuration, struct arena *arena, const char **ret_reason) {
         const char *reason = json_text(configuration, "StateReason");
 
@@ -151,7 +161,7 @@ void environment_observation(const struct provider *provider, const char *name, 
 
         observation.id = arena_strdup(arena, json_text(configuration, "FunctionArn"));
         observation.fingerprint = arena_strdup(arena, json_text(configuration, "RevisionId"));
-        observation.ownership = aws_ownership(provider, tags, arena, &observation.owner);
+        aws_set_ownership(provider, arena_printf(arena, "Environment/%s", name), tags, arena, &observation);
         observation.health = environment_health(configuration, arena, &reason);
         spec = read_spec(provider, function, known, arena, &unreadable);
         if (log_retention_days > 0)

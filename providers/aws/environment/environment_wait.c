@@ -65,6 +65,12 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
                 value_set_boolean(turn->progress->arena, extra, "logGroup", true);
                 turn->observed->extra = extra;
         }
+        /* Whatever sets role or variables has Lambda make its grants anew, for the role as it is now. */
+        if (turn->provider->manages_role && (environment_makes(change) || change_touches(change, "role") ||
+                                             change_touches(change, "variables")))
+                environment_keep_role(turn->observed,
+                                      *turn->provider->role_id ? turn->provider->role_id : NULL,
+                                      turn->progress->arena);
 }
 
 void environment_keep_revision(struct stage_turn *turn) {
@@ -89,9 +95,18 @@ int environment_look(struct stage_turn *turn, const char *const *codes, struct a
         return result;
 }
 
+/*
+ * Lambda and KMS each hear of a new role in their own time: "The role defined for the function cannot be assumed by Lambda",
+ * and, where there are variables to encrypt, "... the KMS key is invalid for CreateGrant ... ARN does not refer to a valid
+ * principal".
+ */
 static bool says_role_is_unknown(const struct aws_response *response) {
-        return aws_failed_with(response, "InvalidParameterValueException") &&
-               strstr(response->error_message, "cannot be assumed by Lambda");
+        const char *message = response->error_message;
+
+        if (!aws_failed_with(response, "InvalidParameterValueException"))
+                return false;
+        return strstr(message, "cannot be assumed by Lambda") ||
+               (strstr(message, "CreateGrant") && strstr(message, "valid principal"));
 }
 
 /* Whether the role has been unknown for no longer than a new one may be, in whichever stage. */

@@ -218,7 +218,9 @@ static void conclude_image(struct sweep *sweep, const struct sight *sight, struc
         ret->id = ecr_repository_arn(sweep->provider, sight->repository, sweep->arena);
         ret->ownership = OWNER_SELF;
         if (sight->owns)
-                ret->ownership = aws_ownership(sweep->provider, sight->tags, sweep->arena, &ret->owner);
+                aws_set_ownership(sweep->provider,
+                                  arena_printf(sweep->arena, "Image/%s", sight->wanted->name), sight->tags,
+                                  sweep->arena, ret);
         ret->spec = last && value_equal(last->spec, spec, NULL) ? last->spec : spec;
 }
 
@@ -286,6 +288,7 @@ int image_observe(struct provider *provider, const struct observe_args *args, st
                 return -1;
         for (size_t i = 0; i < args->count; i++)
                 conclude_image(&sweep, &sweep.sights[i], &ret[i]);
+        aws_warn_of_old_marks(provider, "Image", "tags", ret, args->count, args->arena);
         note_rules(provider, args, ret);
         return 0;
 }

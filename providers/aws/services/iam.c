@@ -76,6 +76,7 @@ int iam_read_role(const struct aws_response *response, struct arena *arena, stru
                 return -1;
         role = xml_child(xml_child(xml_root(document), "GetRoleResult"), "Role");
         result.arn = xml_text(role, "Arn", arena);
+        result.id = xml_text(role, "RoleId", arena);
         result.trust = iam_decode_document(xml_text(role, "AssumeRolePolicyDocument", arena), arena);
         result.tags = aws_tags_from_xml(xml_child(role, "Tags"), "member", arena);
         if (!result.arn)
@@ -88,6 +89,16 @@ struct aws_request iam_create_role(const char *role, const char *trust, const ch
                                    const struct value *tags, struct arena *arena) {
         return on_role("CreateRole", role, (struct fields){ .trust = trust, .description = description },
                        tags, arena);
+}
+
+const char *iam_read_created_id(const struct aws_response *response, struct arena *arena) {
+        struct xml_document *document XML_CLEANUP = NULL;
+        struct error ignored;
+
+        if (aws_answer_xml(response, "iam CreateRole", "CreateRoleResponse", &document, &ignored) < 0)
+                return NULL;
+        return xml_text(xml_child(xml_child(xml_root(document), "CreateRoleResult"), "Role"), "RoleId",
+                        arena);
 }
 
 struct aws_request iam_update_trust(const char *role, const char *trust, struct arena *arena) {

@@ -10,19 +10,23 @@
 #include "providers/aws/client/client.h"
 #include "schema/value.h"
 
-/* GetRole RoleName -> GetRoleResult/Role {Arn, AssumeRolePolicyDocument, Tags}. 404 NoSuchEntity. */
+/* GetRole RoleName -> GetRoleResult/Role {Arn, RoleId, AssumeRolePolicyDocument, Tags}. 404 NoSuchEntity. */
 struct aws_request iam_get_role(const char *role, struct arena *arena);
 struct iam_role {
         const char *arn;
+        const char *
+                id; /* "AROA...": another one for each role that is made, whatever its name; NULL where none is said */
         const char *trust;        /* the document, JSON */
         const struct value *tags; /* a map of texts */
 };
 int iam_read_role(const struct aws_response *response, struct arena *arena, struct iam_role *ret,
                   struct error *err) MUST_USE;
 
-/* CreateRole RoleName, AssumeRolePolicyDocument, Description, Tags.member.N. 409 EntityAlreadyExists. */
+/* CreateRole RoleName, AssumeRolePolicyDocument, Description, Tags.member.N -> Role. 409 EntityAlreadyExists. */
 struct aws_request iam_create_role(const char *role, const char *trust, const char *description,
                                    const struct value *tags, struct arena *arena);
+/* The new role's id; NULL where the answer says none. */
+const char *iam_read_created_id(const struct aws_response *response, struct arena *arena);
 /* UpdateAssumeRolePolicy RoleName, PolicyDocument. */
 struct aws_request iam_update_trust(const char *role, const char *trust, struct arena *arena);
 /* DeleteRole RoleName. 409 DeleteConflict while it has policies. */

@@ -5,6 +5,7 @@
 
 #include "providers/aws/client/client.h"
 #include "providers/aws/services/s3.h"
+#include "providers/lineage.h"
 #include "providers/provider.h"
 
 #include <pthread.h>
@@ -22,7 +23,17 @@ struct provider {
         const char *bucket;  /* "{prefix}-workspaces-{account}-{region}"; NULL before identify */
         const char *
                 execution_role; /* ARN: the Stack's executionRole, or the managed role's, which is NULL before identify */
+        struct lineage
+                lineage; /* whose things are ours: owned by lineage.c; zeroed where there is no state */
+        size_t lineage_taken;
+        bool owns_bucket; /* the bucket exists and is this stack's: as observed; owned by stack_observe.c */
         bool manages_role;
+        /*
+         * The managed role as it is: whether there was none when it was last looked for, and its id ("": not known), which a
+         * role that was deleted and made anew has another one of. Owned by stack_observe.c and stack_step.c.
+         */
+        bool role_missing;
+        char role_id[64];
         bool manages_bucket;            /* createBucket */
         pthread_mutex_t lifecycle_lock; /* guards the next one; held for moments only */
         const struct change
@@ -31,6 +42,9 @@ struct provider {
         bool bucket_in_use; /* ask() for the Stack's deletion found what is not Berth's; owned by stack_delete.c */
         struct binding_listing
                 *bindings; /* one listing of registry/{stack}/ serves Agent and Swarm; owned by binding.c */
+        struct bound_records *bound_records; /* records of others in the bucket; owned by bound_records.c */
+        const char **functions; /* this stack's own that are there, sorted; owned by environment_observe.c */
+        size_t function_count;
         struct image_use *image_uses;    /* digests that environments run; owned by image_use.c */
         struct image_rules *image_rules; /* declared `retain`s; owned by image_use.c */
         /* How long functions lately took to become ready once created, and once updated (ms, 0: not known yet). */

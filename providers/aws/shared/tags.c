@@ -5,11 +5,14 @@
  */
 #include "providers/aws/shared/tags.h"
 
+#include "providers/aws/shared/lineage.h"
+
 #include <string.h>
 
 #define TAG_STACK "berth:stack"
 #define TAG_KIND "berth:kind"
 #define TAG_NAME "berth:name"
+#define TAG_LINEAGE "berth:lineage"
 
 struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,
                            struct arena *arena) {
@@ -22,19 +25,76 @@ struct value *aws_tags_for(const struct provider *provider, const char *kind, co
         value_set_text(arena, tags, TAG_STACK, provider->stack_name);
         value_set_text(arena, tags, TAG_KIND, kind);
         value_set_text(arena, tags, TAG_NAME, name);
+        value_set_text(arena, tags, TAG_LINEAGE, provider->lineage.id);
         return tags;
+}
+
+const char *aws_lineage_of(const struct value *tags) {
+        return value_get_text(tags, TAG_LINEAGE);
 }
 
 enum ownership aws_ownership(const struct provider *provider, const struct value *tags, struct arena *arena,
                              const char **ret_owner) {
-        const char *stack = value_get_text(tags, TAG_STACK);
+        const char *stack = value_get_text(tags, TAG_STACK), *lineage = aws_lineage_of(tags);
 
         if (!stack) {
                 *ret_owner = NULL;
                 return OWNER_NONE;
         }
         *ret_owner = arena_printf(arena, "stack %s", stack);
-        return strcmp(stack, provider->stack_name) == 0 ? OWNER_SELF : OWNER_OTHER;
+        if (strcmp(stack, provider->stack_name) != 0)
+                return OWNER_OTHER;
+        if (!lineage || lineage_is_ours(provider, lineage))
+                return OWNER_SELF;
+        *ret_owner = lineage_owner(stack, lineage, arena);
+        return OWNER_OTHER;
+}
+
+void aws_set_ownership(const struct provider *provider, const char *address, const struct value *tags,
+                       struct arena *arena, struct observation *ret) {
+        const char *stack = value_get_text(tags, TAG_STACK);
+
+        ret->ownership = aws_ownership(provider, tags, arena, &ret->owner);
+        if (ret->ownership == OWNER_OTHER && stack && strcmp(stack, provider->stack_name) == 0)
+                ret->claim_remedy = arena_printf(arena, "give %s another name" AWS_LOST_STATE, address);
+}
+
+static bool has_old_marks(const struct observation *seen, const char *path) {
+        if (!seen->exists || seen->ownership != OWNER_SELF)
+                return false;
+        if (!path)
+                return !value_get(seen->spec, "lineage");
+        return value_path(seen->spec, path) && !aws_lineage_of(value_path(seen->spec, path));
+}
+
+void aws_warn_of_old_marks(const struct provider *provider, const char *kind, const char *path,
+                           struct observation *observations, size_t count, struct arena *arena) {
+        struct strbuf list STRBUF_CLEANUP = STRBUF_INIT;
+        struct observation *first = NULL;
+        const char **warnings;
+        size_t old = 0;
+
+        for (size_t i = 0; provider->lineage.id && i < count; i++) {
+                if (!has_old_marks(&observations[i], path))
+                        continue;
+                if (!first)
+                        first = &observations[i];
+                strbuf_printf(&list, "\n%s/%s", kind, observations[i].name);
+                old++;
+        }
+        if (!first)
+                return;
+        warnings = arena_array(arena, first->warning_count + 1, sizeof(*warnings));
+        for (size_t i = 0; i < first->warning_count; i++)
+                warnings[i] = first->warnings[i];
+        warnings[first->warning_count] = arena_printf(
+                arena,
+                "%zu %s with marks of an older Berth, without a lineage, %s adopted: an apply marks %s as "
+                "this state's (berth:lineage)%s",
+                old, old == 1 ? "resource" : "resources", old == 1 ? "is" : "are", old == 1 ? "it" : "them",
+                strbuf_text(&list));
+        first->warnings = warnings;
+        first->warning_count++;
 }
 
 struct value *aws_tags_of_ours(const struct value *observed, const struct value *desired,

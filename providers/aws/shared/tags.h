@@ -5,12 +5,28 @@
 
 #include "providers/aws/shared/provider_aws.h"
 
-/* The tags of everything Berth makes: the Stack's `tags`, berth:stack, berth:kind, berth:name. A map of texts. */
+/* The tags of everything Berth makes: the Stack's `tags`, berth:stack, berth:kind, berth:name, berth:lineage. A map of texts. */
 struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,
                            struct arena *arena);
-/* From a resource's tags (a map of texts): whose it is. *ret_owner as in struct observation. */
+/* The lineage that such tags tell; NULL where they were put there by a Berth that knew none. */
+const char *aws_lineage_of(const struct value *tags);
+/*
+ * From a resource's tags (a map of texts): whose it is. The stack's name alone makes it ours only where no lineage stands
+ * beside it. *ret_owner as in struct observation.
+ */
+/* Appended to the remedy where another lineage stands. */
+#define AWS_LOST_STATE "; where this stack's state was lost, make it again: berth state adopt"
 enum ownership aws_ownership(const struct provider *provider, const struct value *tags, struct arena *arena,
                              const char **ret_owner);
+/* The same into an observation, with what else to do than to take it over. */
+void aws_set_ownership(const struct provider *provider, const char *address, const struct value *tags,
+                       struct arena *arena, struct observation *ret);
+/*
+ * Marks of before there were lineages make what carries them ours once more, and the next apply adds one: a warning says
+ * so. `path` is where a spec has its tags, or NULL where it has the lineage itself.
+ */
+void aws_warn_of_old_marks(const struct provider *provider, const char *kind, const char *path,
+                           struct observation *observations, size_t count, struct arena *arena);
 /*
  * Of observed tags, those that are ours to compare: every key in `desired` or `recorded`; somebody else's are left
  * out. A map of texts.

@@ -6,6 +6,8 @@
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/policy_document.h"
 
+#include <stdio.h>
+
 bool stack_has_bucket(const struct value *spec) {
         return value_path(spec, "bucket.tlsOnly") != NULL;
 }
@@ -26,6 +28,10 @@ const char *stack_own_role(const struct value *spec) {
 
 const char *stack_role_name(const struct provider *provider, struct arena *arena) {
         return arena_printf(arena, "%s-execution-%s", provider->prefix, provider->region);
+}
+
+void stack_note_role(struct provider *provider, const char *id) {
+        snprintf(provider->role_id, sizeof(provider->role_id), "%s", id ? id : "");
 }
 
 void stack_set_document(struct value *map, const char *name, json_t *document, struct arena *arena) {

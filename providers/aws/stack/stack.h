@@ -39,6 +39,8 @@ const char *stack_own_role(const struct value *spec);
 
 /* The managed role's name: "{namePrefix}-execution-{region}". */
 const char *stack_role_name(const struct provider *provider, struct arena *arena);
+/* Notes which role of that name there is now, for the grants of environments; NULL: not known. */
+void stack_note_role(struct provider *provider, const char *id);
 /* The tags of the bucket and of the role. */
 struct value *stack_tags(const struct provider *provider, struct arena *arena);
 /* Sets a policy document in normal form; the reference to `document` is taken, NULL sets nothing. */
@@ -48,6 +50,13 @@ void stack_set_document(struct value *map, const char *name, json_t *document, s
 void stack_read_ahead(struct provider *provider, const struct observe_args *args);
 int stack_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                   struct error *err);
+
+/* stack_users.c: the names of all functions of account and region that run with this role. */
+int stack_role_functions(struct provider *provider, const char *role, struct arena *arena, const char ***ret,
+                         size_t *ret_count, struct error *err) MUST_USE;
+/* Of a deletion: the refusal has-dependents, where others use the bucket or the role. */
+int stack_ask_users(struct provider *provider, struct change *change, struct arena *arena,
+                    struct error *err) MUST_USE;
 
 /* stack_step.c */
 void stack_make_cost(const struct change *change, struct cost *ret);
@@ -61,7 +70,9 @@ int stack_delete_step(struct provider *provider, const struct change *change, st
 /* Stages, of an update as well: the stack's own role, as observed, loses its policy and goes. */
 int stack_delete_role_policy(struct stage_turn *turn);
 int stack_delete_role(struct stage_turn *turn);
-/* The refusal bucket-not-empty, where the bucket holds more than this stack's records and Berth's locks. */
+/* Of a deletion: the refusal bucket-not-empty, where the bucket holds more than this stack's records and Berth's locks. */
+int stack_ask_bucket(struct provider *provider, struct change *change, struct arena *arena,
+                     struct error *err) MUST_USE;
 int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
 
 #endif

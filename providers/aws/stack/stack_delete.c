@@ -10,6 +10,8 @@
 
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
+#include "providers/aws/shared/bound_records.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/stages.h"
 
@@ -22,6 +24,7 @@ enum delete_stage {
         STAGE_LIST,
         STAGE_EMPTY,
         STAGE_BUCKET,
+        STAGE_NOTE,
         STAGE_ROLE_POLICY,
         STAGE_ROLE,
         STAGE_COUNT
@@ -31,7 +34,6 @@ enum delete_stage {
 #define SAME_MAX 10
 
 #define LOCKS "berth/locks/"
-#define REGISTRY "registry/"
 
 static bool has_bucket(const struct change *change) {
         return stack_own_bucket(change->observed->spec) != NULL;
@@ -39,6 +41,15 @@ static bool has_bucket(const struct change *change) {
 
 static bool has_role(const struct change *change) {
         return stack_own_role(change->observed->spec) != NULL;
+}
+
+/* The notes of this state's lineage and of those that it has taken over, one after the other; NULL at the end. */
+static const char *note_at(const struct provider *provider, int64_t index, struct arena *arena) {
+        const struct lineage *own = &provider->lineage;
+
+        if (!own->id || (index > 0 && (size_t)index > provider->lineage_taken))
+                return NULL;
+        return lineage_key(index == 0 ? own->id : own->taken[index - 1], arena);
 }
 
 /* The prefixes whose objects are removed, one after the other; NULL at the end. */
@@ -51,7 +62,7 @@ static const char *prefix_at(const struct provider *provider, int64_t index, str
         case 1:
                 return LOCKS;
         default:
-                return NULL;
+                return note_at(provider, index - 2, arena);
         }
 }
 
@@ -161,6 +172,28 @@ static int delete_bucket(struct stage_turn *turn) {
         return result == 0 ? STAGE_OVER : result;
 }
 
+/* In a bucket that is another stack's, this state's note is all that goes. */
+static bool leaves_bucket(const struct change *change) {
+        return !has_bucket(change);
+}
+
+static int delete_note(struct stage_turn *turn) {
+        static const char *const gone[] = { "NoSuchBucket", "NoSuchKey", NULL };
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        int64_t index = value_get_integer(turn->progress->data, "note", 0);
+        const char *key = note_at(turn->provider, index, turn->progress->arena);
+        int result;
+
+        if (!key)
+                return STAGE_OVER;
+        result = stage_call_over(turn, s3_delete_object(&bucket, key, NULL, turn->progress->arena), gone,
+                                 NULL);
+        if (result != STAGE_OVER)
+                return result;
+        value_set_integer(turn->progress->arena, stage_data(turn), "note", index + 1);
+        return stage_enter(turn, STAGE_NOTE);
+}
+
 static const char *const no_entity[] = { "NoSuchEntity", NULL };
 
 static const char *role_of(const struct stage_turn *turn) {
@@ -189,6 +222,7 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_LIST] = { "s3", NULL, has_bucket, list_leftovers },
         [STAGE_EMPTY] = { NULL, NULL, NULL, remove_leftovers },
         [STAGE_BUCKET] = { "s3", "for the bucket to go", has_bucket, delete_bucket },
+        [STAGE_NOTE] = { "s3", NULL, leaves_bucket, delete_note },
         [STAGE_ROLE_POLICY] = { "iam", NULL, has_role, stack_delete_role_policy },
         [STAGE_ROLE] = { "iam", NULL, has_role, stack_delete_role },
 };
@@ -196,7 +230,7 @@ static const struct stage stages[STAGE_COUNT] = {
 void stack_delete_cost(const struct change *change, struct cost *ret) {
         stages_cost(stages, STAGE_COUNT, change, ret);
         if (has_bucket(change))
-                cost_add(ret, "s3", 1); /* the second listing: the locks' */
+                cost_add(ret, "s3", 2); /* the listings of locks and of this state's note */
 }
 
 int stack_delete_step(struct provider *provider, const struct change *change, struct progress *progress,
@@ -233,8 +267,16 @@ static int list_page(struct provider *provider, const char *prefix, const char *
         return *response.error_code ? 0 : s3_read_versions(&response, arena, ret, err);
 }
 
-static void count_page(struct holdings *holdings, const struct s3_page *page) {
+static bool names(const char *const *list, const char *key) {
+        while (*list && strcmp(*list, key) != 0)
+                list++;
+        return *list != NULL;
+}
+
+static void count_page(struct holdings *holdings, const struct s3_page *page, const char *const *own) {
         for (size_t i = 0; i < page->count; i++) {
+                if (names(own, page->objects[i].key))
+                        continue;
                 holdings->objects++;
                 holdings->bytes += (uint64_t)page->objects[i].size;
                 if (!holdings->first)
@@ -260,7 +302,7 @@ static int count_beside(struct provider *provider, const char *prefix, const cha
                 before = page;
                 if (list_page(provider, prefix, "/", before.next ? &before : NULL, arena, &page, err) < 0)
                         return -1;
-                count_page(holdings, &page);
+                count_page(holdings, &page, own);
                 for (size_t i = 0; i < page.prefix_count; i++) {
                         const char *folder = page.prefixes[i];
                         bool is_own = false, leads_there = false;
@@ -279,7 +321,7 @@ static int count_beside(struct provider *provider, const char *prefix, const cha
                         }
                         if (list_page(provider, folder, NULL, NULL, arena, &below, err) < 0)
                                 return -1;
-                        count_page(holdings, &below);
+                        count_page(holdings, &below, own);
                         holdings->more |= below.next != NULL;
                 }
                 if (page.next && before.next && same_place(&page, &before))
@@ -309,18 +351,40 @@ static void refuse_not_empty(struct provider *provider, struct change *change,
         aws_refuse(change, refusal, arena);
 }
 
-int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err) {
-        const char *const own[] = { arena_printf(arena, REGISTRY "%s/", provider->stack_name), LOCKS, NULL };
+/* What in the bucket is Berth's own, for this stack: folders, and the notes of its lineages. NULL at the end. */
+static const char *const *own_paths(const struct provider *provider, struct arena *arena) {
+        const char **own = arena_array(arena, provider->lineage_taken + 4, sizeof(*own));
+        size_t count = 0;
+        const char *note;
+
+        own[count++] = arena_printf(arena, REGISTRY "%s/", provider->stack_name);
+        own[count++] = LOCKS;
+        for (int64_t i = 0; (note = note_at(provider, i, arena)); i++)
+                own[count++] = note;
+        own[count] = NULL;
+        return own;
+}
+
+int stack_ask_bucket(struct provider *provider, struct change *change, struct arena *arena,
+                     struct error *err) {
         struct holdings holdings = { 0 };
 
         provider->bucket_in_use = false;
-        if (change->action != ACTION_DELETE || !has_bucket(change))
+        if (!has_bucket(change))
                 return 0;
-        if (count_beside(provider, "", own, arena, &holdings, err) < 0)
+        if (count_beside(provider, "", own_paths(provider, arena), arena, &holdings, err) < 0)
                 return error_context(err, "bucket %s", provider->bucket);
         if (holdings.objects == 0)
                 return 0;
         provider->bucket_in_use = true;
         refuse_not_empty(provider, change, &holdings, arena);
         return 0;
+}
+
+int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err) {
+        if (change->action != ACTION_DELETE)
+                return 0;
+        return stack_ask_bucket(provider, change, arena, err) < 0
+                       ? -1
+                       : stack_ask_users(provider, change, arena, err);
 }

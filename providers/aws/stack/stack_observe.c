@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "providers/aws/services/iam.h"
-#include "providers/aws/services/lambda.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/policy_document.h"
@@ -16,6 +16,7 @@ struct part {
         bool exists;
         enum ownership ownership;
         const char *owner;
+        const char *lineage; /* that its tags tell, or NULL */
         struct value *spec;
 };
 
@@ -39,6 +40,7 @@ static void set_owner(struct sight *sight, struct part *part, const struct value
 
         part->exists = true;
         part->ownership = aws_ownership(sight->provider, tags, sight->arena, &part->owner);
+        part->lineage = aws_lineage_of(tags);
         if (part->ownership == OWNER_NONE && sight->wanted->must_read)
                 part->ownership = OWNER_SELF;
         value_set(sight->arena, part->spec, "tags",
@@ -175,6 +177,7 @@ static int see_role(struct sight *sight, const char *name, const struct value *r
         value_set_text(sight->arena, sight->role.spec, "name", name);
         stack_set_document(sight->role.spec, "trust", policy_document_parse(role.trust), sight->arena);
         set_owner(sight, &sight->role, role.tags, recorded);
+        stack_note_role(sight->provider, role.id);
         if (see_role_policy(sight, name) < 0)
                 return error_context(sight->err, "role %s", name);
         return 0;
@@ -183,29 +186,15 @@ static int see_role(struct sight *sight, const char *name, const struct value *r
 /* Any function of the account counts: stacks that share a bucket may share its owner's role as well. */
 static int see_use(struct sight *sight, const char *name) {
         const struct provider *provider = sight->provider;
-        const char *marker = NULL, *arn = arena_printf(sight->arena, "arn:%s:iam::%s:role/%s",
-                                                       provider->partition, provider->account, name);
-        bool used = strcmp(arn, provider->execution_role) == 0;
+        const char *arn = arena_printf(sight->arena, "arn:%s:iam::%s:role/%s", provider->partition,
+                                       provider->account, name);
+        const char **functions;
+        size_t count = 1;
 
-        do {
-                struct aws_request request = lambda_list_functions(marker);
-                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-                const json_t *function;
-                size_t i;
-
-                if (used)
-                        break;
-                if (aws_call(provider->client, &request, &response, sight->err) < 0)
-                        return error_context(sight->err, "who uses the role %s", name);
-                json_array_foreach (json_object_get(response.json, "Functions"), i, function) {
-                        const char *role = json_text(function, "Role");
-
-                        used |= role && strcmp(role, arn) == 0;
-                }
-                if (aws_next_page(&response, "NextMarker", &marker, sight->arena, sight->err) < 0)
-                        return -1;
-        } while (marker);
-        sight->role_unused = !used;
+        if (strcmp(arn, provider->execution_role) != 0 &&
+            stack_role_functions(sight->provider, name, sight->arena, &functions, &count, sight->err) < 0)
+                return -1;
+        sight->role_unused = count == 0;
         return 0;
 }
 
@@ -283,11 +272,25 @@ static void set_role(const struct sight *sight, struct value *spec) {
                                value_get_text(recorded, STACK_FORMER_ROLE));
 }
 
+/* For people: who last applied what belongs to another lineage, " by anna@ci-7, 2026-01-31T..."; "" where nobody says. */
+static const char *last_hand(const struct sight *sight, const struct part *part) {
+        struct lineage_note note = { 0 };
+        struct error ignored;
+
+        if (!part->lineage || lineage_is_ours(sight->provider, part->lineage) ||
+            lineage_read(sight->provider, part->lineage, sight->arena, &note, NULL, &ignored) < 0 ||
+            !note.lineage)
+                return "";
+        return arena_printf(sight->arena, ", last applied by %s at %s from %s", note.who ? note.who : "?",
+                            note.at ? note.at : "?", note.folder ? note.folder : "?");
+}
+
 static const char *claim(const struct sight *sight, const char *before, const struct part *part,
                          const char *what, const char *name) {
-        return arena_printf(sight->arena, "%s%sthe %s %s exists and belongs to %s", before ? before : "",
+        return arena_printf(sight->arena, "%s%sthe %s %s exists and belongs to %s%s", before ? before : "",
                             before ? "; " : "", what, name,
-                            part->owner ? part->owner : "no stack that Berth knows");
+                            part->owner ? part->owner : "no stack that Berth knows",
+                            before ? "" : last_hand(sight, part));
 }
 
 static bool is_foreign(const struct part *part) {
@@ -298,6 +301,7 @@ static bool is_foreign(const struct part *part) {
 static void set_ownership(const struct sight *sight, struct observation *ret) {
         const struct part *const parts[] = { &sight->bucket, &sight->role };
 
+        sight->provider->owns_bucket = sight->bucket.exists && sight->bucket.ownership == OWNER_SELF;
         ret->ownership = OWNER_SELF;
         for (size_t i = 0; i < 2; i++) {
                 if (!is_foreign(parts[i]) || ret->ownership == OWNER_OTHER)
@@ -307,8 +311,11 @@ static void set_ownership(const struct sight *sight, struct observation *ret) {
         }
         if (is_foreign(&sight->bucket)) {
                 ret->claim = claim(sight, NULL, &sight->bucket, "bucket", sight->provider->bucket);
-                ret->claim_remedy = "give this stack another aws.namePrefix, or let it share the bucket "
-                                    "(aws.createBucket: false, with an aws.executionRole)";
+                ret->claim_remedy =
+                        arena_printf(sight->arena,
+                                     "give this stack another aws.namePrefix, or let it share the bucket "
+                                     "(aws.createBucket: false, with an aws.executionRole)%s",
+                                     sight->bucket.lineage ? AWS_LOST_STATE : "");
         }
         if (is_foreign(&sight->role)) {
                 ret->claim = claim(sight, ret->claim, &sight->role, "role",
@@ -359,6 +366,8 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         struct provider *provider = sight->provider;
         const struct value *recorded = sight->wanted->recorded;
 
+        provider->owns_bucket = false;
+        stack_note_role(provider, NULL);
         if (!provider->bucket)
                 return 0;
         if (check_name(sight, "bucket.name", provider->bucket) < 0)
@@ -378,6 +387,7 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         } else if (see_former_role(sight, recorded) < 0) {
                 return -1;
         }
+        provider->role_missing = provider->manages_role && !sight->role.exists;
         combine(sight, ret);
         return 0;
 }
@@ -431,5 +441,6 @@ int stack_observe(struct provider *provider, const struct observe_args *args, st
                     observe_stack(&sight, &ret[i]) < 0)
                         return -1;
         }
+        aws_warn_of_old_marks(provider, "Stack", "bucket.tags", ret, args->count, args->arena);
         return 0;
 }

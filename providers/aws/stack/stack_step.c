@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"
 #include "providers/aws/services/iam.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/stages.h"
 #include "providers/aws/shared/tags.h"
@@ -22,6 +23,7 @@ enum stack_stage {
         STAGE_ENCRYPT,
         STAGE_READ_POLICY,
         STAGE_WRITE_POLICY,
+        STAGE_LINEAGE,
         STAGE_CREATE_ROLE,
         STAGE_CHECK_ROLE,
         STAGE_TRUST,
@@ -48,6 +50,11 @@ static const struct value *observed_at(const struct change *change, const char *
 
 static bool needs_bucket(const struct change *change) {
         return stack_has_bucket(change->desired) && !stack_has_bucket(change->observed->spec);
+}
+
+/* From now on it is ours: made, or taken over. */
+static bool takes_bucket(const struct change *change) {
+        return stack_has_bucket(change->desired) && (needs_bucket(change) || change->action == ACTION_ADOPT);
 }
 
 /* A new bucket is given every setting, whatever AWS's defaults are by then. */
@@ -244,7 +251,10 @@ static int create_role(struct stage_turn *turn) {
 
         if (result != 0)
                 return result;
-        return *response.error_code ? stage_enter(turn, STAGE_CHECK_ROLE) : STAGE_OVER;
+        if (*response.error_code)
+                return stage_enter(turn, STAGE_CHECK_ROLE);
+        stack_note_role(turn->provider, iam_read_created_id(&response, arena));
+        return STAGE_OVER;
 }
 
 /* The role was made since it was observed: by an earlier try of ours, whose answer was lost, or by somebody else. */
@@ -259,8 +269,10 @@ static int check_role(struct stage_turn *turn) {
                 return result;
         if (iam_read_role(&response, turn->progress->arena, &role, turn->err) < 0)
                 return -1;
-        if (aws_ownership(turn->provider, role.tags, turn->progress->arena, &owner) == OWNER_SELF)
+        if (aws_ownership(turn->provider, role.tags, turn->progress->arena, &owner) == OWNER_SELF) {
+                stack_note_role(turn->provider, role.id);
                 return STAGE_OVER;
+        }
         return error_set(
                 turn->err,
                 "the role %s was made meanwhile by %s: give this stack another namePrefix, or name the role "
@@ -310,6 +322,7 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_ENCRYPT] = { "s3", NULL, needs_encryption, encrypt },
         [STAGE_READ_POLICY] = { "s3", NULL, needs_tls, read_policy },
         [STAGE_WRITE_POLICY] = { "s3", NULL, needs_tls, write_policy },
+        [STAGE_LINEAGE] = { "s3", NULL, takes_bucket, lineage_stage_write },
         [STAGE_CREATE_ROLE] = { "iam", "for the role", needs_role, create_role },
         [STAGE_CHECK_ROLE] = { NULL, NULL, NULL, check_role },
         [STAGE_TRUST] = { "iam", NULL, needs_trust, write_trust },

@@ -2,8 +2,12 @@
 /* WorkspacePolicy: what its lifecycle rules shall be, and what they are. One GET serves all policies. */
 #include "providers/aws/workspace_policy/workspace_policy.h"
 
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
+#include "providers/aws/shared/tags.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
+
+#include <string.h>
 
 /* S3 has no place for these. */
 static const char *const recorded_only[] = { "selector", "maxDownloadFileMB", NULL };
@@ -75,6 +79,36 @@ static void workspace_policy_read_ahead(struct provider *provider, const struct 
                 aws_ahead(provider->client, &request);
 }
 
+/*
+ * Rules have no place for a lineage. Those of a policy that this state never applied are another lineage's where the notes
+ * in the bucket tell of one whose stack has the same name.
+ */
+static int find_rivals(struct provider *provider, const struct observe_args *args, struct observation *ret,
+                       struct error *err) {
+        struct lineage_note *notes;
+        size_t count, rival = 0;
+        bool any = false;
+
+        for (size_t i = 0; i < args->count; i++)
+                any |= ret[i].exists && !args->wanted[i].recorded;
+        if (!any || !provider->lineage.id)
+                return 0;
+        if (lineage_others(provider, args->arena, &notes, &count, err) < 0)
+                return -1;
+        while (rival < count && strcmp(notes[rival].stack, provider->stack_name) != 0)
+                rival++;
+        for (size_t i = 0; rival < count && i < args->count; i++) {
+                if (!ret[i].exists || args->wanted[i].recorded)
+                        continue;
+                ret[i].ownership = OWNER_OTHER;
+                ret[i].owner = lineage_owner(provider->stack_name, notes[rival].lineage, args->arena);
+                ret[i].claim_remedy =
+                        arena_printf(args->arena, "give WorkspacePolicy/%s another name" AWS_LOST_STATE,
+                                     args->wanted[i].name);
+        }
+        return 0;
+}
+
 static int workspace_policy_observe(struct provider *provider, const struct observe_args *args,
                                     struct observation *ret, struct error *err) {
         static const char *const none[] = { "NoSuchBucket", "NoSuchLifecycleConfiguration", NULL };
@@ -99,7 +133,7 @@ static int workspace_policy_observe(struct provider *provider, const struct obse
         }
         for (size_t i = 0; i < args->count; i++)
                 observe_policy(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
-        return 0;
+        return find_rivals(provider, args, ret, err);
 }
 
 const struct kind_ops aws_workspace_policy_ops = {

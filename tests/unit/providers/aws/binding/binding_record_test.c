@@ -40,7 +40,7 @@ static void manifests_become_records_and_back(void **state) {
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
                 const struct resource resource = { .spec = value_of(cases[i].spec),
                                                    .labels = value_of(cases[i].labels) };
-                const struct value *spec = binding_spec(&resource, arena);
+                const struct value *spec = binding_spec(&resource, NULL, arena);
                 const char *text = binding_text(cases[i].place, spec, arena);
                 const struct value *again = binding_parse(cases[i].place, text, strlen(text), arena);
 
@@ -54,7 +54,7 @@ static void the_manifest_stays_as_it_was(void **state) {
         const struct resource resource = { .spec = spec };
 
         (void)state;
-        binding_spec(&resource, arena);
+        binding_spec(&resource, NULL, arena);
         assert_string_equal(value_text_of(&value_get(spec, "agents")->items[0]), "zoe");
 }
 

@@ -436,7 +436,9 @@ static void polls_are_sparing(void **state) {
         assert_true(looks(300000, 1000, &late) <= 100 && late <= 5000);
 }
 
-static void ownership_is_by_stack(void **state) {
+static void ownership_is_by_stack_and_lineage(void **state) {
+        static const char *const taken[] = { "U0", NULL };
+        struct provider provider = team;
         const char *owner;
 
         (void)state;
@@ -445,6 +447,27 @@ static void ownership_is_by_stack(void **state) {
         assert_int_equal(aws_ownership(&team, value_of("{\"berth:stack\": \"other\"}"), arena, &owner),
                          OWNER_OTHER);
         assert_string_equal(owner, "stack other");
+        /* One name, two states: the lineage says whose it is. Marks of before there were any are ours by the name. */
+        provider.lineage = (struct lineage){ .id = "U1", .taken = taken };
+        assert_int_equal(aws_ownership(&provider,
+                                       value_of("{\"berth:stack\": \"team\", \"berth:lineage\": \"U1\"}"),
+                                       arena, &owner),
+                         OWNER_SELF);
+        assert_int_equal(aws_ownership(&provider,
+                                       value_of("{\"berth:stack\": \"team\", \"berth:lineage\": \"U0\"}"),
+                                       arena, &owner),
+                         OWNER_SELF);
+        assert_int_equal(aws_ownership(&provider, value_of("{\"berth:stack\": \"team\"}"), arena, &owner),
+                         OWNER_SELF);
+        assert_int_equal(aws_ownership(&provider,
+                                       value_of("{\"berth:stack\": \"team\", \"berth:lineage\": \"U2\"}"),
+                                       arena, &owner),
+                         OWNER_OTHER);
+        assert_string_equal(owner, "stack team of another state (lineage U2)");
+        assert_int_equal(aws_ownership(&provider,
+                                       value_of("{\"berth:stack\": \"other\", \"berth:lineage\": \"U1\"}"),
+                                       arena, &owner),
+                         OWNER_OTHER);
         assert_int_equal(aws_ownership(&team, value_of("{\"team\": \"x\"}"), arena, &owner), OWNER_NONE);
         assert_null(owner);
         assert_int_equal(aws_ownership(&team, NULL, arena, &owner), OWNER_NONE);
@@ -460,7 +483,7 @@ int main(void) {
                 cmocka_unit_test(updates_say_only_what_differs),
                 cmocka_unit_test(changes_cost_what_they_touch),
                 cmocka_unit_test(polls_are_sparing),
-                cmocka_unit_test(ownership_is_by_stack),
+                cmocka_unit_test(ownership_is_by_stack_and_lineage),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);

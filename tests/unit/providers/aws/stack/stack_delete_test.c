@@ -78,7 +78,7 @@ static void what_is_not_ours_is_found(void **state) {
                         answers[count] = (struct scripted_answer){ "200 OK\r\n", buckets[i].pages[count] };
                 open_client(&fixture, answers, count, 1000, NULL);
                 provider.client = fixture.client;
-                result = stack_ask(&provider, &change, arena, &err);
+                result = stack_ask_bucket(&provider, &change, arena, &err);
                 stop(&fixture);
                 assert_int_equal(fixture.server.requests, buckets[i].calls);
                 release(&fixture);

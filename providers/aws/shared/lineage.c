@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A note is read before it is written, and written on condition that it is what was read: a lineage that was taken over in
+ * between is noticed. Of two runs of one state there is only ever one, by the state's lease, so that a condition that does
+ * not hold is nearly always our own writing, whose answer was lost.
+ */
+#include "providers/aws/shared/lineage.h"
+
+#include "base/array.h"
+#include "base/json.h"
+#include "providers/aws/client/json_body.h"
+#include "providers/aws/client/texts.h"
+#include "providers/aws/shared/stage_call.h"
+
+#include <string.h>
+
+#define NOTE_FORMAT "1"
+/* How often a note may be another one than was just read. */
+#define RENEWALS_MAX 5
+
+const char *lineage_key(const char *lineage, struct arena *arena) {
+        return arena_printf(arena, LINEAGE_NOTES "%s", lineage);
+}
+
+bool lineage_is_ours(const struct provider *provider, const char *lineage) {
+        const struct lineage *own = &provider->lineage;
+
+        if (!own->id || strcmp(own->id, lineage) == 0)
+                return true;
+        for (const char *const *taken = own->taken; taken && *taken; taken++) {
+                if (strcmp(*taken, lineage) == 0)
+                        return true;
+        }
+        return false;
+}
+
+const char *lineage_owner(const char *stack, const char *lineage, struct arena *arena) {
+        return arena_printf(arena, "stack %s of another state (lineage %s)", stack, lineage);
+}
+
+const char *lineage_note_text(const struct lineage_note *note, struct arena *arena) {
+        json_t *body = json_object();
+
+        json_set_text(body, "formatVersion", NOTE_FORMAT);
+        json_set_text(body, "lineage", note->lineage);
+        json_set_text(body, "stack", note->stack);
+        json_set_text(body, "who", note->who);
+        json_set_text(body, "machine", note->machine);
+        json_set_text(body, "folder", note->folder);
+        json_set_text(body, "at", note->at);
+        json_set_text(body, "takenBy", note->taken_by);
+        return aws_json_text(body, arena);
+}
+
+struct lineage_note lineage_note_parse(const char *text, size_t length, struct arena *arena) {
+        json_t *body JSON_CLEANUP = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+
+        if (!aws_json_says(body, "formatVersion", NOTE_FORMAT) || !json_text(body, "lineage") ||
+            !json_text(body, "stack"))
+                return (struct lineage_note){ 0 };
+        return (struct lineage_note){
+                .lineage = arena_strdup(arena, json_text(body, "lineage")),
+                .stack = arena_strdup(arena, json_text(body, "stack")),
+                .who = arena_strdup(arena, json_text(body, "who")),
+                .machine = arena_strdup(arena, json_text(body, "machine")),
+                .folder = arena_strdup(arena, json_text(body, "folder")),
+                .at = arena_strdup(arena, json_text(body, "at")),
+                .taken_by = arena_strdup(arena, json_text(body, "takenBy")),
+        };
+}
+
+/* 1 where the bucket itself does not exist. */
+static int read_note(struct provider *provider, const char *lineage, struct arena *arena,
+                     struct lineage_note *ret, const char **ret_etag, struct error *err) {
+        static const char *const none[] = { "NoSuchKey", "NoSuchBucket", NULL };
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct aws_request request = s3_get_object(&bucket, lineage_key(lineage, arena), arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+
+        if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                return -1;
+        *ret = (struct lineage_note){ 0 };
+        *ret_etag = NULL;
+        if (*response.error_code)
+                return aws_failed_with(&response, "NoSuchBucket");
+        *ret = lineage_note_parse(strbuf_text(&response.body), response.body.length, arena);
+        *ret_etag = arena_strdup(arena, response.etag);
+        return 0;
+}
+
+int lineage_read(struct provider *provider, const char *lineage, struct arena *arena,
+                 struct lineage_note *ret, const char **ret_etag, struct error *err) {
+        const char *etag;
+
+        if (read_note(provider, lineage, arena, ret, &etag, err) < 0)
+                return -1;
+        if (ret_etag)
+                *ret_etag = etag;
+        return 0;
+}
+
+int lineage_others(struct provider *provider, struct arena *arena, struct lineage_note **ret,
+                   size_t *ret_count, struct error *err) {
+        static const char *const none[] = { "NoSuchBucket", NULL };
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct lineage_note *notes = NULL;
+        size_t count = 0;
+        const char *token = NULL;
+
+        do {
+                struct aws_request request = s3_list_objects(&bucket, LINEAGE_NOTES, token);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                struct s3_page page = { 0 };
+
+                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                        return -1;
+                if (!*response.error_code && s3_read_objects(&response, arena, &page, err) < 0)
+                        return -1;
+                for (size_t i = 0; i < page.count; i++) {
+                        const char *lineage = page.objects[i].key + strlen(LINEAGE_NOTES);
+                        struct lineage_note note;
+
+                        if (strncmp(page.objects[i].key, LINEAGE_NOTES, strlen(LINEAGE_NOTES)) != 0 ||
+                            lineage_is_ours(provider, lineage))
+                                continue;
+                        if (lineage_read(provider, lineage, arena, &note, NULL, err) < 0)
+                                return -1;
+                        if (!note.lineage || note.taken_by)
+                                continue;
+                        notes = array_grow(arena, notes, count, sizeof(*notes));
+                        notes[count++] = note;
+                }
+                if (token && page.next && strcmp(token, page.next) == 0)
+                        return error_set(err, "the listing of s3://%s/%s has no end: a page leads to itself",
+                                         bucket.name, LINEAGE_NOTES);
+                token = page.next;
+        } while (token);
+        *ret = notes;
+        *ret_count = count;
+        return 0;
+}
+
+static void set(struct provider *provider, const struct lineage *lineage) {
+        struct arena *arena = provider->arena;
+        size_t count = 0;
+        const char **taken;
+
+        /* A controller plans for months with one provider: what is the same is not kept twice. */
+        while (lineage->taken && lineage->taken[count])
+                count++;
+        if (texts_same(provider->lineage.id, lineage->id) && provider->lineage_taken == count)
+                return;
+        taken = arena_array(arena, count + 1, sizeof(*taken));
+        for (size_t i = 0; i < count; i++)
+                taken[i] = arena_strdup(arena, lineage->taken[i]);
+        provider->lineage_taken = count;
+        provider->lineage = (struct lineage){
+                .id = arena_strdup(arena, lineage->id),
+                .taken = taken,
+                .who = arena_strdup(arena, lineage->who),
+                .machine = arena_strdup(arena, lineage->machine),
+                .folder = arena_strdup(arena, lineage->folder),
+        };
+}
+
+static const char *own_text(const struct provider *provider, struct arena *arena) {
+        const struct clock *clock = aws_client_clock(provider->client);
+        char at[32];
+
+        clock_format(clock->wall_ms(clock), at, sizeof(at));
+        return lineage_note_text(
+                &(struct lineage_note){
+                        .lineage = provider->lineage.id,
+                        .stack = provider->stack_name,
+                        .who = provider->lineage.who,
+                        .machine = provider->lineage.machine,
+                        .folder = provider->lineage.folder,
+                        .at = at,
+                },
+                arena);
+}
+
+static int fail_taken_over(const struct provider *provider, const struct lineage_note *note,
+                           struct error *err) {
+        return error_set_kind(
+                err, ERROR_REFUSED,
+                "not-owned: the state in %s (lineage %s) was taken over by another one (lineage %s), which now "
+                "owns what this one made: nothing was changed. Work with that state, or take it back: berth "
+                "state adopt",
+                provider->lineage.folder, provider->lineage.id, note->taken_by);
+}
+
+/* In a bucket that is somebody else's, and not said to be shared, Berth writes nothing. */
+static bool has_place(const struct provider *provider) {
+        return provider->lineage.id && provider->bucket &&
+               (!provider->manages_bucket || provider->owns_bucket);
+}
+
+static int renew(struct provider *provider, bool renews, struct error *err) {
+        static const char *const moved[] = { "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey",
+                                             NULL };
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *text, *key;
+
+        if (!has_place(provider))
+                return 0;
+        key = lineage_key(provider->lineage.id, arena);
+        text = own_text(provider, arena);
+        for (int times = 0; times < RENEWALS_MAX; times++) {
+                const struct s3_bucket bucket = aws_bucket(provider);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                struct lineage_note note;
+                struct aws_request request;
+                const char *etag;
+                int missing = read_note(provider, provider->lineage.id, arena, &note, &etag, err);
+
+                if (missing < 0)
+                        return -1;
+                if (note.taken_by)
+                        return fail_taken_over(provider, &note, err);
+                if (missing || !renews)
+                        return 0;
+                request = s3_put_object(&bucket, key, text, strlen(text), "application/json", etag, arena);
+                if (aws_call_accepting(provider->client, &request, moved, &response, err) < 0)
+                        return error_context(err, "the note that says that this stack lives, s3://%s/%s",
+                                             bucket.name, key);
+                if (!*response.error_code)
+                        return 0;
+        }
+        return error_set(err, "s3://%s/%s is written by somebody else at the same time: apply again",
+                         provider->bucket, key);
+}
+
+int lineage_stage_write(struct stage_turn *turn) {
+        static const char *const moved[] = { "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey",
+                                             NULL };
+        static const char *const passing[] = { "NoSuchBucket", NULL };
+        struct provider *provider = turn->provider;
+        struct arena *arena = turn->progress->arena;
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request;
+        const char *text;
+        int result;
+
+        if (!provider->lineage.id)
+                return STAGE_OVER;
+        text = own_text(provider, arena);
+        /* One that is there already is our own: renewed at this apply's start, or written by a try whose answer was lost. */
+        request = s3_put_object(&bucket, lineage_key(provider->lineage.id, arena), text, strlen(text),
+                                "application/json", NULL, arena);
+        result = stage_call(turn, &request, moved, passing, &response);
+        return result == 0 ? STAGE_OVER : result;
+}
+
+const struct lineage_ops aws_lineage_ops = { .set = set, .renew = renew };

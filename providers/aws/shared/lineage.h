@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lineages on AWS: the tag berth:lineage, and a note for each of them in the bucket, berth/lineages/UUID:
+ *
+ *     {"at":"2026-01-31T08:00:00.000Z","folder":"/srv/team/.berth","formatVersion":"1","lineage":"UUID","machine":"...",
+ *      "stack":"research","takenBy":"UUID","who":"anna@ci-7"}
+ */
+#ifndef BERTH_PROVIDERS_AWS_SHARED_LINEAGE_H
+#define BERTH_PROVIDERS_AWS_SHARED_LINEAGE_H
+
+#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/stages.h"
+#include "providers/lineage.h"
+
+#define LINEAGE_NOTES "berth/lineages/"
+
+/* For struct provider_ops. */
+extern const struct lineage_ops aws_lineage_ops;
+
+/* "berth/lineages/UUID". */
+const char *lineage_key(const char *lineage, struct arena *arena);
+/* Whether it is this state's own, or one that it has taken over. Without a state to say so, every lineage is. */
+bool lineage_is_ours(const struct provider *provider, const char *lineage);
+/* "stack research of another state (lineage UUID)". */
+const char *lineage_owner(const char *stack, const char *lineage, struct arena *arena);
+
+/* The note's text, compact, and back; reading gives a zeroed note where the text is none. Pure. */
+const char *lineage_note_text(const struct lineage_note *note, struct arena *arena);
+struct lineage_note lineage_note_parse(const char *text, size_t length, struct arena *arena);
+
+/* Reads one lineage's note: ret->lineage NULL where there is none. *ret_etag may be NULL. Waits by itself. */
+int lineage_read(struct provider *provider, const char *lineage, struct arena *arena,
+                 struct lineage_note *ret, const char **ret_etag, struct error *err) MUST_USE;
+/* The notes of all lineages but this state's own and those taken over by anybody, of whatever stack. */
+int lineage_others(struct provider *provider, struct arena *arena, struct lineage_note **ret,
+                   size_t *ret_count, struct error *err) MUST_USE;
+
+/* A stage: writes this state's note into a bucket that it has just made or taken over, whatever stands there. */
+int lineage_stage_write(struct stage_turn *turn);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose a resource is, where several states may meet in one place. A name is nobody's own: two teams may both call their
+ * stack "research". A lineage is: the UUID that a state is given when it is made.
+ *
+ * The controller says it once for each plan, by set(), before anything else of that plan. From then on the provider puts
+ * it among the marks of all that it makes, and calls what carries another one OWNER_OTHER, whatever its stack is called.
+ * What carries the stack's name and no lineage was made by a Berth that knew none: it is the stack's, and gets one.
+ *
+ * Each apply renews a note in the place itself, which says that this lineage lives, who last applied it, and where its
+ * state lies. A state that was lost is made again under a lineage of its own (berth state adopt); the note of the lost
+ * one then says who has taken it over, and whoever still holds that state applies nothing with it any more.
+ */
+#ifndef BERTH_PROVIDERS_LINEAGE_H
+#define BERTH_PROVIDERS_LINEAGE_H
+
+#include "providers/provider.h"
+
+struct lineage {
+        const char *id; /* the state's UUID; NULL: there is no state */
+        const char *const
+                *taken; /* lineages that it has taken over, ended by NULL; what carries them is its own */
+        /* For its note: "user@host", a name of this machine that others have not, the state's folder on it. */
+        const char *who, *machine, *folder;
+};
+
+/* A lineage's note, as it stands in the place. */
+struct lineage_note {
+        const char *lineage;
+        const char *stack;
+        const char *who, *machine, *folder;
+        const char *at;       /* when it was renewed: RFC 3339 */
+        const char *taken_by; /* the lineage that has taken it over, or NULL */
+};
+
+struct lineage_ops {
+        /* The texts are copied. Replaces what was said before. */
+        void (*set)(struct provider *provider, const struct lineage *lineage);
+        /*
+         * Before an apply's first change. Fails where another lineage has taken this one over. With `renews` the note is
+         * written, where there is a place for it that is the stack's to write to. May wait, and makes two calls.
+         */
+        int (*renew)(struct provider *provider, bool renews, struct error *err);
+};
+
+#endif

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two states that meet in one account: a name is nobody's own, a lineage is."""
+
+import json
+import shutil
+
+import pytest
+
+import stacks
+from binary import Berth
+
+FUNCTION = "alphaagent-env-x"
+ROLE = "alphaagent-execution-us-east-1"
+
+
+class Team:
+    """A team's manifests, state and machine: `berth` in a folder of its own."""
+
+    def __init__(self, cloud, binary, folder):
+        folder.mkdir()
+        self.cloud, self.berth = cloud, Berth(binary, folder, cloud.url)
+
+    def write(self, *documents, stack=None):
+        stack = stack or stacks.stack("research")
+        documents = documents or (
+            stacks.environment("x", variables={"MODE": "1"}), stacks.agent("a", "x"), stacks.swarm("s", ["a"], "x"),
+            stacks.policy("p", {"all": True}, expireAfterDays=30),
+        )  # fmt: skip
+        self.berth.write("m.yaml", stacks.text(stack, *documents))
+        return self
+
+    def lineage(self):
+        return self.berth("state", "show", "--json").expect(0).json()["lineage"]
+
+    def lose_state(self):
+        shutil.rmtree(self.berth.stack / ".berth")
+
+
+@pytest.fixture
+def bucket(cloud):
+    return f"alphaagent-workspaces-{cloud.account}-us-east-1"
+
+
+@pytest.fixture
+def first(cloud, binary, tmp_path, prebuilt):
+    team = Team(cloud, binary, tmp_path / "first").write()
+    team.berth.apply()
+    return team
+
+
+@pytest.fixture
+def second(cloud, binary, tmp_path, first):
+    return Team(cloud, binary, tmp_path / "second").write()
+
+
+def world(cloud, bucket):
+    """All that a stack has in AWS, by what tells it from another one; without the notes of lineages, and locks."""
+    s3, iam, functions = cloud.aws("s3"), cloud.aws("iam"), cloud.aws("lambda")
+    objects = s3.list_objects_v2(Bucket=bucket).get("Contents", [])
+    found = {o["Key"]: o["ETag"] for o in objects if not o["Key"].startswith("berth/")}
+    found["rules"] = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    found["bucket"] = sorted((t["Key"], t["Value"]) for t in s3.get_bucket_tagging(Bucket=bucket)["TagSet"])
+    found["role"] = sorted((t["Key"], t["Value"]) for t in iam.list_role_tags(RoleName=ROLE)["Tags"])
+    for name, function in cloud.functions("alphaagent-").items():
+        found[name] = functions.list_tags(Resource=function["FunctionArn"])["Tags"]
+    return found
+
+
+def note(cloud, bucket, lineage):
+    return json.loads(cloud.aws("s3").get_object(Bucket=bucket, Key=f"berth/lineages/{lineage}")["Body"].read())
+
+
+# --- marks ---------------------------------------------------------------------------------------------
+
+
+def test_everything_carries_the_lineage(cloud, bucket, first):
+    lineage = first.lineage()
+    found = world(cloud, bucket)
+    assert dict(found["bucket"])["berth:lineage"] == lineage and dict(found["role"])["berth:lineage"] == lineage
+    assert found[FUNCTION]["berth:lineage"] == lineage
+    for key in ("registry/research/agents/a.json", "registry/research/swarms/s.json"):
+        assert json.loads(cloud.aws("s3").get_object(Bucket=bucket, Key=key)["Body"].read())["lineage"] == lineage
+    first.berth.assert_settled()
+    first.berth.plan("--refresh", "full", "--detailed-exitcode")
+    assert first.berth.plan("--refresh", "none", "--detailed-exitcode")["changes"] == []
+
+
+def test_repositories_and_log_groups_carry_it(cloud, bucket, first):
+    first.write(stacks.environment("x", logRetentionDays=7), stacks.image("i", repository="research/i", tag="v1", createRepository=True))
+    first.berth.apply()
+    arn = f"arn:aws:ecr:us-east-1:{cloud.account}:repository/research/i"
+    assert {"Key": "berth:lineage", "Value": first.lineage()} in cloud.aws("ecr").list_tags_for_resource(resourceArn=arn)["tags"]
+    group = f"arn:aws:logs:us-east-1:{cloud.account}:log-group:/aws/lambda/{FUNCTION}"
+    assert cloud.aws("logs").list_tags_for_resource(resourceArn=group)["tags"]["berth:lineage"] == first.lineage()
+
+
+def test_each_apply_renews_the_note(cloud, bucket, first):
+    lineage = first.lineage()
+    before = note(cloud, bucket, lineage)
+    assert (before["formatVersion"], before["lineage"], before["stack"]) == ("1", lineage, "research")
+    assert before["who"] and before["machine"] and before["folder"] == str((first.berth.stack / ".berth").resolve())
+    first.berth.plan()
+    assert note(cloud, bucket, lineage) == before, "a plan renews nothing"
+    mark = cloud.mark()
+    first.berth.apply()
+    after = note(cloud, bucket, lineage)
+    assert after["at"] > before["at"] and {**after, "at": before["at"]} == before
+    assert len(cloud.changing_calls(mark, notes=True)) == 1 and cloud.changing_calls(mark) == []
+
+
+def test_destroy_takes_the_note_along(cloud, bucket, first):
+    first.berth.destroy()
+    assert bucket not in [b["Name"] for b in cloud.aws("s3").list_buckets()["Buckets"]]
+
+
+def test_a_stack_that_shares_the_bucket_takes_its_note_along(cloud, bucket, first, second):
+    second.write(stacks.environment("y"), stack=stacks.stack("second", aws={"createBucket": False, "executionRole": cloud.lambda_role("second")}))
+    second.berth.apply()
+    assert note(cloud, bucket, second.lineage())["stack"] == "second"
+    second.berth.destroy()
+    keys = [o["Key"] for o in cloud.aws("s3").list_objects_v2(Bucket=bucket, Prefix="berth/lineages/")["Contents"]]
+    assert keys == [f"berth/lineages/{first.lineage()}"]
+
+
+# --- another lineage ------------------------------------------------------------------------------------
+
+
+def test_two_teams_of_one_name(cloud, bucket, first, second):
+    before = world(cloud, bucket)
+    plan = second.berth.plan(code=3)
+    refused = {c["address"]: [r["id"] for r in c["refusals"]] for c in plan["changes"]}
+    assert refused == {a: ["not-owned"] for a in ("Stack/research", "Environment/x", "Agent/a", "Swarm/s", "WorkspacePolicy/p")}
+    (stack,) = [c for c in plan["changes"] if c["kind"] == "Stack"]
+    assert first.lineage() in stack["refusals"][0]["message"] and str(first.berth.stack) in stack["refusals"][0]["message"]
+    assert "berth state adopt" in stack["refusals"][0]["remedy"] and "--allow not-owned:Stack/research" in stack["refusals"][0]["remedy"]
+    mark = cloud.mark()
+    second.berth.apply(code=3)
+    second.berth.apply("--skip-refused", code=3)
+    second.berth.destroy()
+    assert cloud.changing_calls(mark, notes=True) == []
+    assert world(cloud, bucket) == before
+    first.berth.assert_settled()
+
+
+@pytest.mark.parametrize("refresh", ["sweep", "full"])
+def test_what_another_lineage_took_over_is_its_own(cloud, bucket, first, second, refresh):
+    """By --allow: the first team then changes and deletes nothing of it any more."""
+    second.berth.apply("--allow", "not-owned")
+    second.berth.assert_settled()
+    taken = world(cloud, bucket)
+    assert dict(taken["bucket"])["berth:lineage"] == taken[FUNCTION]["berth:lineage"] == second.lineage()
+    plan = first.berth.plan("--refresh", refresh, code=3)
+    refused = {c["address"] for c in plan["changes"] if [r["id"] for r in c["refusals"]] == ["not-owned"]}
+    assert refused == {"Stack/research", "Environment/x", "Agent/a", "Swarm/s"}
+    first.berth.apply(code=3)
+    result = first.berth("destroy", "--yes").expect(3)
+    assert "not-owned" in result.out
+    assert world(cloud, bucket) == taken
+    second.berth.assert_settled()
+
+
+def test_import_asks_whose_it_is(cloud, first, second):
+    result = second.berth("import", "Environment/x", FUNCTION).expect(3)
+    assert "not-owned" in result.err and first.lineage() in result.err
+
+
+def test_a_bucket_that_another_lineage_makes_meanwhile(cloud, bucket, first, second):
+    """Both plan on empty ground; whoever comes second gives up, and touches nothing."""
+    first.berth.destroy()
+    second.berth("plan", "-o", "late.plan").expect(0)
+    first.berth.apply()
+    before = world(cloud, bucket)
+    result = second.berth("apply", "--yes", "late.plan")
+    assert result.code == 3 and "plan-stale" in result.out + result.err
+    assert world(cloud, bucket) == before
+
+
+# --- marks of before ------------------------------------------------------------------------------------
+
+
+def strip(cloud, bucket, stack="research"):
+    """What an older Berth left: the stack's marks without a lineage, records without one, no note."""
+    s3, functions = cloud.aws("s3"), cloud.aws("lambda")
+    tags = [t for t in s3.get_bucket_tagging(Bucket=bucket)["TagSet"] if t["Key"] != "berth:lineage"]
+    s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": tags})
+    cloud.aws("iam").untag_role(RoleName=ROLE, TagKeys=["berth:lineage"])
+    for function in cloud.functions("alphaagent-").values():
+        functions.untag_resource(Resource=function["FunctionArn"], TagKeys=["berth:lineage"])
+    for item in s3.list_objects_v2(Bucket=bucket)["Contents"]:
+        if item["Key"].startswith("berth/"):
+            s3.delete_object(Bucket=bucket, Key=item["Key"])
+        else:
+            record = json.loads(s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read())
+            del record["lineage"]
+            s3.put_object(Bucket=bucket, Key=item["Key"], Body=json.dumps(record, separators=(",", ":"), sort_keys=True).encode())
+
+
+@pytest.mark.parametrize("state", ["kept", "lost"])
+def test_marks_without_a_lineage_are_adopted_once(cloud, bucket, first, state):
+    strip(cloud, bucket)
+    if state == "lost":
+        first.lose_state()
+    plan = first.berth.plan()
+    said = [w for w in plan["warnings"] if "without a lineage" in w]
+    assert len(said) == 4 and any("Environment/x" in w for w in said), plan["warnings"]
+    assert {c["action"] for c in plan["changes"]} <= {"update", "adopt"} and plan["refusals"] == []
+    assert "without a lineage" in first.berth("plan").expect(0).out
+    first.berth.apply()
+    found = world(cloud, bucket)
+    assert found[FUNCTION]["berth:lineage"] == dict(found["bucket"])["berth:lineage"] == dict(found["role"])["berth:lineage"] == first.lineage()
+    assert [w for w in first.berth.assert_settled()["warnings"] if "lineage" in w] == []
