@@ -14,13 +14,13 @@ CLIENT = Path(__file__).with_name("launcher_client.py")
 
 
 class Launcher:
-    def __init__(self, binary, *options, users=(ORDINARY,)):
+    def __init__(self, binary, *options, users=(ORDINARY,), before=()):
         self.folder = Path(tempfile.mkdtemp(prefix="berth-launcher-"))
         self.folder.chmod(0o755)
         self.socket = str(self.folder / "socket")
         shutil.copy(CLIENT, self.folder / "client.py")
         self.process = subprocess.Popen(
-            [binary, "launcher", "--socket", self.socket, *(f"--for={user}" for user in users), *options],
+            [*before, binary, "launcher", "--socket", self.socket, *(f"--for={user}" for user in users), *options],
             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
             env={name: text for name, text in os.environ.items() if name in ("PATH", "CANARY")},
         )  # fmt: skip

@@ -4,11 +4,14 @@
 import contextlib
 import json
 import os
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import launcher_client
 import pytest
@@ -17,7 +20,13 @@ from launchers import CLIENT, Launcher
 from test_limits import gone
 from test_reach import uid_of, wait_for
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import layouts  # noqa: E402
+
 RUN = f"launcher-{os.getpid()}-{time.time_ns()}"
+UNITS = Path(__file__).resolve().parents[3] / "examples/launcher"
+
+
 def needs_root():
     if os.geteuid() != 0:
         pytest.skip("the launcher has root's rights")
@@ -486,6 +495,80 @@ def test_runs_that_follow_each_other_find_a_place(box, binary):
                 cwd=box.stack, env=box.env, capture_output=True, text=True, timeout=60,
             )  # fmt: skip
             assert (done.returncode, done.stdout) == (0, f"{number}\n"), done.stderr
+    finally:
+        ours.end()
+
+
+# --- images ---
+
+
+@pytest.fixture(scope="module")
+def image(boxes):
+    """A small system in the client's own store: its digest and its root."""
+    box = boxes("launched")
+    place = box.folder / "system"
+    layouts.Made(layouts.system()).write(place)
+    subprocess.run(["chown", "-R", f"{box.uid}:{box.uid}", place], check=True)
+    box.berth("image", "import", "small/system:1", place, check=True)
+    store = box.stack / ".berth/local/escape/images"
+    digest = json.loads((store / "index.json").read_text())["images"]["small/system:1"]
+    return box, digest, store / "roots/sha256" / digest.removeprefix("sha256:")
+
+
+def test_an_image_by_its_digest(image):
+    box, digest, _ = image
+    code = "import os; print(open('/etc/os-release').read(), os.getuid(), os.path.exists('/usr/share/doc'), 'images' in open('/proc/self/mountinfo').read())"
+    told = box.launcher.client(f"print(json.dumps(run(connect(path), {code!r}, image={digest!r})))")
+    assert told["output"] == "ID=imagined\n 1000 False False\n", told
+    environment = {"apiVersion": "berth/v1", "kind": "Environment", "metadata": {"name": "small"}}
+    environment["spec"] = {"image": {"repository": "small/system", "tag": "1"}}
+    (box.stack / "small.yaml").write_text(json.dumps(environment))
+    box.berth("apply", "--yes", "-q", check=True)
+    done = box.berth("exec", "--env", "small", "-c", code, check=True)
+    assert done.stdout.decode() == "ID=imagined\n 1000 False False\n"
+
+
+def test_a_link_in_the_store_leads_nowhere(image):
+    """The store is the client's own: what it puts there must not become root's errand."""
+    box, digest, root = image
+    aside = root.with_name("aside")
+    root.rename(aside)
+    try:
+        root.symlink_to("/")
+        assert "Too many levels of symbolic links" in box.launcher.client(f"print(json.dumps(start(connect(path), image={digest!r})))")
+        root.unlink()
+        root.write_text("no folder")
+        assert "Not a directory" in box.launcher.client(f"print(json.dumps(start(connect(path), image={digest!r})))")
+    finally:
+        root.unlink()
+        aside.rename(root)
+
+
+# --- its unit ---
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_the_units_are_read_by_systemd(binary, tmp_path):
+    for name in ("berth-launcher.service", "berth-launcher.socket"):
+        text = (UNITS / name).read_text().replace("/usr/bin/berth", str(binary)).replace("SocketGroup=berth", "SocketGroup=root")
+        (tmp_path / name).write_text(text)
+    for name in ("berth-launcher.service", "berth-launcher.socket"):
+        checked = subprocess.run(["systemd-analyze", "verify", "--man=no", str(tmp_path / name)], capture_output=True, text=True)
+        assert checked.returncode == 0 and "berth-launcher" not in checked.stderr, checked.stderr
+
+
+def test_the_capabilities_of_the_unit_are_enough(binary):
+    """And each of them is needed, or stands there for a kernel of another kind: the list is what the launcher is run with here."""
+    needs_root()
+    unit = (UNITS / "berth-launcher.service").read_text()
+    words = shlex.split(next(line for line in unit.splitlines() if line.startswith("ExecStart=")).removeprefix("ExecStart="))
+    helped = subprocess.run([binary, "launcher", "--help"], capture_output=True, text=True, check=True).stdout
+    assert words[1] == "launcher" and not [word for word in words if word.startswith("--") and f" {word} " not in helped]
+    kept = next(line for line in unit.splitlines() if line.startswith("CapabilityBoundingSet=")).removeprefix("CapabilityBoundingSet=")
+    bounds = ",".join(["-all", *("+" + name.removeprefix("CAP_").lower() for name in kept.split())])
+    ours = Launcher(binary, before=["setpriv", "--no-new-privs", "--inh-caps", "-all", "--bounding-set", bounds])
+    try:
+        told = ours.client("print(json.dumps(run(connect(path), 'print(open(\"/proc/self/status\").read())')))")
+        assert "CapBnd:\t0000000000000000" in told["output"] and told["ending"]["exitCode"] == 0, told
     finally:
         ours.end()
 
