@@ -16,6 +16,7 @@ enum error_kind {
         ERROR_LOCKED,      /* another run holds the lease: exit code 4 */
         ERROR_REFUSED,     /* a guard refused: exit code 3 */
         ERROR_INTERRUPTED, /* the user asked to stop */
+        ERROR_UNREACHABLE, /* a host cannot be reached, or does not answer in time */
         ERROR_DIAGNOSED    /* details were already reported as diagnostics */
 };
 

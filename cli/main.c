@@ -91,6 +91,7 @@ static int exit_code_of(const struct error *err) {
         case ERROR_FAILED:
         case ERROR_NOT_FOUND:
         case ERROR_INTERRUPTED:
+        case ERROR_UNREACHABLE:
         case ERROR_DIAGNOSED:
         default:
                 return EXIT_ERROR;

@@ -24,6 +24,11 @@ static void print_verdict(const struct image_row *row, const char *reference) {
                 terminal_print_wrapped(stdout, row->remedy, 8, 2);
                 return;
         }
+        if (row->unverified) {
+                fputs("not verified: ", stdout);
+                terminal_print_line(stdout, row->unverified, 14, 2);
+                return;
+        }
         printf("%susable%s: ", terminal_style(stdout, STYLE_GREEN), plain);
         strbuf_printf(&text, "%s is %s, %s, %s in the registry", reference, row->digest, row->platform,
                       registry_size(row->size, size, sizeof(size)));
@@ -44,6 +49,8 @@ static int check_image(struct session *session, const struct options *options, s
                 print_json(registry_row_json(&row));
         else
                 print_verdict(&row, options->operands[1]);
+        if (row.unverified)
+                return EXIT_ERROR;
         return row.problem ? EXIT_REFUSED : EXIT_DONE;
 }
 

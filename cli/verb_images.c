@@ -10,7 +10,13 @@
 
 #define DIGEST_SHOWN 19 /* "sha256:" and twelve digits */
 
+static const char not_verified[] = "not verified";
+
 static void print_verdict(const struct image_row *row) {
+        if (row->unverified) {
+                printf("%s\n", not_verified);
+                return;
+        }
         printf("%s%s%s%s%s\n", terminal_style(stdout, row->problem ? STYLE_RED : STYLE_GREEN),
                row->problem ? "unusable" : "usable", terminal_style(stdout, STYLE_PLAIN),
                row->problem ? ": " : "", row->problem ? row->problem : "");
@@ -52,7 +58,9 @@ static void print_table(const struct image_row *rows, size_t count) {
 
         for (size_t i = 0; i < count; i++) {
                 int repository = (int)strlen(rows[i].repository), tags = tags_columns(&rows[i]);
-                int verdict = rows[i].problem ? 10 + (int)strlen(rows[i].problem) : 6;
+                int verdict = rows[i].unverified ? (int)strlen(not_verified)
+                              : rows[i].problem  ? 10 + (int)strlen(rows[i].problem)
+                                                 : 6;
 
                 repository_width = repository > repository_width ? repository : repository_width;
                 tags_width = tags > tags_width ? tags : tags_width;

@@ -309,9 +309,9 @@ static int fail_request(enum http_failure failure, const char *host, const char 
                         struct error *err) {
         switch (failure) {
         case HTTP_UNREACHABLE:
-                return error_set(err, "cannot reach %s: %s", host, detail);
+                return error_set_kind(err, ERROR_UNREACHABLE, "cannot reach %s: %s", host, detail);
         case HTTP_TIMED_OUT:
-                return error_set(err, "no answer in time from %s: %s", host, detail);
+                return error_set_kind(err, ERROR_UNREACHABLE, "no answer in time from %s: %s", host, detail);
         case HTTP_TLS:
                 return error_set(err, "no trusted TLS connection to %s: %s", host, detail);
         case HTTP_TOO_LARGE:

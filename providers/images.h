@@ -25,7 +25,9 @@ struct image_row {
         const char *problem; /* NULL: of use. Else an id of docs/json.md, static: "missing", "index", ... */
         const char *message; /* what was seen, a sentence without its full stop; NULL where of use */
         const char *remedy;  /* may be several lines; NULL where of use */
-        const char *note;    /* of what was imported: what of it was left out, a sentence; else NULL */
+        /* Why it is not known whether it is of use, though nothing is wrong that is known; NULL where that is known. */
+        const char *unverified;
+        const char *note; /* of what was imported: what of it was left out, a sentence; else NULL */
 };
 
 /* An image to be made. What is NULL is chosen by the provider. */

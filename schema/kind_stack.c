@@ -194,8 +194,69 @@ static void check_tag_text(struct loading *loading, struct place place, const ch
                       shown);
 }
 
+/* The execution role is tagged like all the rest, and IAM takes "Team" and "team" for one key. */
+static void check_tag_cases(struct loading *loading, const struct value *tags) {
+        for (uint32_t i = 1; i < tags->count; i++) {
+                for (uint32_t k = 0; k < i; k++) {
+                        if (strcasecmp(tags->members[i].name, tags->members[k].name) != 0)
+                                continue;
+                        problem_error(
+                                loading, place_of_key(&tags->members[i]), NULL,
+                                "tags.%.128s and tags.%.128s differ by case only: IAM takes them for one key",
+                                tags->members[k].name, tags->members[i].name);
+                        break;
+                }
+        }
+}
+
+/*
+ * What S3 keeps for itself (Amazon S3 User Guide, "General purpose bucket naming rules"). The endings that it keeps cannot
+ * come up: the bucket's name ends with the region.
+ */
+static void check_bucket_name(struct loading *loading, const struct value *prefix) {
+        static const char *const reserved[] = { "xn--", "sthree-", "amzn-s3-demo-" };
+        const char *bucket = arena_printf(loading->arena, "%s-", prefix->text);
+
+        for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+                if (strncmp(bucket, reserved[i], strlen(reserved[i])) == 0)
+                        problem_error(
+                                loading, place_of(prefix), NULL,
+                                "the bucket would be named %sworkspaces-ACCOUNT-REGION: S3 keeps names that begin "
+                                "with %s for itself",
+                                bucket, reserved[i]);
+        }
+}
+
+/* The account in "arn:aws:iam::ACCOUNT:role/NAME": Lambda takes roles of the function's own account alone. */
+static void check_role_account(struct loading *loading, const struct value *role,
+                               const struct value *account) {
+        const char *in_role = strstr(role->text, ":iam::");
+
+        if (in_role && strncmp(in_role + strlen(":iam::"), account->text, 12) != 0)
+                problem_error(
+                        loading, place_of(role), NULL,
+                        "the role is in account %.12s, the stack in %s: functions run with roles of their own "
+                        "account alone",
+                        in_role + strlen(":iam::"), account->text);
+}
+
+static void check_aws(struct loading *loading, const struct value *aws) {
+        const struct value *prefix = typed_member(aws, "namePrefix", VALUE_TEXT);
+        const struct value *role = typed_member(aws, "executionRole", VALUE_TEXT);
+        const struct value *account = typed_member(aws, "account", VALUE_TEXT);
+
+        if (prefix)
+                check_bucket_name(loading, prefix);
+        if (role && account)
+                check_role_account(loading, role, account);
+}
+
 static void check_stack(struct loading *loading, const struct draft *draft) {
         const struct value *tags = typed_member(draft->resource.spec, "tags", VALUE_MAP);
+
+        check_aws(loading, typed_member(draft->resource.spec, "aws", VALUE_MAP));
+        if (tags)
+                check_tag_cases(loading, tags);
 
         for (uint32_t i = 0; tags && i < tags->count; i++) {
                 const struct member *member = &tags->members[i];

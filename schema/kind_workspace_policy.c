@@ -147,6 +147,12 @@ static size_t depth_of_class(const struct kind *kind, const char *storage_class)
         return depth;
 }
 
+/* Downwards, with one exception: what lies in one zone alone goes to no class that is read at once. */
+static bool s3_moves(const struct kind *kind, const char *from, const char *to) {
+        return depth_of_class(kind, to) > depth_of_class(kind, from) &&
+               !(strcmp(from, "ONEZONE_IA") == 0 && strcmp(to, "GLACIER_IR") == 0);
+}
+
 /*
  * S3's rules for two moves of the same object (Amazon S3 User Guide, "Transitioning objects using Amazon S3
  * Lifecycle"): only down, later than the move before, and not before 30 days in an infrequent access class are over.
@@ -160,10 +166,10 @@ static void check_transition_pair(struct loading *loading, const struct kind *ki
 
         if (!from || !to || !from_days || !to_days)
                 return;
-        if (depth_of_class(kind, to) <= depth_of_class(kind, from))
+        if (!s3_moves(kind, from, to))
                 problem_error(
                         loading, place_of(value_get(after, "storageClass")),
-                        "the order is STANDARD_IA, INTELLIGENT_TIERING, ONEZONE_IA, GLACIER_IR, GLACIER, "
+                        "the order is STANDARD_IA, INTELLIGENT_TIERING, ONEZONE_IA or GLACIER_IR, GLACIER, "
                         "DEEP_ARCHIVE",
                         "S3 moves nothing from %s to %s", from, to);
         if (to_days->integer <= from_days->integer)

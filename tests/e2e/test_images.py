@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images: which are of use, what a plan says of moved tags, rules that would delete what runs, and the verbs."""
 
+import collections
+import contextlib
 import json
 import shlex
+import socket
 import subprocess
 from urllib.parse import urlsplit
 
@@ -184,6 +187,63 @@ def test_a_registry_that_does_not_answer_is_no_obstacle_to_an_empty_plan(world, 
     cloud.faults(({"operation": "BatchGetImage"}, {"kind": "error", "status": 400, "code": "InvalidParameterException", "message": "no"}))
     plan = world.berth.plan()
     assert plan["changes"] == [] and plan["warnings"] == []
+
+
+# --- a network without a way to the registry's layers ---------------------------------------------
+
+
+def test_layers_that_cannot_be_reached_make_nothing_unusable(world, cloud):
+    """Nobody listens there: one line names the host, the plan goes on, and the next one looks again."""
+    cloud.pushes.amd64("team/tool", "v1", "one")
+    cloud.pushes.amd64("team/other", "v1", "two")
+    cloud.settings(layer_host="127.0.0.1:9")
+    world.write(tool("x"), stacks.environment("y", image={"repository": "team/other", "tag": "v1"}))
+    plan = world.berth.plan("--detailed-exitcode", code=2)
+    assert plan["summary"]["create"] >= 2 and plan["refusals"] == []
+    (warning,) = plan["warnings"]
+    assert "Environment/x" in warning and "Environment/y" in warning and "not verified" in warning and "127.0.0.1:9" in warning
+    assert "\n" not in warning
+    checked = world.berth("image", "check", "team/tool:v1").expect(1)
+    assert "not verified" in checked.out and "127.0.0.1:9" in checked.out and "unusable" not in checked.out
+    rows = world.berth("images", "--json").json()
+    assert [(row["usable"], row["problem"]) for row in rows] == [(None, None)] * 3 and "127.0.0.1:9" in rows[0]["unverified"]
+    assert "not verified" in world.berth("images").expect(0).out
+    cloud.settings(layer_host="")
+    assert world.berth.plan("--detailed-exitcode", code=2)["warnings"] == []
+    assert [row["usable"] for row in world.berth("images", "--json").json()] == [True] * 3
+
+
+def test_a_silent_host_of_layers_is_waited_for_once(world, cloud):
+    """Twelve images, one wait: connections that were made to a server that never answers are counted."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        cloud.settings(layer_host=f"127.0.0.1:{silent.getsockname()[1]}")
+        for n in range(12):
+            cloud.pushes.amd64("team/tool", f"v{n}", f"layer {n}")
+        world.write(*[tool(f"x-{n}", f"v{n}") for n in range(12)])
+        mark = cloud.mark()
+        (warning,) = world.berth.plan("--detailed-exitcode", code=2)["warnings"]
+        assert "no answer in time from 127.0.0.1" in warning and "and 9 more" in warning
+        assert len(cloud.calls(mark, operation="GetDownloadUrlForLayer")) == 1
+        silent.setblocking(False)
+        made = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                silent.accept()[0].close()
+                made += 1
+        assert made == 1
+
+
+def test_the_list_of_images_takes_pages_and_batches(world, cloud):
+    """Of many images the platforms of the newest are looked at; the manifests of all come by the hundred."""
+    for n in range(59):
+        cloud.pushes.amd64("team/tool", f"v{n}", f"layer {n}")
+    world.write(tool("x", "v0"))
+    mark = cloud.mark()
+    rows = world.berth("images", "--json").json()
+    calls = collections.Counter(call["operation"] for call in cloud.calls(mark, "ecr"))
+    assert calls == {"DescribeRepositories": 1, "DescribeImages": 2, "BatchGetImage": 2, "GetDownloadUrlForLayer": 50}
+    assert collections.Counter(row["usable"] for row in rows) == {True: 50, None: 10}
+    assert "berth image check" in next(row["unverified"] for row in rows if row["usable"] is None)
 
 
 # --- rules that would delete what runs --------------------------------------------------------------

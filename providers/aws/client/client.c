@@ -23,6 +23,7 @@
 #define ANSWER_LIMIT (16U * 1024U * 1024U)
 #define SKEW_WORTH_MENDING_MS (4 * 60 * 1000)
 #define LAST_TRY_MS (5 * 60 * 1000) /* after the first, where a call waits by itself */
+#define PRESIGNED_MS (10 * 1000)    /* for a fetch, and after its first try for the last one */
 
 /* What one try came to. */
 struct outcome {
@@ -352,9 +353,14 @@ int aws_step_call(struct aws_client *client, const struct aws_request *request, 
 int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit, struct strbuf *ret,
                         struct error *err) {
         struct http_request http = {
-                .method = "GET", .url = url, .answer_limit = limit, .interrupt = client->clock->interrupt
+                .method = "GET",
+                .url = url,
+                .answer_limit = limit,
+                .timeout_ms = PRESIGNED_MS,
+                .interrupt = client->clock->interrupt,
         };
         struct aws_request request = { .service = AWS_ECR, .operation = "presigned URL" };
+        int64_t first_ms = client->clock->monotonic_ms(client->clock);
         struct error last = { 0 };
 
         for (unsigned attempts = 1;; attempts++) {
@@ -375,7 +381,7 @@ int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit
                         retry_quota_refund(&client->retries, attempts);
                         return 0;
                 }
-                if (!try_again(client, &outcome, attempts, &when_ms)) {
+                if (!try_again(client, &outcome, attempts, &when_ms) || when_ms - first_ms > PRESIGNED_MS) {
                         *err = last;
                         return -1;
                 }

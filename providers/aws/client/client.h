@@ -155,7 +155,10 @@ void aws_ahead_end(struct aws_client *client);
 int aws_call_accepting(struct aws_client *client, const struct aws_request *request, const char *const *codes,
                        struct aws_response *response, struct error *err) MUST_USE;
 
-/* GET of an absolute, presigned URL: unsigned, no Authorization; only https, or http to a loopback endpoint. */
+/*
+ * GET of an absolute, presigned URL: unsigned, no Authorization; only https, or http to a loopback endpoint. What has not
+ * come after ten seconds and the try under way is ERROR_UNREACHABLE: there are networks without a way to AWS's buckets.
+ */
 int aws_fetch_presigned(struct aws_client *client, const char *url, size_t limit, struct strbuf *ret,
                         struct error *err) MUST_USE;
 

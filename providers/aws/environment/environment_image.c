@@ -9,6 +9,7 @@
  *
  * A verdict on a digest never changes, so that it is kept with the observation and not asked for again (admission.h).
  */
+#include "base/array.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/environment/image_watch.h"
@@ -17,6 +18,9 @@
 #include "providers/aws/registry/image_use.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/stages.h"
+
+/* So many environments are named of those whose images could not be looked at. */
+#define UNVERIFIED_NAMED 3
 
 /* The manifest's image with repository and tag spelled out. */
 static struct value *spell_out_image(const struct provider *provider, const struct value *image,
@@ -203,6 +207,38 @@ void environment_resolve_images_ahead(struct provider *provider, const struct ob
         ecr_resolve_ahead(provider, lookup.references, lookup.count, args->arena);
 }
 
+/* One line for all: whichever they are, it is the same host that cannot be reached. */
+static void warn_of_unverified(const struct lookup *lookup, struct observation *observations,
+                               struct arena *arena) {
+        struct strbuf names STRBUF_CLEANUP = STRBUF_INIT;
+        struct observation *first = NULL;
+        const char *why = NULL;
+        size_t count = 0;
+
+        for (size_t i = 0; i < lookup->count; i++) {
+                struct observation *observation = &observations[lookup->whose[i]];
+
+                if (!lookup->references[i].unverified)
+                        continue;
+                if (!first) {
+                        first = observation;
+                        why = lookup->references[i].unverified;
+                }
+                if (count++ < UNVERIFIED_NAMED)
+                        strbuf_printf(&names, "%sEnvironment/%s", count > 1 ? ", " : "", observation->name);
+        }
+        if (!first)
+                return;
+        if (count > UNVERIFIED_NAMED)
+                strbuf_printf(&names, " and %zu more", count - UNVERIFIED_NAMED);
+        first->warnings = array_grow(arena, first->warnings, first->warning_count, sizeof(*first->warnings));
+        first->warnings[first->warning_count++] = arena_printf(
+                arena,
+                "the platform of the image%s of %s is not verified: %s (ECR keeps configurations in a "
+                "bucket of S3: a network of one's own needs a gateway endpoint to S3)",
+                count == 1 ? "" : "s", strbuf_text(&names), why);
+}
+
 int environment_resolve_images(struct provider *provider, const struct observe_args *args,
                                struct observation *observations, struct error *err) {
         struct lookup lookup = gather_lookups(provider, args, observations);
@@ -234,6 +270,7 @@ int environment_resolve_images(struct provider *provider, const struct observe_a
         for (size_t i = 0; i < args->count; i++)
                 note_uses(provider, &args->wanted[i], &observations[i], args->arena);
         image_watch_warn(&watch, provider);
+        warn_of_unverified(&lookup, observations, args->arena);
         return 0;
 }
 

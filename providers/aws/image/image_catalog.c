@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PLATFORMS_MAX 50
+
 /* Past our own registry, or NULL where another one stands in front: only they have dots or ports there. */
 static const char *without_registry(const struct provider *provider, const char *text, struct arena *arena) {
         const char *registry = ecr_registry(provider, arena), *slash = strchr(text, '/');
@@ -56,6 +58,7 @@ static void fill_verdict(const struct provider *provider, const struct ecr_refer
                 row->size = reference->size;
         row->problem = reference->problem;
         row->message = reference->message;
+        row->unverified = reference->problem ? NULL : reference->unverified;
         if (reference->problem)
                 row->remedy =
                         admission_remedy(provider, reference->repository, tag, reference->problem, arena);
@@ -116,6 +119,13 @@ static int add_repositories(struct catalog *catalog, const json_t *repositories,
         size_t i;
 
         json_array_foreach (repositories, i, item) {
+                struct aws_request images =
+                        ecr_describe_images(json_text(item, "repositoryName"), NULL, catalog->arena);
+
+                if (json_text(item, "repositoryName"))
+                        aws_ahead_pages(catalog->provider->client, &images, ecr_next_page, NULL);
+        }
+        json_array_foreach (repositories, i, item) {
                 const char *name = arena_strdup(catalog->arena, json_text(item, "repositoryName"));
                 struct error failure;
 
@@ -146,6 +156,26 @@ static int add_all_repositories(struct catalog *catalog, struct error *err) {
         return 0;
 }
 
+static int newest_first(const void *a, const void *b) {
+        int64_t left = (*(const struct image_row *const *)a)->pushed_ms,
+                right = (*(const struct image_row *const *)b)->pushed_ms;
+
+        return left == right ? image_rows_newest_first(*(void *const *)a, *(void *const *)b)
+                             : (left < right) - (left > right);
+}
+
+/* Manifests come by the hundred, but the platform of each image takes two calls: of a few it is looked at. */
+static void leave_out_old(const struct catalog *catalog, struct ecr_reference *references) {
+        const struct image_row **sorted = arena_array(catalog->arena, catalog->count + 1, sizeof(*sorted));
+
+        for (size_t i = 0; i < catalog->count; i++)
+                sorted[i] = &catalog->rows[i];
+        qsort(sorted, catalog->count, sizeof(const struct image_row *), newest_first);
+        for (size_t i = PLATFORMS_MAX; i < catalog->count; i++)
+                references[sorted[i] - catalog->rows].unverified =
+                        "a list looks at the platforms of the newest images only: berth image check tells it";
+}
+
 static int judge_rows(struct catalog *catalog, struct error *err) {
         struct ecr_reference *references =
                 arena_array(catalog->arena, catalog->count + 1, sizeof(*references));
@@ -154,6 +184,8 @@ static int judge_rows(struct catalog *catalog, struct error *err) {
         for (size_t i = 0; i < catalog->count; i++)
                 references[i] = (struct ecr_reference){ .repository = catalog->rows[i].repository,
                                                         .digest = catalog->rows[i].digest };
+        leave_out_old(catalog, references);
+        ecr_resolve_ahead(catalog->provider, references, catalog->count, catalog->arena);
         if (ecr_resolve(catalog->provider, references, catalog->count, catalog->arena, err) < 0 ||
             admission_check(catalog->provider, references, catalog->count, &memory, catalog->arena, err) < 0)
                 return -1;

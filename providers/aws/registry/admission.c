@@ -3,7 +3,8 @@
  * The manifest, which ecr_resolve() has read, names a configuration, and that one says the platform. ECR gives a presigned
  * URL for it. Its bytes are believed only if their SHA-256 is what the manifest says, so that whoever answers at that
  * URL can withhold a verdict and never forge one. What is wrong with the digest itself is a verdict, kept for ever; what
- * kept us from reading it is a problem of this run, and the next one asks again.
+ * kept us from reading it is a problem of this run, and the next one asks again. A host that cannot be reached is waited for
+ * once: the same bucket of AWS's holds the configurations of all images.
  */
 #include "providers/aws/registry/admission.h"
 
@@ -113,8 +114,8 @@ static bool bytes_are(const struct strbuf *bytes, const char *digest) {
 }
 
 /* The configuration behind the manifest. Fails only where the user wants to stop. */
-static int read_config(struct provider *provider, struct ecr_reference *reference, struct arena *arena,
-                       struct error *err) {
+static int read_config(struct provider *provider, struct ecr_reference *reference,
+                       struct admission_memory *memory, struct arena *arena, struct error *err) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
         struct aws_request request;
@@ -123,6 +124,10 @@ static int read_config(struct provider *provider, struct ecr_reference *referenc
 
         if (!reference->config) {
                 cannot_read(reference, "unread", "its manifest names no configuration", arena);
+                return 0;
+        }
+        if (memory->unreachable) {
+                reference->unverified = memory->unreachable;
                 return 0;
         }
         request = ecr_download_url(reference->repository, reference->config, arena);
@@ -144,7 +149,10 @@ static int read_config(struct provider *provider, struct ecr_reference *referenc
                         *err = failure;
                         return -1;
                 }
-                cannot_read(reference, "unread", failure.message, arena);
+                if (failure.kind == ERROR_UNREACHABLE)
+                        reference->unverified = memory->unreachable = arena_strdup(arena, failure.message);
+                else
+                        cannot_read(reference, "unread", failure.message, arena);
         } else if (!bytes_are(&bytes, reference->config)) {
                 cannot_read(reference, "unread", "its configuration is not what its digest says", arena);
         } else {
@@ -153,21 +161,48 @@ static int read_config(struct provider *provider, struct ecr_reference *referenc
         return 0;
 }
 
+static bool needs_config(const struct ecr_reference *reference, const struct admission_memory *memory) {
+        return !reference->watched && !reference->unverified && reference->resolved && !reference->problem &&
+               !find_verdict(memory, reference->resolved);
+}
+
+/* Once one has come: a host that cannot be reached is not worth a call for each image. */
+static void ask_ahead(struct provider *provider, const struct ecr_reference *references, size_t count,
+                      const struct admission_memory *memory, struct arena *arena) {
+        for (size_t i = 0; i < count; i++) {
+                struct aws_request request;
+
+                if (!needs_config(&references[i], memory) || !references[i].config)
+                        continue;
+                request = ecr_download_url(references[i].repository, references[i].config, arena);
+                aws_ahead(provider->client, &request);
+        }
+}
+
 int admission_check(struct provider *provider, struct ecr_reference *references, size_t count,
                     struct admission_memory *memory, struct arena *arena, struct error *err) {
+        bool asked = false;
+
         for (size_t i = 0; i < count; i++) {
                 struct ecr_reference *reference = &references[i];
                 const struct value *known;
 
-                if (reference->watched || !reference->resolved)
+                if (reference->watched || reference->unverified || !reference->resolved)
                         continue;
                 known = find_verdict(memory, reference->resolved);
-                if (known && !reference->problem)
+                if (known && !reference->problem) {
                         apply_verdict(reference, known, arena);
-                else if (!reference->problem && read_config(provider, reference, arena, err) < 0)
-                        return -1;
-                if (!known)
-                        admission_remember(memory, admission_verdict(reference, arena));
+                } else if (!reference->problem) {
+                        if (read_config(provider, reference, memory, arena, err) < 0)
+                                return -1;
+                }
+                if (known)
+                        continue;
+                admission_remember(memory, admission_verdict(reference, arena));
+                if (!asked && reference->platform) {
+                        ask_ahead(provider, reference + 1, count - i - 1, memory, arena);
+                        asked = true;
+                }
         }
         return 0;
 }

@@ -28,6 +28,7 @@ void admission_judge_config(const char *bytes, size_t length, struct ecr_referen
 struct admission_memory {
         const struct value **verdicts; /* {digest, platform?, problem?, seen?} */
         size_t count;
+        const char *unreachable; /* why configurations cannot be fetched, once that has come up; nobody tries again */
         struct arena *arena;
 };
 /* Takes a verdict into the memory; NULL, and what is none, is left out. */
@@ -38,7 +39,9 @@ const struct value *admission_verdict(const struct ecr_reference *reference, str
 /*
  * For each reference that ecr_resolve() found well: the verdict on its digest, from memory, or else by
  * GetDownloadUrlForLayer and a GET of the configuration, once a digest. What cannot be read is a problem of that
- * reference ("denied", "unread") and no verdict. References with `watched` set are passed over.
+ * reference ("denied", "unread") and no verdict; but where ECR's URLs lead to a host that cannot be reached, as in a network
+ * without a way to S3, the image is `unverified` and no more. References with `watched` set, and those that are unverified
+ * beforehand, are passed over.
  */
 int admission_check(struct provider *provider, struct ecr_reference *references, size_t count,
                     struct admission_memory *memory, struct arena *arena, struct error *err) MUST_USE;

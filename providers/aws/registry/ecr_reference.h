@@ -21,6 +21,8 @@ struct ecr_reference {
                                  "media-type", "size", "platform"; NULL: none known */
         const char *seen; /* of the digest itself: what was seen, to follow a name ("is an index of ...") */
         const char *message;               /* the problem as a sentence without its full stop */
+        /* Nothing known is wrong with it, but its platform could not be looked at: why, host and all. NULL: it was. */
+        const char *unverified;
         const char *media_type, *platform; /* "linux/amd64"; NULL where not known */
         const char *config;                /* the digest of the configuration */
         int64_t size;                      /* of the layers, as they are stored */

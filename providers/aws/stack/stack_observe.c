@@ -238,6 +238,20 @@ static int check_name(const struct sight *sight, const char *path, const char *n
                 strncmp(path, "bucket", 6) == 0 ? "the bucket" : "the role", recorded, name);
 }
 
+/* Where the Stack names its account `validate` says so; else only now is it known whose the credentials are. */
+static int check_role_account(const struct sight *sight) {
+        const struct provider *provider = sight->provider;
+        const char *role = provider->execution_role, *in_role = role ? strstr(role, ":iam::") : NULL;
+
+        if (!sight->wanted->desired || provider->manages_role || !in_role ||
+            strncmp(in_role + strlen(":iam::"), provider->account, strlen(provider->account)) == 0)
+                return 0;
+        return error_set(sight->err,
+                         "aws.executionRole %s is in account %.12s, the stack in %s: functions run with roles of "
+                         "their own account alone",
+                         role, in_role + strlen(":iam::"), provider->account);
+}
+
 /* What the spec says of the bucket: all of it where it is managed, or was when last applied. */
 static void set_bucket(const struct sight *sight, struct value *spec) {
         const struct value *recorded = sight->wanted->recorded;
@@ -370,7 +384,7 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         stack_note_role(provider, NULL);
         if (!provider->bucket)
                 return 0;
-        if (check_name(sight, "bucket.name", provider->bucket) < 0)
+        if (check_role_account(sight) < 0 || check_name(sight, "bucket.name", provider->bucket) < 0)
                 return -1;
         if (provider->manages_role &&
             check_name(sight, "role.name", stack_role_name(provider, sight->arena)) < 0)

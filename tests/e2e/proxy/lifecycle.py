@@ -2,6 +2,14 @@
 """What S3 refuses in a bucket's lifecycle configuration (both stand-ins take all of it)."""
 
 _INFREQUENT = {"STANDARD_IA", "ONEZONE_IA"}
+# Amazon S3 User Guide, "Transitioning objects using Amazon S3 Lifecycle": from each class to these.
+_MOVES = {
+    "STANDARD_IA": {"INTELLIGENT_TIERING", "ONEZONE_IA", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE"},
+    "INTELLIGENT_TIERING": {"ONEZONE_IA", "GLACIER_IR", "GLACIER", "DEEP_ARCHIVE"},
+    "ONEZONE_IA": {"GLACIER", "DEEP_ARCHIVE"},
+    "GLACIER_IR": {"GLACIER", "DEEP_ARCHIVE"},
+    "GLACIER": {"DEEP_ARCHIVE"},
+}
 MAX_RULES = 1000
 
 
@@ -55,9 +63,12 @@ def _filter(found):
 
 
 def _days(rule):
-    last = None
+    last = before = None
     for transition in rule.get("Transitions") or []:
         days, storage = transition.get("Days"), transition.get("StorageClass")
+        if before and storage not in _MOVES.get(before, ()):
+            yield f"nothing moves from {before} to {storage}"
+        before = storage
         if ("Days" in transition) == ("Date" in transition):
             yield "a transition takes either Days or Date"
         if days is None:

@@ -51,7 +51,7 @@ async def download_url(proxy, call):
     repository, digest = call.params["repositoryName"], call.params["layerDigest"]
     if await _blob(proxy, repository, digest) is None:
         raise AwsError(400, "LayersNotFoundException", f"The layer {digest} in the repository '{repository}' does not exist")
-    return _rpc({"downloadUrl": f"http://{call.host}{LAYER_PATH}{repository}/{digest}{_QUERY}", "layerDigest": digest})
+    return _rpc({"downloadUrl": f"http://{proxy.settings.layer_host or call.host}{LAYER_PATH}{repository}/{digest}{_QUERY}", "layerDigest": digest})
 
 
 async def batch_get_image(proxy, call):

@@ -18,6 +18,7 @@ DEFAULTS = {
     "object_age_days": {},  # key prefix -> days: lists of objects, and their Last-Modified, show those as written so long ago
     "lifecycle_adds_size": False,  # lifecycle rules come back with ObjectSizeGreaterThan 0 in each And, as MiniStack writes them
     "image_answers": "",  # BatchGetImage: "other-tag" names an image by another of its tags, "silent" leaves out all but one name
+    "layer_host": "",  # where URLs of layers lead instead of to the proxy: "127.0.0.1:9"
     "clock_skew_s": 0,  # the server's clock is ahead by this much
     "judge": True,
     "throttle": {

@@ -230,7 +230,17 @@ static const struct {
                                        "  - {afterDays: 50, storageClass: GLACIER_IR}\n",
           "m.yaml:8:17: afterDays is 50, not after the transition before it, 60\n"
           "m.yaml:8:35: S3 moves nothing from GLACIER to GLACIER_IR [the order is STANDARD_IA, INTELLIGENT_TIERING, "
-          "ONEZONE_IA, GLACIER_IR, GLACIER, DEEP_ARCHIVE]\n" },
+          "ONEZONE_IA or GLACIER_IR, GLACIER, DEEP_ARCHIVE]\n" },
+        { HEAD("WorkspacePolicy", "p") "  selector: {all: true}\n  transitions:\n"
+                                       "  - {afterDays: 30, storageClass: ONEZONE_IA}\n"
+                                       "  - {afterDays: 60, storageClass: GLACIER_IR}\n",
+          "m.yaml:8:35: S3 moves nothing from ONEZONE_IA to GLACIER_IR [the order is STANDARD_IA, "
+          "INTELLIGENT_TIERING, ONEZONE_IA or GLACIER_IR, GLACIER, DEEP_ARCHIVE]\n" },
+        { HEAD("WorkspacePolicy", "p") "  selector: {all: true}\n  transitions:\n"
+                                       "  - {afterDays: 0, storageClass: INTELLIGENT_TIERING}\n"
+                                       "  - {afterDays: 60, storageClass: ONEZONE_IA}\n"
+                                       "  - {afterDays: 90, storageClass: GLACIER}\n",
+          "" },
         { HEAD("WorkspacePolicy", "p") "  selector: {all: true}\n  transitions:\n"
                                        "  - {afterDays: 30, storageClass: STANDARD_IA}\n"
                                        "  - {afterDays: 59, storageClass: GLACIER}\n",
@@ -254,6 +264,23 @@ static const struct {
         { HEAD("Stack", "s") "  aws: {executionRole: some-role}\n",
           "m.yaml:5:24: aws.executionRole must be the ARN of an IAM role, such as "
           "arn:aws:iam::123456789012:role/NAME, found the text \"some-role\"\n" },
+        { HEAD("Stack",
+               "s") "  aws: {account: 123456789012, executionRole: arn:aws:iam::123456789012:role/r}\n",
+          "" },
+        { HEAD("Stack",
+               "s") "  aws: {account: 123456789012, executionRole: arn:aws:iam::210987654321:role/r}\n",
+          "m.yaml:5:47: the role is in account 210987654321, the stack in 123456789012: functions run with roles of "
+          "their own account alone\n" },
+        { HEAD("Stack", "s") "  aws: {namePrefix: sthree}\n",
+          "m.yaml:5:21: the bucket would be named sthree-workspaces-ACCOUNT-REGION: S3 keeps names that begin with "
+          "sthree- for itself\n" },
+        { HEAD("Stack", "s") "  aws: {namePrefix: xn--a}\n",
+          "m.yaml:5:21: the bucket would be named xn--a-workspaces-ACCOUNT-REGION: S3 keeps names that begin with "
+          "xn-- for itself\n" },
+        { HEAD("Stack", "s") "  aws: {namePrefix: sthrees}\n", "" },
+        { HEAD("Stack", "s") "  tags: {Team: a, stage: b, team: c, TEAM: d}\n",
+          "m.yaml:5:29: tags.Team and tags.team differ by case only: IAM takes them for one key\n"
+          "m.yaml:5:38: tags.Team and tags.TEAM differ by case only: IAM takes them for one key\n" },
         { HEAD("Stack", "s") "  tags: {aws:x: a, 'BERTH:y': b, 'a#b': c, ok: d}\n",
           "m.yaml:5:10: tags that begin with aws: are not yours to set\n"
           "m.yaml:5:20: tags that begin with berth: are not yours to set\n"
