@@ -109,6 +109,15 @@ def fields(plan, address="Stack/team"):
     return {f["path"] for c in plan["changes"] if c["address"] == address for f in c["fields"]}
 
 
+def test_a_role_of_another_account_is_told_by_the_plan(cloud, berth, prebuilt):
+    """Lambda would refuse it, function by function; where the Stack names no account, only the plan can know."""
+    write(berth, stacks.environment("x"), aws={"executionRole": "arn:aws:iam::210987654321:role/theirs"})
+    mark = cloud.mark()
+    result = berth("apply", "--yes").expect(1)
+    assert "210987654321" in result.err and cloud.account in result.err and "own account" in result.err
+    assert cloud.changing_calls(mark) == []
+
+
 def test_a_role_given_up_goes_when_no_function_uses_it(cloud, berth, prebuilt):
     write(berth, stacks.environment("x"))
     berth.apply()

@@ -28,7 +28,8 @@ void admission_judge_config(const char *bytes, size_t length, struct ecr_referen
 struct admission_memory {
         const struct value **verdicts; /* {digest, platform?, problem?, seen?} */
         size_t count;
-        const char *unreachable; /* why configurations cannot be fetched, once that has come up; nobody tries again */
+        const char *
+                unreachable; /* why configurations cannot be fetched, once that has come up; nobody tries again */
         struct arena *arena;
 };
 /* Takes a verdict into the memory; NULL, and what is none, is left out. */

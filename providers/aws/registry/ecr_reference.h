@@ -20,7 +20,7 @@ struct ecr_reference {
         const char *problem; /* "repository", "missing", "denied", "unread", or of the digest itself: "index",
                                  "media-type", "size", "platform"; NULL: none known */
         const char *seen; /* of the digest itself: what was seen, to follow a name ("is an index of ...") */
-        const char *message;               /* the problem as a sentence without its full stop */
+        const char *message; /* the problem as a sentence without its full stop */
         /* Nothing known is wrong with it, but its platform could not be looked at: why, host and all. NULL: it was. */
         const char *unverified;
         const char *media_type, *platform; /* "linux/amd64"; NULL where not known */

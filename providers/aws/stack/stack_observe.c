@@ -246,10 +246,11 @@ static int check_role_account(const struct sight *sight) {
         if (!sight->wanted->desired || provider->manages_role || !in_role ||
             strncmp(in_role + strlen(":iam::"), provider->account, strlen(provider->account)) == 0)
                 return 0;
-        return error_set(sight->err,
-                         "aws.executionRole %s is in account %.12s, the stack in %s: functions run with roles of "
-                         "their own account alone",
-                         role, in_role + strlen(":iam::"), provider->account);
+        return error_set(
+                sight->err,
+                "aws.executionRole %s is in account %.12s, the stack in %s: functions run with roles of "
+                "their own account alone",
+                role, in_role + strlen(":iam::"), provider->account);
 }
 
 /* What the spec says of the bucket: all of it where it is managed, or was when last applied. */
