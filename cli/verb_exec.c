@@ -157,6 +157,7 @@ static int run(const struct options *options, struct session *session, struct pr
                 .deadline_ms = (int64_t)options->timeout_s * 1000,
                 .accept_degraded = options->accept_degraded,
                 .launcher = options->launcher,
+                .interrupt = interrupt_of_user(),
                 .capture = options->json,
                 .output = options->json ? -1 : STDOUT_FILENO,
                 .errors = options->json ? -1 : STDERR_FILENO,

@@ -256,8 +256,9 @@ static int start_all(struct running *running, struct error *err) {
                 return -1;
         mention_open_folder(following->args->folder);
         open_states(following);
-        if (config->target_count && notifier_start(config->targets, config->target_count, following->metrics,
-                                                   &following->notifier, err) < 0)
+        if (config->target_count &&
+            notifier_start(config->targets, config->target_count, following->metrics,
+                           following->clock->interrupt, &following->notifier, err) < 0)
                 return -1;
         if (start_server(running, err) < 0)
                 return -1;

@@ -52,6 +52,7 @@ struct channel {
 
 struct notifier {
         struct metrics *metrics;
+        const struct interrupt *interrupt;
         struct notify_pace pace;
         struct http_pool *http;
         pthread_mutex_t lock;
@@ -142,7 +143,7 @@ static enum verdict try_once(const struct channel *channel, const struct deliver
                 .answer_limit = ANSWER_MAX,
                 .timeout_ms = timeout_ms,
                 .allow_plain = true, /* a person wrote that URL */
-                .interrupt = clock_system.interrupt,
+                .interrupt = channel->notifier->interrupt,
         };
 
         *ret_asked_ms = 0;
@@ -352,7 +353,8 @@ static int start_thread(struct channel *channel, struct error *err) {
 }
 
 static struct notifier *make_notifier(const struct notify_target *targets, size_t target_count,
-                                      struct metrics *metrics, const struct notify_pace *pace) {
+                                      struct metrics *metrics, const struct interrupt *interrupt,
+                                      const struct notify_pace *pace) {
         struct notifier *notifier = calloc(1, sizeof(*notifier));
         pthread_condattr_t attributes;
 
@@ -361,6 +363,7 @@ static struct notifier *make_notifier(const struct notify_target *targets, size_
             pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0)
                 abort();
         notifier->metrics = metrics;
+        notifier->interrupt = interrupt;
         notifier->pace = *pace;
         notifier->http = http_pool_new(NULL);
         notifier->channel_count = target_count;
@@ -375,8 +378,9 @@ static struct notifier *make_notifier(const struct notify_target *targets, size_
 }
 
 int notifier_start_with(const struct notify_target *targets, size_t target_count, struct metrics *metrics,
-                        const struct notify_pace *pace, struct notifier **ret, struct error *err) {
-        struct notifier *notifier = make_notifier(targets, target_count, metrics, pace);
+                        const struct interrupt *interrupt, const struct notify_pace *pace,
+                        struct notifier **ret, struct error *err) {
+        struct notifier *notifier = make_notifier(targets, target_count, metrics, interrupt, pace);
 
         for (size_t i = 0; i < target_count; i++) {
                 if (prepare_channel(&notifier->channels[i], err) < 0 ||
@@ -390,8 +394,8 @@ int notifier_start_with(const struct notify_target *targets, size_t target_count
 }
 
 int notifier_start(const struct notify_target *targets, size_t target_count, struct metrics *metrics,
-                   struct notifier **ret, struct error *err) {
-        return notifier_start_with(targets, target_count, metrics, &usual_pace, ret, err);
+                   const struct interrupt *interrupt, struct notifier **ret, struct error *err) {
+        return notifier_start_with(targets, target_count, metrics, interrupt, &usual_pace, ret, err);
 }
 
 static void release_channel(struct channel *channel) {

@@ -28,13 +28,14 @@ struct notify_pace {
 
 struct notifier;
 /*
- * -1 where a secret's file cannot be read or is empty, or a URL is none. Targets and metrics are borrowed for the
- * notifier's life; a secret's file is read here, once.
+ * -1 where a secret's file cannot be read or is empty, or a URL is none. Targets, metrics and `interrupt` are borrowed
+ * for the notifier's life: at INTERRUPT_NOW no answer is waited for any more; NULL never comes. A secret's file is read here, once.
  */
 int notifier_start(const struct notify_target *targets, size_t count, struct metrics *metrics,
-                   struct notifier **ret, struct error *err) MUST_USE;
+                   const struct interrupt *interrupt, struct notifier **ret, struct error *err) MUST_USE;
 int notifier_start_with(const struct notify_target *targets, size_t count, struct metrics *metrics,
-                        const struct notify_pace *pace, struct notifier **ret, struct error *err) MUST_USE;
+                        const struct interrupt *interrupt, const struct notify_pace *pace,
+                        struct notifier **ret, struct error *err) MUST_USE;
 /*
  * Queues `document`, with `formatVersion` added, for every target that asked for `event`; takes over the reference. Never
  * waits for anybody. What comes after notifier_stop() has begun is dropped.

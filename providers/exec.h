@@ -11,6 +11,8 @@
 #ifndef BERTH_PROVIDERS_EXEC_H
 #define BERTH_PROVIDERS_EXEC_H
 
+#include "base/interrupt.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,11 +53,12 @@ struct exec_request {
         bool out_exec;   /* the right to execute is */
         int64_t deadline_ms; /* 0: the environment's own, which is also the most */
         bool accept_degraded;
-        const char *launcher;     /* a `berth launcher`'s socket: it makes the sandbox; or NULL */
-        struct exec_ahead *ahead; /* what was started for it, or NULL; of no use afterwards */
-        bool capture;             /* fill in the result's streams */
-        int input;                /* what the program reads: a descriptor, or -1 for nothing */
-        int output, errors;       /* where its output goes as it comes: descriptors, or -1 for nowhere */
+        const struct interrupt *interrupt; /* ends the run; or NULL */
+        const char *launcher;              /* a `berth launcher`'s socket: it makes the sandbox; or NULL */
+        struct exec_ahead *ahead;          /* what was started for it, or NULL; of no use afterwards */
+        bool capture;                      /* fill in the result's streams */
+        int input;                         /* what the program reads: a descriptor, or -1 for nothing */
+        int output, errors; /* where its output goes as it comes: descriptors, or -1 for nowhere */
 };
 
 struct exec_left {

@@ -248,6 +248,7 @@ static void describe(struct exec *exec, struct sandbox_spec *spec) {
                             .deadline_ms = deadline_ms },
                 .accept_degraded = request->accept_degraded,
                 .input = request->input,
+                .interrupt = request->interrupt,
                 .ahead = request->ahead ? &request->ahead->keeper : NULL,
                 .fill = request->file_count > 0 ? fill : NULL,
                 .collect = collect,

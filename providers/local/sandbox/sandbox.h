@@ -81,7 +81,9 @@ struct sandbox_spec {
         size_t file_count;
         struct sandbox_limits limits;
         bool accept_degraded;
-        int input; /* what the program reads, or -1: for sandbox_run() alone */
+        /* For sandbox_run() alone: what the program reads, or -1; who may end it, or NULL. */
+        int input;
+        const struct interrupt *interrupt;
         /*
          * Descriptors that stay open as long as the run lives, and no longer: locks. Closed here, and -1, once it has them. A
          * launcher takes none: there they stay this process's, with which the run ends, and are closed by sandbox_end().
@@ -155,8 +157,8 @@ void sandbox_end(struct sandbox *sandbox);
 
 /*
  * All of it in one. Fails as its parts do, and where a sink does not take what the program printed (a full disk; a reader that
- * went away is none of that). Installs nothing and leaves nothing behind; SIGINT, SIGTERM and SIGHUP are looked at through
- * the user's interrupt.
+ * went away is none of that). Installs nothing and leaves nothing behind; spec->interrupt ends the run, from its first
+ * level on.
  */
 int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sinks, struct arena *arena,
                 struct sandbox_result *ret, struct error *err) MUST_USE;

@@ -96,6 +96,7 @@ static int run(struct examination *examination, const char *program, const char 
                 .limits = tried,
                 .accept_degraded = true,
                 .input = -1,
+                .interrupt = interrupt_of_user(),
         };
         struct sandbox_sinks sinks = { { -1, output }, { -1, &errors } };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A run from its start to its end, for who waits for one: the program's output goes to the sinks as it comes, input goes in,
- * the user's interrupt is looked at. Memory is three buffers, whatever is printed; whoever reads slowly slows the program
+ * the interrupt is waited for. Memory is three buffers, whatever is printed; whoever reads slowly slows the program
  * down. A sink that takes nothing, and even one that stops this process, does not hold up the deadline: the worker has it.
  */
 #include "base/files.h"
@@ -38,6 +38,7 @@ struct relay {
 
 struct loop {
         struct sandbox *sandbox;
+        const struct interrupt *interrupt;
         struct relay input, output, errors;
         int source;   /* borrowed: what the program reads */
         int sinks[2]; /* where output and errors go: borrowed, or opened anew so that they do not block */
@@ -176,7 +177,7 @@ static void move_input(struct loop *loop, const struct pollfd *polled) {
 }
 
 static void look_at_time(struct loop *loop) {
-        if (interrupt_level(interrupt_of_user()) > INTERRUPT_NONE && !loop->cancelled) {
+        if (interrupt_level(loop->interrupt) > INTERRUPT_NONE && !loop->cancelled) {
                 loop->cancelled = true;
                 sandbox_cancel(loop->sandbox);
                 /* Once it has ended, an interrupt stops the waiting for a reader as well. */
@@ -199,7 +200,7 @@ static bool is_over(const struct loop *loop) {
 static int one_turn(struct loop *loop, const struct sandbox_spec *spec, const struct sandbox_sinks *sinks,
                     struct error *err) {
         bool runs = loop->output.buffer != NULL;
-        int asked = loop->cancelled ? -1 : interrupt_descriptor(interrupt_of_user(), INTERRUPT_FINISH);
+        int asked = loop->cancelled ? -1 : interrupt_descriptor(loop->interrupt, INTERRUPT_FINISH);
         struct pollfd polled[] = {
                 { .fd = loop->ended ? -1 : sandbox_descriptor(loop->sandbox), .events = POLLIN },
                 { .fd = asked, .events = POLLIN },
@@ -254,7 +255,8 @@ int sandbox_run(const struct sandbox_spec *spec, const struct sandbox_sinks *sin
                 0
         }; /* what bubblewrap says where the caller does not keep it */
         struct sandbox_sinks kept = *sinks;
-        struct loop loop __attribute__((cleanup(release_loop))) = { .source = -1, .sinks = { -1, -1 } };
+        struct loop loop __attribute__((
+                cleanup(release_loop))) = { .interrupt = spec->interrupt, .source = -1, .sinks = { -1, -1 } };
         struct sandbox_result result;
         int error;
 

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
                 return 2;
         target.url = argv[1];
         target.secret_file = argv[2];
-        if (notifier_start(&target, 1, metrics, &notifier, &err) < 0) {
+        if (notifier_start(&target, 1, metrics, NULL, &notifier, &err) < 0) {
                 fprintf(stderr, "%s\n", err.message);
                 metrics_free(metrics);
                 return 1;

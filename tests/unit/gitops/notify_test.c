@@ -46,7 +46,8 @@ static void begin(struct fixture *fixture, const struct scripted_answer *answers
         fixture->target = (struct notify_target){ .url = fixture->server.url,
                                                   .events = NOTIFY_APPLIED | NOTIFY_FAILED,
                                                   .secret_file = fixture->secret_file };
-        if (notifier_start_with(&fixture->target, 1, fixture->metrics, pace, &fixture->notifier, &err) < 0)
+        if (notifier_start_with(&fixture->target, 1, fixture->metrics, NULL, pace, &fixture->notifier, &err) <
+            0)
                 fail_msg("%s", err.message);
 }
 
@@ -239,7 +240,7 @@ static void nobody_waits_and_the_oldest_goes(void **state) {
         assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
         snprintf(url, sizeof(url), "http://127.0.0.1:%d/hook", ntohs(address.sin_port));
         target.url = url;
-        assert_int_equal(notifier_start_with(&target, 1, fixture.metrics,
+        assert_int_equal(notifier_start_with(&target, 1, fixture.metrics, NULL,
                                              &(struct notify_pace){ 10, 50, 20000, 2000 }, &fixture.notifier,
                                              &err),
                          0);
@@ -329,7 +330,7 @@ static void what_stops_it_from_starting(void **state) {
                 struct notifier *notifier = NULL;
                 struct error err = { 0 };
 
-                assert_int_equal(notifier_start(targets, 2, metrics, &notifier, &err), -1);
+                assert_int_equal(notifier_start(targets, 2, metrics, NULL, &notifier, &err), -1);
                 print_message("  %s\n", err.message);
                 assert_non_null(strstr(err.message, cases[i].message));
                 assert_null(strstr(err.message, "password@"));

@@ -251,11 +251,33 @@ static void test_more_arguments_than_can_be_given(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, place_setup, place_teardown)
 
+/* By the interrupt that it was given, and by no other. */
+static void test_ends_by_its_own_interrupt(void **state) {
+        struct place *place = *state;
+        struct sandbox_file code = CODE("sleep 600");
+        struct sandbox_spec spec = spec_of(&code, LONG_MS);
+        struct sandbox_sinks sinks = { { -1, NULL }, { -1, NULL } };
+        struct sandbox_result result;
+        struct interrupt interrupt;
+        struct error err = { 0 };
+
+        need_sandboxes(place);
+        assert_int_equal(interrupt_init(&interrupt, &err), 0);
+        interrupt_raise(&interrupt);
+        spec.interrupt = &interrupt;
+        if (sandbox_run(&spec, &sinks, place->arena, &result, &err) < 0)
+                fail_msg("%s", err.message);
+        assert_int_equal(result.reason, EXEC_INTERRUPTED);
+        assert_int_equal(result.exit_code, 130);
+        interrupt_dispose(&interrupt);
+}
+
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 TEST(test_several_at_once),
                 TEST(test_the_deadline_needs_nobody),
                 TEST(test_what_is_held_is_held_by_the_run),
+                TEST(test_ends_by_its_own_interrupt),
                 TEST(test_the_workspace),
                 TEST(test_a_program_that_is_not_there),
                 TEST(test_more_arguments_than_can_be_given),
