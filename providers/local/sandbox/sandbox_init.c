@@ -10,6 +10,7 @@
  */
 #include "base/files.h"
 #include "process/frame.h"
+#include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 
 #include <errno.h>
@@ -131,6 +132,14 @@ static int mount_proc(struct error *err) {
         return 0;
 }
 
+/* It takes as long as all of the worker's mounts, and goes on beside them. The worker comes after us into it. */
+static int make_network(int ret[2], struct error *err) {
+        if (sandbox_network_make(&ret[1], err) < 0)
+                return -1;
+        ret[0] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+        return ret[0] < 0 ? error_set(err, "cannot open a network namespace: %s", strerror(errno)) : 0;
+}
+
 /* For the worker, who counts them: what this /proc shows is the locks of this PID namespace. */
 static int open_locks(int *ret, struct error *err) {
         *ret = open("/proc/locks", O_RDONLY | O_CLOEXEC);
@@ -139,22 +148,31 @@ static int open_locks(int *ret, struct error *err) {
 
 void sandbox_init_main(const struct sandbox_init *init) {
         struct frame_reader reader = FRAME_READER(init->channel);
-        struct frame go;
+        struct frame placed, go;
         struct arena *arena = arena_new();
         const char *const *words;
         struct error err;
         int64_t until_ms;
         sigset_t children;
-        int signals, locks;
+        int signals, locks, network[2]; /* its namespace, its count of sockets */
         size_t count;
         pid_t pid;
 
         for (size_t i = 0; i < init->unwanted_count; i++)
                 close(init->unwanted[i]);
+        if (make_network(network, &err) < 0)
+                give_up(init->channel, &err);
+        if (frame_send(init->channel, INIT_NETWORK, NULL, 0, network, 2, &err) < 0)
+                _exit(EXIT_FAILURE);
+        close(network[0]);
+        close(network[1]);
         if (!init->born && cgroup_enter(init->doors) < 0) {
                 (void)error_set(&err, "cannot enter the cgroup that was made for it: %s", strerror(errno));
                 give_up(init->channel, &err);
         }
+        if (frame_receive(&reader, &placed, &err) != FRAME_WHOLE || placed.type != INIT_PLACED)
+                _exit(EXIT_FAILURE);
+        frame_release(&placed);
         if (mount_proc(&err) < 0 || open_locks(&locks, &err) < 0 ||
             sandbox_drop_rights(init->placing, &err) < 0)
                 give_up(init->channel, &err);

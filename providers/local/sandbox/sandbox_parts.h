@@ -59,10 +59,9 @@ const char *sandbox_etc_text(const char *name);
 
 /*
  * New namespaces for this process; its children are in a PID namespace of their own. Of `placing` only user and group are
- * looked at, and by root nothing: that one may enter before it is told PLACE. *ret_sockets, for sandbox_network_sockets(), is
- * the caller's.
+ * looked at, and by root nothing: that one may enter before it is told PLACE.
  */
-int sandbox_enter(const struct sandbox_placing *placing, int *ret_sockets, struct error *err) MUST_USE;
+int sandbox_enter(const struct sandbox_placing *placing, struct error *err) MUST_USE;
 /*
  * After it, the places for the sandbox's files, mounted over `stage`. `image` is the image's root folder or -1. The workspace's
  * folder is the caller's.
@@ -91,8 +90,10 @@ struct sandbox_init {
 void sandbox_init_main(const struct sandbox_init *init) __attribute__((noreturn));
 
 enum sandbox_init_message {
-        INIT_READY = 1, /* from init: it is in its cgroup and has no rights; with its /proc/locks, open */
-        INIT_FAILED,    /* from init, with a text */
+        INIT_NETWORK = 1, /* from init: its network namespace, and what sandbox_network_sockets() reads */
+        INIT_PLACED,      /* to init: all is mounted that its own mount namespace begins with */
+        INIT_READY,       /* from init: it is in its cgroup and has no rights; with its /proc/locks, open */
+        INIT_FAILED,      /* from init, with a text */
         INIT_GO, /* to init: 8 bytes of deadline, NUL-ended words; three standard descriptors, then passed ones */
 };
 /* After the run's deadline so long, init ends it even where the worker does not. */

@@ -2,7 +2,6 @@
 /* What a worker does with root's rights, or with those that a user has in a namespace of its own, before they are gone. */
 #include "base/clock.h"
 #include "base/files.h"
-#include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_view.h"
 
@@ -215,16 +214,13 @@ static int reopen_image(int image, struct error *err) {
         return found;
 }
 
-int sandbox_enter(const struct sandbox_placing *placing, int *ret_sockets, struct error *err) {
-        int sockets DESCRIPTOR_CLEANUP = -1;
-
-        if (enter_namespaces(placing, err) < 0 || sandbox_network_make(&sockets, err) < 0)
+int sandbox_enter(const struct sandbox_placing *placing, struct error *err) {
+        umask(022);
+        if (enter_namespaces(placing, err) < 0)
                 return -1;
-        if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        if (chdir("/") < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
                 return error_set(err, "cannot make the mounts private: %s", strerror(errno));
         shed_mounts();
-        *ret_sockets = sockets;
-        sockets = -1;
         return 0;
 }
 
@@ -236,7 +232,6 @@ int sandbox_place(const struct sandbox_placing *placing, const char *stage, int 
                   struct error *err) {
         int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
 
-        umask(022);
         /* Before the stage is mounted over: the image may lie below it. */
         if (image >= 0 && (folder = reopen_image(image, err)) < 0)
                 return -1;

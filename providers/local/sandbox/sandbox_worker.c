@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,7 +151,7 @@ static int make_group(struct worker *worker, struct error *err) {
 }
 
 static int start_init(struct worker *worker, struct error *err) {
-        int pair[2], unwanted[] = { worker->reader.socket, worker->workspace, worker->sockets };
+        int pair[2], unwanted[] = { worker->reader.socket, worker->image };
         struct sandbox_init init = {
                 .placing = &worker->placing,
                 .doors = &worker->doors,
@@ -180,16 +181,38 @@ static int start_init(struct worker *worker, struct error *err) {
         return 0;
 }
 
-/* In its cgroup, with a /proc of its own, and without rights. */
-static int await_init(struct worker *worker, struct error *err) {
+static int hear_init(const struct worker *worker, unsigned type, size_t count, struct frame *ret,
+                     struct error *err) {
         struct frame_reader reader FRAME_READER_CLEANUP = FRAME_READER(worker->channel);
+
+        if (frame_receive(&reader, ret, err) != FRAME_WHOLE)
+                return error_set(err, "process 1 of the sandbox died before it was set up");
+        if (ret->type == INIT_FAILED)
+                return error_set(err, "%s", strbuf_text(&ret->payload));
+        return ret->type == type && ret->count == count
+                       ? 0
+                       : error_set(err, "process 1 of the sandbox does not speak as it should");
+}
+
+/* Into its network namespace, so that we too have no other network, and on: it may mount its /proc now. */
+static int follow_init(struct worker *worker, struct error *err) {
         struct frame answer FRAME_CLEANUP = { 0 };
 
-        if (frame_receive(&reader, &answer, err) != FRAME_WHOLE)
-                return error_set(err, "process 1 of the sandbox died before it was set up");
-        if (answer.type == INIT_FAILED)
-                return error_set(err, "%s", strbuf_text(&answer.payload));
-        if (!(worker->locks = fdopen(answer.count == 1 ? answer.descriptors[0] : -1, "re")))
+        if (hear_init(worker, INIT_NETWORK, 2, &answer, err) < 0)
+                return -1;
+        if (setns(answer.descriptors[0], CLONE_NEWNET) < 0)
+                return error_set(err, "cannot enter a network namespace: %s", strerror(errno));
+        worker->sockets = frame_take(&answer, 1);
+        return frame_send(worker->channel, INIT_PLACED, NULL, 0, NULL, 0, err);
+}
+
+/* In its cgroup, with a /proc of its own, and without rights. */
+static int await_init(struct worker *worker, struct error *err) {
+        struct frame answer FRAME_CLEANUP = { 0 };
+
+        if (hear_init(worker, INIT_READY, 1, &answer, err) < 0)
+                return -1;
+        if (!(worker->locks = fdopen(answer.descriptors[0], "re")))
                 return error_set(err, "cannot count the locks of a PID namespace: %s", strerror(errno));
         (void)frame_take(&answer, 0);
         return 0;
@@ -204,8 +227,7 @@ static int place(struct worker *worker, struct error *err) {
         struct frame frame FRAME_CLEANUP = { 0 };
         bool root = geteuid() == 0;
 
-        if ((root && sandbox_enter(placing, &worker->sockets, err) < 0) ||
-            receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
+        if ((root && sandbox_enter(placing, err) < 0) || receive(worker, MESSAGE_PLACE, &frame, err) < 0 ||
             sandbox_placing_read(frame.payload.data, frame.payload.length, placing, err) < 0 ||
             take_descriptors(worker, &frame, err) < 0)
                 return -1;
@@ -217,11 +239,11 @@ static int place(struct worker *worker, struct error *err) {
                 return -1;
         if (sandbox_find_bubblewrap(worker->arena, &worker->bubblewrap, NULL, err) < 0 ||
             sandbox_choose_stage(worker->bubblewrap, &worker->stage, err) < 0 ||
-            (!root && sandbox_enter(placing, &worker->sockets, err) < 0) ||
+            (!root && sandbox_enter(placing, err) < 0) || start_init(worker, err) < 0 ||
             sandbox_place(placing, worker->stage, worker->image, &worker->workspace, err) < 0)
                 return -1;
         close_descriptor(&worker->image);
-        if (start_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
+        if (follow_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
                 return -1;
         if (placing->for_another) {
                 fcntl(worker->reader.socket, F_SETFL, O_NONBLOCK);
@@ -502,7 +524,7 @@ static int run(struct worker *worker, struct error *err) {
         struct strbuf ended STRBUF_CLEANUP = STRBUF_INIT;
         int64_t started_ms;
 
-        /* Process 1 is set up while the program is read. */
+        /* Process 1 is set up while the places are mounted and the program is read. */
         if (place(worker, err) < 0 || read_program(worker, err) < 0 || await_init(worker, err) < 0 ||
             tell_ready(worker, err) < 0 || wait_for_go(worker, err) < 0)
                 return -1;

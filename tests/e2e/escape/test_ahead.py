@@ -107,3 +107,21 @@ def test_what_fails_early_is_said(box):
     assert process.returncode == 125
     assert b"this root may not make mount and PID namespaces" in errors, errors
     assert none_left(box)
+
+
+@pytest.mark.parametrize("user", ["root", "ordinary"])
+def test_nothing_is_inherited_from_who_asks(boxes, user):
+    """Neither the mask of new files nor the working directory, by process 1 or by the program."""
+    box = boxes(user)
+    code = "import os, sys; print(oct(os.umask(0)), os.getcwd(), flush=True); sys.stdin.read()"
+    words = [word for word in box.words(code) if word != "--json"]
+    process = box.popen(*words, stdin=subprocess.PIPE, preexec_fn=lambda: os.umask(0o077))
+    try:
+        assert process.stdout.readline() == b"0o22 /workspace\n"
+        if os.geteuid() == 0:
+            assert {os.readlink(f"/proc/{pid}/cwd") for pid in workers(box)} == {"/"}
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
