@@ -40,6 +40,7 @@ static void add_error(struct examination *examination, const char *name, const s
 /* The libraries that are loaded on first use: only this check finds a missing one before it is needed. */
 static void examine_libraries(struct examination *examination) {
         static struct library libraries[] = {
+                { .soname = LMDB_SONAME, .package = "liblmdb0", .purpose = "the state" },
                 { .soname = CRYPTO_SONAME, .package = "libssl3", .purpose = "hashes" },
                 { .soname = CURL_SONAME, .package = "libcurl4", .purpose = "HTTP" },
                 { .soname = XML_SONAME, .package = "libxml2", .purpose = "reading AWS's answers in XML" },

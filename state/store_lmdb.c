@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/files.h"
+#include "base/library.h"
 #include "state/pages.h"
 #include "state/sealed_value.h"
 #include "state/store_file.h"
@@ -30,6 +31,36 @@
 #if MDB_VERSION_MAJOR != 0 || MDB_VERSION_MINOR != 9 || MDB_VERSION_PATCH >= 70
 #error "Berth's check of the state file knows LMDB 0.9 only"
 #endif
+
+#define LMDB_SYMBOLS(X)           \
+        X(mdb_cursor_close)       \
+        X(mdb_cursor_get)         \
+        X(mdb_cursor_open)        \
+        X(mdb_dbi_open)           \
+        X(mdb_del)                \
+        X(mdb_env_close)          \
+        X(mdb_env_copyfd2)        \
+        X(mdb_env_create)         \
+        X(mdb_env_get_fd)         \
+        X(mdb_env_info)           \
+        X(mdb_env_open)           \
+        X(mdb_env_set_mapsize)    \
+        X(mdb_env_set_maxdbs)     \
+        X(mdb_env_set_maxreaders) \
+        X(mdb_env_stat)           \
+        X(mdb_get)                \
+        X(mdb_put)                \
+        X(mdb_reader_check)       \
+        X(mdb_stat)               \
+        X(mdb_strerror)           \
+        X(mdb_txn_abort)          \
+        X(mdb_txn_begin)          \
+        X(mdb_txn_commit)         \
+        X(mdb_txn_id)
+
+LMDB_SYMBOLS(LIBRARY_POINTER)
+static const struct library_symbol lmdb_symbols[] = { LMDB_SYMBOLS(LIBRARY_SYMBOL) };
+static struct library lmdb = LIBRARY(LMDB_SONAME, "liblmdb0", "the state", lmdb_symbols);
 
 #define FIRST_MAP_SIZE ((size_t)16 << 20)
 #define LARGEST_MAP_SIZE ((size_t)1 << 40)
@@ -109,12 +140,12 @@ static int fail_lmdb(const char *path, int code, const char *verb, struct error 
         case MDB_VERSION_MISMATCH:
         case MDB_INCOMPATIBLE:
                 return error_set(err, "the state file %s is damaged (%s); " STATE_REMEDY, path,
-                                 mdb_strerror(code));
+                                 sym_mdb_strerror(code));
         case MDB_READERS_FULL:
                 return error_set(err, "cannot %s the state file %s: more than %d processes read it", verb,
                                  path, READERS_MAX);
         default:
-                return error_set(err, "cannot %s the state file %s: %s", verb, path, mdb_strerror(code));
+                return error_set(err, "cannot %s the state file %s: %s", verb, path, sym_mdb_strerror(code));
         }
 }
 
@@ -140,12 +171,12 @@ static int grow_map(struct store *store, size_t used, bool full, struct error *e
 
         pthread_rwlock_wrlock(&store->map_lock);
         if (!store->lost_map) {
-                mdb_env_info(store->env, &info);
-                mdb_env_stat(store->env, &status);
+                sym_mdb_env_info(store->env, &info);
+                sym_mdb_env_stat(store->env, &status);
                 needed = map_size_for((info.me_last_pgno + 1) * status.ms_psize + 1);
                 size = full && store->map_size == used ? used * 2 : store->map_size;
                 size = size > needed ? size : needed;
-                code = size > LARGEST_MAP_SIZE ? EFBIG : mdb_env_set_mapsize(store->env, size);
+                code = size > LARGEST_MAP_SIZE ? EFBIG : sym_mdb_env_set_mapsize(store->env, size);
                 if (code == 0)
                         store->map_size = size;
                 else if (code != EFBIG)
@@ -165,10 +196,11 @@ static int begin_txn(struct store *store, bool write, struct store_txn *ret, str
 
                 pthread_rwlock_rdlock(&store->map_lock);
                 map_size = store->map_size;
-                code = store->lost_map ? ENOMEM
-                                       : mdb_txn_begin(store->env, NULL, write ? 0 : MDB_RDONLY, &txn.txn);
-                if (code == MDB_READERS_FULL && mdb_reader_check(store->env, NULL) == 0)
-                        code = mdb_txn_begin(store->env, NULL, MDB_RDONLY, &txn.txn);
+                code = store->lost_map
+                               ? ENOMEM
+                               : sym_mdb_txn_begin(store->env, NULL, write ? 0 : MDB_RDONLY, &txn.txn);
+                if (code == MDB_READERS_FULL && sym_mdb_reader_check(store->env, NULL) == 0)
+                        code = sym_mdb_txn_begin(store->env, NULL, MDB_RDONLY, &txn.txn);
                 if (code == 0) {
                         *ret = txn;
                         return 0;
@@ -183,7 +215,7 @@ static int begin_txn(struct store *store, bool write, struct store_txn *ret, str
 
 static void end_txn(struct store_txn *txn) {
         if (txn->txn)
-                mdb_txn_abort(txn->txn);
+                sym_mdb_txn_abort(txn->txn);
         txn->txn = NULL;
         pthread_rwlock_unlock(&txn->store->map_lock);
 }
@@ -197,8 +229,8 @@ static int check_view_is_current(const struct store_txn *txn, struct error *err)
 
         if (!txn->store->unlocked)
                 return 0;
-        mdb_env_info(txn->store->env, &info);
-        if (info.me_last_txnid <= mdb_txn_id(txn->txn) + 1)
+        sym_mdb_env_info(txn->store->env, &info);
+        if (info.me_last_txnid <= sym_mdb_txn_id(txn->txn) + 1)
                 return 0;
         return error_set(
                 err,
@@ -238,7 +270,7 @@ static int put_seal(struct store_txn *txn, struct error *err) {
 }
 
 static int commit_txn(struct store_txn *txn, struct error *err) {
-        int code = mdb_txn_commit(txn->txn);
+        int code = sym_mdb_txn_commit(txn->txn);
 
         txn->txn = NULL;
         if (code == MDB_MAP_FULL)
@@ -250,7 +282,8 @@ static int commit_txn(struct store_txn *txn, struct error *err) {
 static int check_place(const struct store *store, struct error *err) {
         mdb_filehandle_t descriptor;
 
-        if (mdb_env_get_fd(store->env, &descriptor) == 0 && descriptor_is_at(descriptor, store->path) == 1)
+        if (sym_mdb_env_get_fd(store->env, &descriptor) == 0 &&
+            descriptor_is_at(descriptor, store->path) == 1)
                 return 0;
         return error_set(err,
                          "the state file %s was removed or replaced while it was in use: what is done now "
@@ -304,7 +337,7 @@ int store_write(struct store *store, store_body *body, void *context, struct err
 }
 
 uint64_t store_txn_number(const struct store_txn *txn) {
-        return mdb_txn_id(txn->txn);
+        return sym_mdb_txn_id(txn->txn);
 }
 
 /* Entries */
@@ -326,7 +359,7 @@ int store_get(struct store_txn *txn, enum store_database database, const char *k
 
         if (check_key(name, err) < 0)
                 return -1;
-        code = mdb_get(txn->txn, txn->store->databases[database], &name, &value);
+        code = sym_mdb_get(txn->txn, txn->store->databases[database], &name, &value);
         if (code == MDB_NOTFOUND)
                 return 0;
         if (code != 0)
@@ -350,7 +383,8 @@ int store_put(struct store_txn *txn, enum store_database database, const char *k
 
         if (check_key(name, err) < 0)
                 return -1;
-        return note_change(txn, mdb_put(txn->txn, txn->store->databases[database], &name, &value, 0), err);
+        return note_change(txn, sym_mdb_put(txn->txn, txn->store->databases[database], &name, &value, 0),
+                           err);
 }
 
 int store_delete(struct store_txn *txn, enum store_database database, const char *key, struct error *err) {
@@ -359,13 +393,13 @@ int store_delete(struct store_txn *txn, enum store_database database, const char
 
         if (check_key(name, err) < 0)
                 return -1;
-        code = mdb_del(txn->txn, txn->store->databases[database], &name, NULL);
+        code = sym_mdb_del(txn->txn, txn->store->databases[database], &name, NULL);
         return code == MDB_NOTFOUND ? 0 : note_change(txn, code, err);
 }
 
 int store_count(struct store_txn *txn, enum store_database database, size_t *ret, struct error *err) {
         MDB_stat status;
-        int code = mdb_stat(txn->txn, txn->store->databases[database], &status);
+        int code = sym_mdb_stat(txn->txn, txn->store->databases[database], &status);
 
         if (code != 0)
                 return fail_lmdb(txn->store->path, code, "read", err);
@@ -377,7 +411,7 @@ int store_cursor_open(struct store_txn *txn, enum store_database database, bool 
                       struct store_cursor **ret, struct error *err) {
         struct store_cursor *cursor;
         MDB_cursor *inner;
-        int code = mdb_cursor_open(txn->txn, txn->store->databases[database], &inner);
+        int code = sym_mdb_cursor_open(txn->txn, txn->store->databases[database], &inner);
 
         if (code != 0)
                 return fail_lmdb(txn->store->path, code, "read", err);
@@ -426,7 +460,7 @@ int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct
 
         if (cursor->entries == ENTRIES_MAPPED)
                 release_mapped_pages(cursor);
-        code = mdb_cursor_get(cursor->cursor, &key, &value, cursor->begun ? next : first);
+        code = sym_mdb_cursor_get(cursor->cursor, &key, &value, cursor->begun ? next : first);
         if (code == MDB_NOTFOUND)
                 return 0;
         if (code != 0)
@@ -442,7 +476,7 @@ void store_cursor_close(struct store_cursor **cursor) {
         if (!*cursor)
                 return;
         release_mapped_pages(*cursor);
-        mdb_cursor_close((*cursor)->cursor);
+        sym_mdb_cursor_close((*cursor)->cursor);
         free(*cursor);
         *cursor = NULL;
 }
@@ -451,7 +485,7 @@ int store_copy(struct store *store, int descriptor, struct error *err) {
         int code;
 
         pthread_rwlock_rdlock(&store->map_lock);
-        code = store->lost_map ? ENOMEM : mdb_env_copyfd2(store->env, descriptor, 0);
+        code = store->lost_map ? ENOMEM : sym_mdb_env_copyfd2(store->env, descriptor, 0);
         pthread_rwlock_unlock(&store->map_lock);
         if (code == 0 && fsync(descriptor) < 0)
                 code = errno;
@@ -464,7 +498,7 @@ int store_check(struct store *store, struct error *err) {
         const struct timespec pause = { .tv_nsec = 1000 * 1000 };
         int descriptor, result = 1;
 
-        if (mdb_env_get_fd(store->env, &descriptor) != 0)
+        if (sym_mdb_env_get_fd(store->env, &descriptor) != 0)
                 return error_set(err, "the state file %s is not open", store->path);
         for (int attempts = 0; attempts < 1000 && result == 1; attempts++) {
                 struct store_txn txn = { .store = store };
@@ -473,7 +507,7 @@ int store_check(struct store *store, struct error *err) {
                         nanosleep(&pause, NULL);
                 if (begin_txn(store, false, &txn, err) < 0)
                         return -1;
-                result = pages_check_trees(descriptor, store->path, mdb_txn_id(txn.txn), err);
+                result = pages_check_trees(descriptor, store->path, sym_mdb_txn_id(txn.txn), err);
                 end_txn(&txn);
         }
         if (result == 1)
@@ -494,13 +528,13 @@ static int make_env(struct store *store, size_t size, struct error *err) {
         pthread_rwlock_init(&store->map_lock, &attributes);
         pthread_rwlockattr_destroy(&attributes);
         store->map_size = map_size_for(size + size / 2);
-        code = mdb_env_create(&store->env);
+        code = sym_mdb_env_create(&store->env);
         if (code == 0)
-                code = mdb_env_set_maxdbs(store->env, STORE_DATABASE_COUNT + 8);
+                code = sym_mdb_env_set_maxdbs(store->env, STORE_DATABASE_COUNT + 8);
         if (code == 0)
-                code = mdb_env_set_maxreaders(store->env, READERS_MAX);
+                code = sym_mdb_env_set_maxreaders(store->env, READERS_MAX);
         if (code == 0)
-                code = mdb_env_set_mapsize(store->env, store->map_size);
+                code = sym_mdb_env_set_mapsize(store->env, store->map_size);
         return code == 0 ? 0 : fail_lmdb(store->path, code, "open", err);
 }
 
@@ -519,21 +553,21 @@ static int open_env(struct store *store, const char *folder, enum store_mode mod
                 flags |= MDB_NOLOCK;
                 store->unlocked = true;
         }
-        code = mdb_env_open(store->env, *folder ? folder : ".", flags, FILE_MODE);
+        code = sym_mdb_env_open(store->env, *folder ? folder : ".", flags, FILE_MODE);
         if (code != 0)
                 return fail_lmdb(store->path, code, "open", err);
         /* LMDB leaves this one descriptor open for programs that we start: a sandbox could read the secret key. */
-        if (mdb_env_get_fd(store->env, &descriptor) != 0 || fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0)
+        if (sym_mdb_env_get_fd(store->env, &descriptor) != 0 || fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0)
                 return fail_lmdb(store->path, errno, "open", err);
         if (!store->unlocked)
-                mdb_reader_check(store->env, NULL);
+                sym_mdb_reader_check(store->env, NULL);
         return 0;
 }
 
 static int open_databases(struct store_txn *txn, bool create, struct error *err) {
         for (int i = 0; i < STORE_DATABASE_COUNT; i++) {
-                int code = mdb_dbi_open(txn->txn, database_names[i], create ? MDB_CREATE : 0,
-                                        &txn->store->databases[i]);
+                int code = sym_mdb_dbi_open(txn->txn, database_names[i], create ? MDB_CREATE : 0,
+                                            &txn->store->databases[i]);
 
                 if (code == MDB_NOTFOUND)
                         return error_set(
@@ -561,11 +595,11 @@ static int check_seal(struct store_txn *txn, struct error *err) {
                                (struct sealed_place){ database_names[STORE_META], STORE_SEAL_KEY }, 1, 0,
                                &form, err) < 0)
                 return error_context(err, "%s", txn->store->path);
-        if (form.numbers[0] != mdb_txn_id(txn->txn))
+        if (form.numbers[0] != sym_mdb_txn_id(txn->txn))
                 return error_set(
                         err, "the state file %s is damaged (transaction %llu passes for %llu); " STATE_REMEDY,
                         txn->store->path, (unsigned long long)form.numbers[0],
-                        (unsigned long long)mdb_txn_id(txn->txn));
+                        (unsigned long long)sym_mdb_txn_id(txn->txn));
         return 0;
 }
 
@@ -580,7 +614,7 @@ static int open_existing(struct store *store, struct error *err) {
         if (result == 0)
                 result = check_seal(&txn, err);
         if (result == 0) {
-                code = mdb_txn_commit(txn.txn);
+                code = sym_mdb_txn_commit(txn.txn);
                 txn.txn = NULL;
                 if (code != 0)
                         result = fail_lmdb(store->path, code, "read", err);
@@ -610,8 +644,11 @@ static int open_store(struct store *store, const char *folder, enum store_mode m
 }
 
 int store_open(const char *folder, enum store_mode mode, struct store **ret, struct error *err) {
-        struct store *store = calloc(1, sizeof(*store));
+        struct store *store;
 
+        if (library_load(&lmdb, err) < 0)
+                return -1;
+        store = calloc(1, sizeof(*store));
         if (!store)
                 abort();
         store->path = path_join(folder, STORE_DATA_FILE);
@@ -628,7 +665,7 @@ void store_close(struct store *store) {
         if (!store)
                 return;
         if (store->env) {
-                mdb_env_close(store->env);
+                sym_mdb_env_close(store->env);
                 pthread_rwlock_destroy(&store->map_lock);
         }
         store_file_leave(&store->file);
