@@ -16,8 +16,10 @@ vm_usage() {
     cat >&2 <<'END'
 usage: ./dev vm [--release bookworm|trixie] COMMAND
 
-  test [PYTEST ARGUMENTS]     the sandbox's tests and those of tests/e2e/vm, in every way of tools/vm/ways.sh
-       --way NAME             in this way alone (may be said again): root, container, session, scope, service, bare
+  test [PYTEST ARGUMENTS]     the sandbox's tests and those of tests/e2e/vm, in every way of tools/vm/ways.sh: each in a
+                              machine of its own, as many at once as there are processors; at last a table
+       --way NAME             in this way alone (may be said again): root, container, session, scope, bare
+       --jobs N               so many machines at once
   run [--way NAME] COMMAND    a shell command there, as root unless a way is said; its exit code is passed on
   shell                       root's shell in it (leave it by "poweroff")
   image                       makes the disks, and nothing else
@@ -60,8 +62,8 @@ vm_make_python() {
     [ "$(cat "$disk.sha256" 2>/dev/null)" != "$(cat "$VENV/.requirements.sha256")" ] || return 0
     rm -rf "$staged"
     mkdir -p "$staged"
-    # Not what only the stand-ins for AWS need: they do not run there.
-    tar -C "$VENV"/lib/python3*/site-packages -c --exclude=__pycache__ --exclude='./moto*' --exclude='./ministack*' \
+    # Not what only the stand-ins for AWS need: they do not run there. Compiled files go along, compiling takes longer there.
+    tar -C "$VENV"/lib/python3*/site-packages -c --exclude='./moto*' --exclude='./ministack*' \
         --exclude='./cfnlint*' --exclude='./samtranslator*' --exclude='./sympy*' . | tar -C "$staged" -x
     vm_make_disk "$staged" "$disk"
     rm -rf "$staged"
@@ -86,10 +88,19 @@ vm_make_tree() {
     rm -rf "$staged"
 }
 
+# vm_qemu FOLDER ACCEL ARGUMENT ...: what both kinds of machine have in common is here.
+#
+# Without KVM, what a program does in the machine takes some ten times as long as here, and on a busy machine longer, by no
+# rule. Deadlines in Berth and in its tests would then be met or not by chance. So its time is counted in instructions
+# (-icount: 2^2 ns each): where it works, its clock stands still while this machine does something else; where it waits, it
+# waits as long as here. That takes one processor; two machines at once make use of two.
+# "sleep=off", which would skip the waits, is not to be had: disks are then slower than the clock.
 vm_qemu() {
-    local folder=$1 accel=$2
+    local folder=$1 accel=$2 machine=(-accel tcg,thread=single,tb-size=512 -icount shift=2,sleep=on -smp 1 -cpu max,-arch-capabilities,-erms,-fsrm)
     shift 2
-    exec qemu-system-x86_64 -machine q35 -accel "$accel" -cpu max,-arch-capabilities -smp 2 -m 4096 -nodefaults -no-user-config \
+    [ "$accel" = tcg ] || machine=(-accel "$accel" -smp 2 -cpu max,-arch-capabilities)
+    # It ends with the shell that waits for it.
+    exec setpriv --pdeathsig KILL nice -n 5 qemu-system-x86_64 -machine q35 "${machine[@]}" -m 4096 -nodefaults -no-user-config \
         -nic none -display none -no-reboot -kernel "$folder/vmlinuz" "$@"
 }
 
@@ -103,7 +114,7 @@ vm_accel() {
     fi
     boot=$(cat /proc/sys/kernel/random/boot_id)
     if [ "$(head -n 1 "$known" 2>/dev/null)" != "$boot" ]; then
-        local found=tcg,thread=multi
+        local found=tcg
         if [ -w /dev/kvm ] && (vm_qemu "$folder" kvm -serial file:build/vm/kvm.log \
             -append "console=ttyS0 panic=-1" & pid=$!
             for _ in $(seq 200); do
@@ -119,38 +130,82 @@ vm_accel() {
     tail -n 1 "$known"
 }
 
-# vm_boot RELEASE: runs the job of the tree's disk. Its output is this command's, its exit code as well.
+# vm_boot RELEASE NAME WAY ...: runs the job of the tree's disk, in these ways. Its output is this command's, its exit code as
+# well; build/vm/NAME.console is what the kernel said, and build/vm/NAME.xml what became of each test.
 vm_boot() {
-    local folder=build/vm/$1 accel status
+    local folder=build/vm/$1 name=$2 accel status kernel="root=/dev/vda rw console=ttyS0 quiet"
+    shift 2
     accel=$(vm_accel "$folder")
-    rm -f build/vm/status
-    say "starting the machine (Debian $1, ${accel%%,*}); its console is build/vm/console.log"
-    local console=(-serial file:build/vm/console.log -append "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=no")
+    exec 9>"build/vm/$name.lock"
+    flock -n 9 || die "another ./dev vm runs a machine of this name: $name"
+    rm -f "build/vm/$name".{status,xml,console}
+    # What costs an emulated processor much. Code is translated anew at each address where it lies: with random ones, for each
+    # process. Pages are cleared byte by byte where the processor is said to be quick at that (rep_good is 112, and "erms").
+    # Guards against other programs on the processor guard nothing. The quick clock is the right one in this machine.
+    [ "$accel" != tcg ] || kernel+=" norandmaps clearcpuid=112 mitigations=off clocksource=tsc tsc=reliable"
+    local console=(-serial "file:build/vm/$name.console" -append "$kernel systemd.show_status=no berth.ways=$(IFS=, && echo "$*")")
     # Output comes by a port of its own, not by the console, on which the kernel speaks as well. Not by "-chardev stdio":
     # at the end of standard input that hangs up, and who writes in the machine waits for ever.
     local ports=(-device virtio-serial
         -chardev file,id=output,path=/dev/stdout,append=on -device virtserialport,chardev=output,name=berth.output
-        -chardev file,id=status,path=build/vm/status -device virtserialport,chardev=status,name=berth.status)
-    if [ "${2:-}" = shell ]; then
-        console=(-serial mon:stdio -append "root=/dev/vda rw console=ttyS0 quiet berth.shell")
+        -chardev "file,id=results,path=build/vm/$name.xml" -device virtserialport,chardev=results,name=berth.results
+        -chardev "file,id=status,path=build/vm/$name.status" -device virtserialport,chardev=status,name=berth.status)
+    if [ "$name" = shell ]; then
+        console=(-serial mon:stdio -append "$kernel berth.shell")
         ports=()
+    else
+        say "starting the machine (Debian ${folder##*/}, $accel); its console is build/vm/$name.console"
     fi
     (vm_qemu "$folder" "$accel" -initrd "$folder/initrd" \
         -drive "file=$folder/system.img,format=raw,if=virtio,snapshot=on" \
         -drive file=build/vm/tree.img,format=raw,if=virtio,readonly=on \
         -drive file=build/vm/python.img,format=raw,if=virtio,readonly=on \
         -device virtio-rng-pci "${ports[@]}" "${console[@]}") | cat
-    [ "${2:-}" != shell ] || return 0
-    status=$(cat build/vm/status 2>/dev/null)
+    [ "$name" != shell ] || return 0
+    status=$(cat "build/vm/$name.status" 2>/dev/null)
     [ -n "$status" ] || {
-        tail -n 30 build/vm/console.log >&2
-        die "the machine ended before its job did: build/vm/console.log"
+        tail -n 30 "build/vm/$name.console" >&2
+        die "the machine ended before its job did: build/vm/$name.console"
     }
     return "$status"
 }
 
+# vm_boot_each RELEASE JOBS WAY ...: a machine for each way, JOBS at once. Output goes to build/vm/WAY.log.
+vm_boot_each() {
+    local release=$1 jobs=$2 way running=0 failed=0
+    shift 2
+    vm_accel "build/vm/$release" >/dev/null
+    trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
+    for way in "$@"; do
+        if [ "$running" -ge "$jobs" ]; then
+            wait -n || failed=1
+            running=$((running - 1))
+        fi
+        say "way $way: build/vm/$way.log"
+        (vm_boot "$release" "$way" "$way") >"build/vm/$way.log" 2>&1 </dev/null &
+        running=$((running + 1))
+    done
+    while [ "$running" -gt 0 ]; do
+        wait -n || failed=1
+        running=$((running - 1))
+    done
+    for way in "$@"; do
+        [ "$(cat "build/vm/$way.status" 2>/dev/null)" = 0 ] || tail -n 200 "build/vm/$way.log"
+    done
+    trap - INT TERM
+    return $failed
+}
+
+# As many as there are processors and memory for.
+vm_jobs() {
+    local processors memory
+    processors=$(nproc)
+    memory=$(awk '/^MemAvailable:/ {print int($2 / 4600000)}' /proc/meminfo)
+    echo $((memory < 1 ? 1 : memory < processors ? memory : processors))
+}
+
 run_vm() {
-    local release preset=dev command ways=() arguments=()
+    local release preset=dev command jobs ways=() arguments=() failed=0
     release=$(vm_release_of_this_machine)
     while [ $# -gt 0 ]; do
         case $1 in
@@ -163,18 +218,17 @@ run_vm() {
     command=${1:-}
     [ $# -eq 0 ] || shift
     while [ $# -gt 0 ]; do
-        if [ "$1" = --way ]; then
-            ways+=("${2:-}")
-            shift
-        else
-            arguments+=("$1")
-        fi
+        case $1 in
+        --way) ways+=("${2:-}") && shift ;;
+        --jobs) jobs=${2:-} && shift ;;
+        *) arguments+=("$1") ;;
+        esac
         shift
     done
     case $command in
-    test) set -- test "${ways[*]}" "${arguments[@]}" ;;
-    run) set -- run "${ways[*]:-root}" "${arguments[@]}" ;;
-    shell | image) set -- run root true ;;
+    test) [ ${#ways[@]} -gt 0 ] || mapfile -t ways < <(source tools/vm/ways.sh && printf '%s\n' $WAYS) ;;
+    run) [ ${#ways[@]} -gt 0 ] || ways=(root) ;;
+    shell | image) arguments=(true) ;;
     *)
         vm_usage
         die "unknown command '$command'"
@@ -184,10 +238,21 @@ run_vm() {
     need_tests
     need_packages "${VM_PACKAGES[@]}"
     mkdir -p build/vm
+    # Another ./dev vm may have machines running: they keep the disks that they opened.
+    exec 8>build/vm/lock && flock 8
     build "$preset"
     vm_make_system "$release"
     vm_make_python
-    vm_make_tree "$preset" "$@"
+    vm_make_tree "$preset" "$command" "${arguments[@]}"
+    exec 8>&-
     [ "$command" != image ] || return 0
-    vm_boot "$release" "$command"
+    if [ "$command" != test ] || [ ${#ways[@]} -eq 1 ]; then
+        # A test's machine is named after its way: what it left stays there until the next test.
+        [ "$command" != test ] || command=${ways[0]}
+        vm_boot "$release" "$command" "${ways[@]}" || failed=$?
+    else
+        vm_boot_each "$release" "${jobs:-$(vm_jobs)}" "${ways[@]}" || failed=$?
+    fi
+    [ "$command" = run ] || [ "$command" = shell ] || "$VENV/bin/python" tools/vm/table.py build/vm "${ways[@]}"
+    return $failed
 }

@@ -7,14 +7,22 @@ release=$1 folder=$(realpath "$2") here=$(dirname "$(realpath "$0")")
 
 packages=(systemd systemd-sysv udev dbus dbus-user-session libpam-systemd linux-image-cloud-amd64 initramfs-tools
     # What Berth needs where it runs (docs/install.md); bubblewrap's uidmap is for "berth image build".
-    libjansson4 libyaml-0-2 liblmdb0 ca-certificates bubblewrap gpgv openssh-client
+    libjansson4 libyaml-0-2 liblmdb0 libxml2 ca-certificates bubblewrap gpgv openssh-client
     # What the tests need.
-    python3 git procps mount util-linux skopeo zstd curl)
+    python3 git procps mount util-linux skopeo zstd curl podman crun)
+sources=("deb http://deb.debian.org/debian $release main")
 case $release in
-bookworm) packages+=(libutf8proc2 libssl3 libcurl4 libxml2 libarchive13 libgit2-1.5) ;;
-# The program is built there: its libraries have other names than here.
-*) packages+=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev libjansson-dev
-    liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev libcmocka-dev libutf8proc-dev) ;;
+bookworm) packages+=(libutf8proc2 libssl3 libcurl4 libarchive13 libgit2-1.5) ;;
+trixie)
+    # The program that was built on bookworm, and two of its libraries whose names have changed since. Compiled parts of the
+    # tests' own Python packages are for bookworm's Python as well.
+    packages+=(libutf8proc2 libssl3t64 libcurl4t64 libarchive13t64 libgit2-1.5 python3-cffi-backend)
+    sources+=("deb http://deb.debian.org/debian bookworm main")
+    ;;
+*)
+    echo "a release that is not known here: $release"
+    exit 1
+    ;;
 esac
 
 # shellcheck disable=SC2016 # $1 is the hooks' own: the new system's root
@@ -22,6 +30,7 @@ mmdebstrap --variant=minbase --include="$(IFS=, && echo "${packages[*]}")" \
     --customize-hook='useradd --root "$1" --create-home --shell /bin/bash --uid 1000 tester' \
     --customize-hook='install -d "$1/var/lib/systemd/linger" "$1/berth" "$1/python" && touch "$1/var/lib/systemd/linger/tester"' \
     --customize-hook='chroot "$1" passwd --delete root' \
+    --customize-hook='chroot "$1" dbus-uuidgen >"$1/etc/machine-id"' \
     --customize-hook='echo berth-vm >"$1/etc/hostname"; echo "127.0.0.1 localhost berth-vm" >"$1/etc/hosts"' \
     --customize-hook="install -m 755 '$here/start.sh' \"\$1/usr/local/sbin/berth-vm\"" \
     --customize-hook='printf "%s\n" "[Unit]" "After=systemd-logind.service systemd-user-sessions.service" "ConditionKernelCommandLine=!berth.shell" \
@@ -33,12 +42,14 @@ mmdebstrap --variant=minbase --include="$(IFS=, && echo "${packages[*]}")" \
     --customize-hook='printf "%s\n" virtio_pci virtio_blk ext4 >>"$1/etc/initramfs-tools/modules"' \
     --customize-hook='sed -i s/^MODULES=.*/MODULES=list/ "$1/etc/initramfs-tools/initramfs.conf" && chroot "$1" update-initramfs -u' \
     --customize-hook="cp \"\$1\"/boot/vmlinuz-* '$folder/vmlinuz' && cp \"\$1\"/boot/initrd.img-* '$folder/initrd'" \
-    "$release" "$folder/system.tar"
+    "$release" "$folder/system.tar" "${sources[@]}"
 
 # Made small, then grown to 4 GB, most of which is a hole in the file.
 blocks=$(($(stat -c %s "$folder/system.tar") / 4096 * 6 / 5))
 genext2fs --block-size 4096 --size-in-blocks "$blocks" --number-of-inodes 100000 --tarball "$folder/system.tar" "$folder/system.img"
 rm -f "$folder/system.tar"
 truncate -s 4G "$folder/system.img"
+# Podman and whoever else has overlays on the disk asks for it.
+tune2fs -O filetype "$folder/system.img"
 e2fsck -f -y "$folder/system.img" || [ $? -eq 1 ]
 resize2fs "$folder/system.img"

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import launcher_client
 import pytest
-from conftest import ORDINARY
-from launchers import CLIENT, Launcher
+from launchers import CLIENT, ORDINARY, Launcher
 from test_limits import gone
 from test_reach import uid_of, wait_for
 
