@@ -67,11 +67,14 @@ static void begin_phase(enum git_phase phase) {
                 _exit(1); /* nobody listens any more */
 }
 
-/* The soft limit. It is low while libgit2 reads packs, and is raised by the manifests' part when these are read. */
+/*
+ * The soft limit. It is low while libgit2 reads packs, and is raised by the manifests' part when these are read. Where the cage set
+ * none, under sanitizers, there is none to lower.
+ */
 static void set_memory(rlim_t bytes) {
         struct rlimit limit;
 
-        if (getrlimit(RLIMIT_DATA, &limit) < 0 || (limit.rlim_max != RLIM_INFINITY && bytes > limit.rlim_max))
+        if (getrlimit(RLIMIT_DATA, &limit) < 0 || limit.rlim_max == RLIM_INFINITY || bytes > limit.rlim_max)
                 return;
         limit.rlim_cur = bytes;
         setrlimit(RLIMIT_DATA, &limit);
