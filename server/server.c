@@ -42,6 +42,8 @@ struct server {
         pthread_mutex_t lock; /* of all below */
         pthread_cond_t changed;
         size_t connections;
+        pthread_t ended; /* the thread of the connection that ended last */
+        bool any_ended;
 };
 
 struct connection {
@@ -53,24 +55,35 @@ struct connection {
 /* --- connections --- */
 
 /* The seat is left before the socket is closed: from then on its number may be another's. */
-static void end_connection(struct connection *connection) {
-        struct server *server = connection->server;
-
-        seats_leave(server->service.seats, connection->seat);
+static void close_connection(struct connection *connection) {
+        seats_leave(connection->server->service.seats, connection->seat);
         close_descriptor(&connection->wire.socket);
         free(connection);
+}
+
+/*
+ * Each thread waits for the end of the one that ended before it, and whoever stops the server for that of the last: then all are
+ * gone, with what libraries keep for each, and nobody has to hold a list.
+ */
+static void *serve_connection(void *context) {
+        struct connection *connection = context;
+        struct server *server = connection->server;
+        pthread_t before;
+        bool is_first;
+
+        while (request_serve(&server->service, &connection->wire, connection->seat))
+                ;
+        close_connection(connection);
         pthread_mutex_lock(&server->lock);
+        before = server->ended;
+        is_first = !server->any_ended;
+        server->ended = pthread_self();
+        server->any_ended = true;
         server->connections--;
         pthread_cond_signal(&server->changed);
         pthread_mutex_unlock(&server->lock);
-}
-
-static void *serve_connection(void *context) {
-        struct connection *connection = context;
-
-        while (request_serve(&connection->server->service, &connection->wire, connection->seat))
-                ;
-        end_connection(connection);
+        if (!is_first)
+                pthread_join(before, NULL);
         return NULL;
 }
 
@@ -78,6 +91,7 @@ static void begin_connection(struct server *server, int socket, const struct soc
         struct connection *connection = malloc(sizeof(*connection)); /* its buffer is not touched here */
         int one = 1;
         pthread_t thread;
+        bool began;
 
         if (!connection)
                 abort();
@@ -85,14 +99,15 @@ static void begin_connection(struct server *server, int socket, const struct soc
         connection->wire.socket = socket;
         connection->wire.begin = connection->wire.end = 0;
         connection->seat = seats_take(server->service.seats, socket, address);
-        pthread_mutex_lock(&server->lock);
-        server->connections++;
-        pthread_mutex_unlock(&server->lock);
         /* Answers are sent whole, or as they come: nothing that follows would fill a segment. Unix sockets refuse it. */
         (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (!connection->seat ||
-            pthread_create(&thread, &server->attributes, serve_connection, connection) != 0)
-                end_connection(connection);
+        pthread_mutex_lock(&server->lock);
+        began = connection->seat &&
+                pthread_create(&thread, &server->attributes, serve_connection, connection) == 0;
+        server->connections += began;
+        pthread_mutex_unlock(&server->lock);
+        if (!began)
+                close_connection(connection);
 }
 
 /*
@@ -161,7 +176,6 @@ static struct server *make(const struct server_config *config) {
             pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0 ||
             pthread_cond_init(&server->changed, &attributes) != 0 ||
             pthread_attr_init(&server->attributes) != 0 ||
-            pthread_attr_setdetachstate(&server->attributes, PTHREAD_CREATE_DETACHED) != 0 ||
             pthread_attr_setstacksize(&server->attributes, THREAD_STACK) != 0)
                 abort();
         pthread_condattr_destroy(&attributes);
@@ -233,6 +247,8 @@ static void end_connections(struct server *server) {
         await_connections(server, GRACE_MS);
         seats_dismiss(server->service.seats, SHUT_RDWR);
         await_connections(server, -1);
+        if (server->any_ended)
+                pthread_join(server->ended, NULL);
 }
 
 void server_stop(struct server *server) {
