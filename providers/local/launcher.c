@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -49,6 +50,7 @@ struct run {
         uint64_t number;
         unsigned connection; /* who asked */
         uid_t client;
+        const char *path; /* of one that lasts: its socket; in the arena */
         struct sandbox_keeper keeper;
         int64_t until_ms; /* of the monotonic clock: then the worker is killed */
         struct cgroup *group;
@@ -175,6 +177,8 @@ static struct connection *connection_of(struct launcher *launcher, const struct 
 
 /* Worker, cgroup and memory; the user is free with the run's last process. */
 static void release_run(struct run *run) {
+        if (run->path)
+                (void)unlink(run->path);
         sandbox_keeper_end(&run->keeper, 0);
         cgroup_close(run->group);
         arena_free(run->arena);
@@ -193,6 +197,34 @@ static int hold_image(const struct launcher *launcher, const char *digest, struc
         return image < 0 ? -2 : image;
 }
 
+/* Whose name it is stands in the path, which is otherwise the configuration's. In run->path once it is made. */
+static int lasting_listen(const struct launcher *launcher, const char *name, struct run *run,
+                          int *ret_listener, struct error *err) {
+        const char *folder = launcher->config->workers, *path;
+        struct stat status;
+
+        if (!folder)
+                return error_set(err, "this launcher has no workers that last (--workers)");
+        if (geteuid() != 0)
+                return error_set(err, "workers that last need a launcher that is root");
+        if (mkdir(folder, 0711) == 0 && chmod(folder, 0711) < 0)
+                return error_set(err, "cannot make %s: %s", folder, strerror(errno));
+        if (lstat(folder, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+            status.st_mode & 022)
+                return error_set(err, "%s must be a folder of root's that nobody else can write to", folder);
+        path = arena_printf(run->arena, "%s/%u.%s", folder, (unsigned)run->client, name);
+        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
+                const struct run *other = &launcher->runs[i];
+
+                if (other->taken && other->path && strcmp(other->path, path) == 0)
+                        return error_set(err, "a worker of the name %s lives", name);
+        }
+        if (launcher_listen_for_worker(path, run->client, ret_listener, err) < 0)
+                return -1;
+        run->path = path;
+        return 0;
+}
+
 /* Starts and places the worker; in `run` is what must be undone, whether it works or not. */
 static int start_run(const struct launcher *launcher, const struct sandbox_starting *starting,
                      struct run *run, struct error *err) {
@@ -203,7 +235,8 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
                                            .for_another = true,
                                            .patience_ms = launcher->config->patience_ms };
         struct sandbox_user user = SANDBOX_USER_NONE;
-        int image DESCRIPTOR_CLEANUP = -1, lock DESCRIPTOR_CLEANUP = -1;
+        int image DESCRIPTOR_CLEANUP = -1, lock DESCRIPTOR_CLEANUP = -1, listener DESCRIPTOR_CLEANUP = -1;
+        static const char *const no_words[] = { NULL };
         int held[2];
         size_t count = 0;
 
@@ -214,7 +247,16 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
         lock = user.lock;
         placing.uid = user.uid;
         placing.gid = user.gid;
-        run->group = cgroup_make(&of_group, run->arena);
+        if (starting->name) {
+                if (lasting_listen(launcher, starting->name, run, &listener, err) < 0 ||
+                    sandbox_keeper_start(&run->keeper, no_words, err) < 0)
+                        return -1;
+                placing.dies_with_parent = false;
+                placing.owner = run->client;
+        }
+        /* The group of one that lasts is named after it, or the next Berth would sweep it away once this process has ended. */
+        run->group = starting->name ? cgroup_make_for(&of_group, run->keeper.worker.pid, run->arena)
+                                    : cgroup_make(&of_group, run->arena);
         if (cgroup_missing(run->group) && !launcher->config->accept_degraded)
                 return error_set(err, "limits cannot be enforced: %s", cgroup_problem(run->group));
         placing.limit_address_space = cgroup_missing(run->group) & CGROUP_MEMORY;
@@ -222,9 +264,9 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
                 held[count++] = lock;
         if (image >= 0)
                 held[count++] = image;
-        if (sandbox_keeper_start(&run->keeper, cgroup_launcher(run->group), err) < 0)
+        if (!starting->name && sandbox_keeper_start(&run->keeper, cgroup_launcher(run->group), err) < 0)
                 return -1;
-        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, held, count, err);
+        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, held, count, err);
 }
 
 /* A worker's socket goes to the client, and is the launcher's no more. */
@@ -299,7 +341,10 @@ static int answer_about_run(struct launcher *launcher, struct connection *connec
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
                 struct run *run = &launcher->runs[i];
 
-                if (!run->taken || run->connection != connection->number || run->number != measured.run)
+                bool ours = run->connection == connection->number ||
+                            (run->path && run->client == connection->client);
+
+                if (!run->taken || !ours || run->number != measured.run)
                         continue;
                 if (frame->type == LAUNCHER_KILL)
                         process_kill(&run->keeper.worker);
@@ -400,7 +445,7 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
         for (size_t i = 0; i < LAUNCHER_CONNECTIONS_MAX; i++)
                 close_connection(&launcher->connections[i]);
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
-                if (launcher->runs[i].taken)
+                if (launcher->runs[i].taken && !launcher->runs[i].path)
                         release_run(&launcher->runs[i]);
         }
         launcher_listener_close(&launcher->listener);

@@ -4,7 +4,7 @@
  * start a sandbox's worker for an image of its store, within bounds, as a host user that it chooses. Whoever asks can name no
  * path, no user and no descriptor. Messages are frames (process/frame.h):
  *
- *     client -> launcher   START     sandbox_starting_write(): limits, and an image's digest
+ *     client -> launcher   START     sandbox_starting_write(): limits, an image's digest; a name, for a worker that lasts
  *     launcher -> client   STARTED   the run's number and what of its limits is not held; with it the worker's socket, on which
  *                                    the rest is said (sandbox_messages.h, from ARGUMENTS on)
  *                          REFUSED   text; the next START may go better
@@ -16,6 +16,9 @@
  * Answers to START come in the order of the questions. A message that is none of these, or is not as it should be, ends the
  * connection that it came on; so does not taking what is sent. A run ends with the socket to its worker, with the
  * launcher, and where its worker lives longer than its deadline can explain.
+ *
+ * A run with a name is ended by none of these but the last, and by its deadline. Its worker listens at a path that the
+ * configuration and the name make, and all connections of its user may ask about it.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_LAUNCHER_H
 #define BERTH_PROVIDERS_LOCAL_LAUNCHER_H
@@ -39,6 +42,8 @@ struct launcher_config {
         uid_t clients[LAUNCHER_CLIENTS_MAX]; /* who may ask, besides the launcher's own user */
         size_t client_count;
         const char *images; /* the image store's folder, or NULL: only the machine's own /usr */
+        const char *
+                workers; /* the folder in which workers that last have their sockets, UID.NAME; NULL: none lasts */
         struct sandbox_users users;
         struct sandbox_limits most;
         unsigned runs_max;    /* at most LAUNCHER_RUNS_MAX */

@@ -93,6 +93,25 @@ failed:
         return -1;
 }
 
+int launcher_listen_for_worker(const char *path, uid_t owner, int *ret_socket, struct error *err) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        int made DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (strlen(path) >= sizeof(address.sun_path))
+                return error_set(err, "%s: the path of a socket has at most %zu bytes", path,
+                                 sizeof(address.sun_path) - 1);
+        memcpy(address.sun_path, path, strlen(path) + 1);
+        if (remove_stale(&address, err) < 0)
+                return -1;
+        if (made < 0 || fchmod(made, 0600) < 0 ||
+            bind(made, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            lchown(path, owner, (gid_t)-1) < 0 || listen(made, BACKLOG) < 0)
+                return error_set(err, "cannot listen at %s: %s", path, strerror(errno));
+        *ret_socket = made;
+        made = -1;
+        return 0;
+}
+
 int launcher_listen_inherited(struct launcher_listener *ret, struct error *err) {
         const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
         int listens = 0, domain = 0, type = 0;

@@ -229,15 +229,26 @@ static const char *problem_of(const struct cgroup *group) {
                "berth ...; a login session with user services), or as root";
 }
 
-struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena) {
+static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, struct arena *arena) {
         struct cgroup *group = arena_alloc(arena, sizeof(*group));
 
         *group = (struct cgroup){ .arena = arena, .launcher = no_launcher, .mounts = find_mounts(arena) };
-        choose_name(group);
+        if (child > 0)
+                cgroup_folder_name_of(child, group->name, sizeof(group->name));
+        else
+                choose_name(group);
         if (!make_v2(group, limits) && (geteuid() != 0 || !make_v1(group, limits)))
                 make_scope(group);
         group->problem = problem_of(group);
         return group;
+}
+
+struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena) {
+        return make(limits, 0, arena);
+}
+
+struct cgroup *cgroup_make_for(const struct cgroup_limits *limits, pid_t child, struct arena *arena) {
+        return make(limits, child, arena);
 }
 
 unsigned cgroup_missing(const struct cgroup *group) {

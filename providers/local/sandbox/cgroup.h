@@ -42,6 +42,8 @@ struct cgroup;
 
 /* Never fails: what could not be had is in cgroup_missing(). Owned; lives in the arena but must be closed. */
 struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena);
+/* The same, named after a child of this process that lives longer: as long as that lives, nobody sweeps the group away. */
+struct cgroup *cgroup_make_for(const struct cgroup_limits *limits, pid_t child, struct arena *arena);
 /* Mask of enum cgroup_limit that the group does not enforce, and why not (one line; "" where nothing is missing). */
 unsigned cgroup_missing(const struct cgroup *group);
 const char *cgroup_problem(const struct cgroup *group);

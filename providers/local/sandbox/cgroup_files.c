@@ -148,3 +148,14 @@ void cgroup_folder_sweep(char *const *bases, size_t count) {
         if (folder)
                 closedir(folder);
 }
+
+void cgroup_folder_name_of(pid_t child, char *buffer, size_t size) {
+        struct process_identity identity = identity_of_self();
+        char text[IDENTITY_TEXT_SIZE], state;
+
+        identity.pid = child;
+        if (!identity_look(child, &state, &identity.start))
+                abort();
+        identity_write(&identity, text);
+        snprintf(buffer, size, "run-%s-0", text);
+}

@@ -25,5 +25,7 @@ void cgroup_folder_sweep(char *const *bases, size_t count);
 /* "run-IDENTITY-N" of this process (process/identity.h). */
 #define CGROUP_NAME_SIZE 112
 void cgroup_folder_name(unsigned number, char *buffer, size_t size);
+/* The same of a child that has not been waited for. */
+void cgroup_folder_name_of(pid_t child, char *buffer, size_t size);
 
 #endif

@@ -211,7 +211,7 @@ static int send_file(int folder, const char *path, char *piece, int client, stru
 }
 
 /* From here on the socket blocks, but for so long only, each way. */
-void sandbox_files_serve(int folder, struct frame_reader *client) {
+bool sandbox_files_serve(int folder, struct frame_reader *client) {
         struct timeval silence = { .tv_sec = SILENCE_S };
         char *piece TEXT_CLEANUP = malloc(PIECE);
         struct error ignored;
@@ -227,7 +227,7 @@ void sandbox_files_serve(int folder, struct frame_reader *client) {
 
                 if (frame_receive(client, &frame, &ignored) != FRAME_WHOLE || frame.count > 0 ||
                     memchr(strbuf_text(&frame.payload), '\0', frame.payload.length))
-                        return;
+                        return false;
                 if (frame.type == MESSAGE_LIST)
                         result = send_list(folder, strbuf_text(&frame.payload), client->socket, &ignored);
                 else if (frame.type == MESSAGE_READ)
@@ -235,6 +235,7 @@ void sandbox_files_serve(int folder, struct frame_reader *client) {
                                            &ignored);
                 /* A client that cancels what has ended just now did not know. */
                 else if (frame.type != MESSAGE_CANCEL)
-                        return;
+                        return frame.type == MESSAGE_TAKEN;
         }
+        return false;
 }

@@ -40,8 +40,11 @@ int sandbox_entry_read(const char *word, struct sandbox_entry *ret) MUST_USE;
 /* A regular file, open for reading; -1 where it is none, or cannot be read. */
 int sandbox_files_open(int folder, const char *path) MUST_USE;
 
-/* The worker's side, after the end: LIST and READ are answered until the client closes, or says nothing for a minute. */
-void sandbox_files_serve(int folder, struct frame_reader *client);
+/*
+ * The worker's side, after the end: LIST and READ are answered until the client closes, or says nothing for a minute. Whether it
+ * said TAKEN.
+ */
+bool sandbox_files_serve(int folder, struct frame_reader *client);
 /* Before it: one PUT, answered. */
 int sandbox_files_receive(int folder, int client, struct frame *frame, struct error *err) MUST_USE;
 

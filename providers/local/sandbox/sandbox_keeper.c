@@ -86,8 +86,8 @@ unsigned sandbox_keeper_missing(const struct cgroup *group) {
 }
 
 int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
-                         struct sandbox_placing *placing, int image, const int *held, size_t held_count,
-                         struct error *err) {
+                         struct sandbox_placing *placing, int image, int listener, const int *held,
+                         size_t held_count, struct error *err) {
         struct cgroup_doors doors __attribute__((cleanup(cgroup_doors_close))) = CGROUP_DOORS_NONE;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         int descriptors[FRAME_DESCRIPTORS_MAX];
@@ -108,6 +108,9 @@ int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgrou
                 descriptors[count++] = doors.entries[i];
         for (size_t i = 0; i < held_count; i++)
                 descriptors[count++] = held[i];
+        placing->lasts = listener >= 0;
+        if (listener >= 0)
+                descriptors[count++] = listener;
         sandbox_placing_write(placing, &text);
         if (frame_send(keeper->socket, MESSAGE_PLACE, text.data, text.length, descriptors, count, err) < 0)
                 return sandbox_keeper_heed(keeper->socket, err);

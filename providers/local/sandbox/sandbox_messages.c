@@ -107,7 +107,8 @@ static struct sandbox_limits limits_of(const struct message_member members[LIMIT
                         NUMBER("gid", 0, UINT32_MAX - 1, (p)->gid), NUMBER("entries", 0, 4, (p)->entries),   \
                         NUMBER("held", 0, SANDBOX_HELD_MAX, (p)->held), BOOL("image", (p)->image),           \
                         BOOL("born", (p)->born), BOOL("scope", (p)->scope),                                  \
-                        BOOL("limitAddressSpace", (p)->limit_address_space),                                 \
+                        BOOL("limitAddressSpace", (p)->limit_address_space), BOOL("lasts", (p)->lasts),      \
+                        NUMBER("owner", 0, UINT32_MAX - 1, (p)->owner),                                      \
                         BOOL("diesWithParent", (p)->dies_with_parent), BOOL("forAnother", (p)->for_another), \
                         NUMBER("patienceMs", 0, NUMBER_MAX, (p)->patience_ms),                               \
         }
@@ -135,9 +136,11 @@ int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placin
                 .born = members[11].number,
                 .scope = members[12].number,
                 .limit_address_space = members[13].number,
-                .dies_with_parent = members[14].number,
-                .for_another = members[15].number,
-                .patience_ms = members[16].number,
+                .lasts = members[14].number,
+                .owner = (unsigned)members[15].number,
+                .dies_with_parent = members[16].number,
+                .for_another = members[17].number,
+                .patience_ms = members[18].number,
         };
         return 0;
 }
@@ -149,6 +152,7 @@ void sandbox_starting_write(const struct sandbox_starting *starting, struct strb
         json_t *json = members_json(members, COUNT(members));
 
         json_put(json, "image", starting->image ? json_string(starting->image) : json_null());
+        json_put(json, "name", starting->name ? json_string(starting->name) : json_null());
         append_json(json, ret);
 }
 
@@ -158,18 +162,28 @@ static bool is_digest(const char *text) {
                strspn(text + 7, "0123456789abcdef") == 64;
 }
 
+/* It becomes a part of a path, too. */
+static bool is_worker_name(const char *text) {
+        size_t length = text ? strlen(text) : 0;
+
+        return length > 0 && length <= 40 && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
+}
+
 int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,
                           struct error *err) {
         struct sandbox_limits none = { 0 };
         struct message_member members[] = { LIMIT_MEMBERS(&none) };
         json_t *json JSON_CLEANUP = parse(bytes, length, err);
-        const json_t *image = json_object_get(json, "image");
+        const json_t *image = json_object_get(json, "image"), *name = json_object_get(json, "name");
 
-        if (read_members(json, members, COUNT(members), 1, err) < 0)
+        if (read_members(json, members, COUNT(members), 2, err) < 0)
                 return -1;
+        if (!json_is_null(name) && !is_worker_name(json_string_value(name)))
+                return error_set(err, "a message has a name that is none");
         if (!json_is_null(image) && !is_digest(json_string_value(image)))
                 return error_set(err, "a message has an image that is no digest");
         ret->limits = limits_of(members);
+        ret->name = json_is_null(name) ? NULL : arena_strdup(arena, json_string_value(name));
         ret->image = json_is_null(image) ? NULL : arena_strdup(arena, json_string_value(image));
         return 0;
 }

@@ -19,7 +19,16 @@
  *     client -> worker   READ       after ENDED: a regular file's path
  *     worker -> client   CONTENT ... CONTENT without bytes; or ABSENT
  *
- * Such a worker ends by itself where its client says nothing for too long. Descriptions are JSON; words that are any bytes are
+ * Such a worker ends by itself where its client says nothing for too long.
+ *
+ * One that lasts is not ended by its client's end, nor by that of who placed it, but by its deadline, which counts from PLACE. It
+ * is found again at its socket, by its owner alone: a client that comes there takes the last one's place, and is told
+ *
+ *     worker -> client   READY      with our ends of output and errors; what came before was read by others, or is still there
+ *                        ENDED      once it has; the files are there to be asked for
+ *     client -> worker   TAKEN      the outcome is safe: the worker ends. One that only closes may come again
+ *
+ * Descriptions are JSON; words that are any bytes are
  * NUL-ended in frames of their own. Inside of the sandbox module, but for what `berth launcher` is asked and answers.
  */
 #ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_MESSAGES_H
@@ -54,12 +63,14 @@ enum sandbox_message {
         MESSAGE_ENTRIES,
         MESSAGE_READ,
         MESSAGE_CONTENT,
-        MESSAGE_ABSENT
+        MESSAGE_ABSENT,
+        MESSAGE_TAKEN
 };
 
 /*
  * PLACE. Descriptors, in this order: the image's root folder where `image`; where `born`, the folder of a cgroup of version
- * 2; `entries` files of cgroups that a process writes itself into; `held` more that are kept open as long as the run lives.
+ * 2; `entries` files of cgroups that a process writes itself into; `held` more that are kept open as long as the run lives; where
+ * `lasts`, the socket at which the worker is found again, which listens.
  */
 struct sandbox_placing {
         struct sandbox_limits limits; /* the deadline is the longest that RUN may ask for */
@@ -68,6 +79,8 @@ struct sandbox_placing {
         bool dies_with_parent; /* with the process that started the worker, and with the client */
         bool for_another;      /* the client is not who placed it */
         int64_t patience_ms;   /* so long such a client has to say what to run */
+        bool lasts;            /* beyond client and keeper: for_another alone */
+        unsigned owner;        /* the user that may come to its socket */
         unsigned entries, held;
 };
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret);
@@ -90,6 +103,8 @@ enum launcher_message {
 struct sandbox_starting {
         struct sandbox_limits limits;
         const char *image; /* in the arena */
+        const char *
+                name; /* of one that lasts: small letters, digits and dashes; NULL: it ends with its client */
 };
 void sandbox_starting_write(const struct sandbox_starting *starting, struct strbuf *ret);
 int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_starting *ret,

@@ -37,6 +37,9 @@ struct worker {
         struct frame_reader reader; /* of keeper and client */
         struct sandbox_placing placing;
         int64_t patience_until_ms; /* for the client's next words */
+        int64_t life_until_ms;     /* of one that lasts */
+        int listener;              /* where such a one is found again */
+        int kept[2];               /* its own ends of output and errors, for who comes */
         struct cgroup *group;      /* where this process made it itself */
         const char *bubblewrap, *stage;
         int image, workspace;
@@ -117,7 +120,8 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
         const struct sandbox_placing *placing = &worker->placing;
         size_t at = 0;
 
-        if (frame->count != (size_t)placing->image + placing->born + placing->entries + placing->held)
+        if (frame->count !=
+            (size_t)placing->image + placing->born + placing->entries + placing->held + placing->lasts)
                 return error_set(err, "a message has %zu descriptors that it does not describe",
                                  frame->count);
         if (placing->image)
@@ -128,6 +132,9 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
                 worker->doors.entries[worker->doors.count++] = frame_take(frame, at++);
         for (unsigned i = 0; i < placing->held; i++)
                 worker->held[i] = frame_take(frame, at++);
+        if (placing->lasts)
+                worker->listener = frame_take(frame, at++);
+        worker->life_until_ms = placing->lasts ? sandbox_now_ms() + placing->limits.deadline_ms : INT64_MAX;
         return 0;
 }
 
@@ -151,7 +158,7 @@ static int make_group(struct worker *worker, struct error *err) {
 }
 
 static int start_init(struct worker *worker, struct error *err) {
-        int pair[2], unwanted[] = { worker->reader.socket, worker->image };
+        int pair[2], unwanted[] = { worker->reader.socket, worker->image, worker->listener };
         struct sandbox_init init = {
                 .placing = &worker->placing,
                 .doors = &worker->doors,
@@ -315,6 +322,8 @@ static int tell_ready(struct worker *worker, struct error *err) {
         descriptors[count++] = worker->pipes[0][1];
         descriptors[count++] = worker->pipes[1][0];
         descriptors[count++] = worker->pipes[2][0];
+        for (size_t i = 0; i < 2 && worker->placing.lasts; i++)
+                worker->kept[i] = fcntl(worker->pipes[1 + i][0], F_DUPFD_CLOEXEC, 0);
         if (frame_send_now(worker->reader.socket, MESSAGE_READY, NULL, 0, descriptors, count, err) < 0)
                 return -1;
         if (!worker->placing.for_another)
@@ -411,6 +420,26 @@ static void read_status(struct worker *worker) {
                 worker->ending.started = true;
 }
 
+/*
+ * Somebody comes to the socket of one that lasts. Only its owner is let in, and takes the place of who is there: a client that hangs
+ * must not keep its successor out.
+ */
+static void let_in(struct worker *worker) {
+        int client DESCRIPTOR_CLEANUP = accept4(worker->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct ucred peer;
+        socklen_t length = sizeof(peer);
+        struct error ignored;
+
+        if (client < 0 || getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
+            peer.uid != worker->placing.owner ||
+            frame_send_now(client, MESSAGE_READY, NULL, 0, worker->kept, 2, &ignored) < 0)
+                return;
+        frame_reader_release(&worker->reader);
+        close_descriptor(&worker->reader.socket);
+        worker->reader = (struct frame_reader)FRAME_READER(client);
+        client = -1;
+}
+
 /* What comes from the client while it runs: that it should end, or that it went. */
 static void read_client(struct worker *worker) {
         struct frame frame FRAME_CLEANUP = { 0 };
@@ -422,6 +451,10 @@ static void read_client(struct worker *worker) {
         /* Anything else than a well-formed CANCEL comes from a client that is not ours: the same end. */
         if (answer != FRAME_WHOLE)
                 close_descriptor(&worker->reader.socket);
+        if (answer != FRAME_WHOLE && worker->placing.lasts) {
+                frame_reader_release(&worker->reader);
+                return;
+        }
         worker->ending.cancelled = !worker->ending.deadline;
         kill_all(worker);
 }
@@ -483,10 +516,13 @@ static bool look_for_hoards(struct worker *worker, int64_t *look_ms) {
 static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
         int64_t until_ms = started_ms + worker->running.deadline_ms, look_ms = started_ms + LOOK_MS;
 
+        if (worker->life_until_ms < until_ms)
+                until_ms = worker->life_until_ms;
         for (;;) {
                 struct pollfd polled[] = { { .fd = worker->init_process, .events = POLLIN },
                                            { .fd = worker->status, .events = POLLIN },
-                                           { .fd = worker->reader.socket, .events = POLLIN } };
+                                           { .fd = worker->reader.socket, .events = POLLIN },
+                                           { .fd = worker->listener, .events = POLLIN } };
                 int64_t left = until_ms - sandbox_now_ms(), pause_ms;
 
                 if (left <= 0 && worker->killed)
@@ -506,7 +542,7 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 pause_ms = look_ms - sandbox_now_ms();
                 if (!worker->killed && pause_ms < left)
                         left = pause_ms > 0 ? pause_ms : 0;
-                if (poll(polled, 3, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)
+                if (poll(polled, 4, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)
                         return error_set(err, "cannot wait for the sandbox: %s", strerror(errno));
                 if (polled[1].revents)
                         read_status(worker);
@@ -517,11 +553,44 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         if (worker->killed)
                                 until_ms = sandbox_now_ms() + DYING_MS;
                 }
+                if (polled[3].revents)
+                        let_in(worker);
         }
 }
 
-static int run(struct worker *worker, struct error *err) {
+/*
+ * The outcome, told to the client that is there. One that lasts waits for another where that one did not say that it has it, as long
+ * as its own time goes.
+ */
+static int tell_ended(struct worker *worker, struct error *err) {
         struct strbuf ended STRBUF_CLEANUP = STRBUF_INIT;
+        bool taken = false, told;
+
+        sandbox_ending_write(&worker->ending, &ended);
+        while (!taken) {
+                struct pollfd polled = { .fd = worker->listener, .events = POLLIN };
+                int64_t left;
+
+                told = worker->reader.socket >= 0 &&
+                       frame_send_now(worker->reader.socket, MESSAGE_ENDED, ended.data, ended.length, NULL, 0,
+                                      err) == 0;
+                if (told && worker->placing.for_another)
+                        taken = sandbox_files_serve(worker->workspace, &worker->reader);
+                if (!worker->placing.lasts)
+                        return told || worker->reader.socket < 0 ? 0 : -1;
+                frame_reader_release(&worker->reader);
+                close_descriptor(&worker->reader.socket);
+                for (left = 0; !taken && worker->reader.socket < 0; let_in(worker)) {
+                        left = worker->life_until_ms - sandbox_now_ms();
+                        if (left <= 0)
+                                return 0;
+                        (void)poll(&polled, 1, left < INT_MAX ? (int)left : INT_MAX);
+                }
+        }
+        return 0;
+}
+
+static int run(struct worker *worker, struct error *err) {
         int64_t started_ms;
 
         /* Process 1 is set up while the places are mounted and the program is read. */
@@ -535,14 +604,7 @@ static int run(struct worker *worker, struct error *err) {
                 return -1;
         cgroup_close(worker->group);
         worker->group = NULL;
-        sandbox_ending_write(&worker->ending, &ended);
-        if (worker->reader.socket < 0)
-                return 0;
-        if (frame_send_now(worker->reader.socket, MESSAGE_ENDED, ended.data, ended.length, NULL, 0, err) < 0)
-                return -1;
-        if (worker->placing.for_another)
-                sandbox_files_serve(worker->workspace, &worker->reader);
-        return 0;
+        return tell_ended(worker, err);
 }
 
 int sandbox_worker_main(void) {
@@ -552,6 +614,8 @@ int sandbox_worker_main(void) {
                 .image = -1,
                 .workspace = -1,
                 .sockets = -1,
+                .listener = -1,
+                .kept = { -1, -1 },
                 .doors = CGROUP_DOORS_NONE,
                 .init_process = -1,
                 .channel = -1,

@@ -8,9 +8,9 @@ import socket
 import struct
 import sys
 
-PLACE, ARGUMENTS, VARIABLES, RUN, READY, GO, CANCEL, ENDED, FAILED, PUT, DONE, LIST, ENTRIES, READ, CONTENT, ABSENT = range(1, 17)
+PLACE, ARGUMENTS, VARIABLES, RUN, READY, GO, CANCEL, ENDED, FAILED, PUT, DONE, LIST, ENTRIES, READ, CONTENT, ABSENT, TAKEN = range(1, 18)
 START, STARTED, REFUSED, KILL, RUN_ENDED, MEASURE, MEASURED = range(32, 39)
-LIMITS = {"memoryBytes": 256 << 20, "cpuMillis": 1000, "processes": 64, "workspaceBytes": 16 << 20, "workspaceFiles": 1000, "deadlineMs": 60000}
+LIMITS = {"memoryBytes": 256 << 20, "cpuMillis": 1000, "processes": 64, "workspaceBytes": 16 << 20, "workspaceFiles": 1000, "deadlineMs": 60000, "name": None}
 
 
 class Peer:

@@ -15,6 +15,7 @@ CLIENT = Path(__file__).with_name("launcher_client.py")
 
 class Launcher:
     def __init__(self, binary, *options, users=(ORDINARY,), before=()):
+        self.binary = binary
         self.folder = Path(tempfile.mkdtemp(prefix="berth-launcher-"))
         self.folder.chmod(0o755)
         self.socket = str(self.folder / "socket")

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -88,6 +89,7 @@ for name, value in huge.items():
 answers["no such image"] = start(launcher, image="sha256:" + "0" * 64)
 asked = {
     "a path": {"image": "/"}, "a path in a digest": {"image": "sha256:" + "../" * 21 + "a"}, "a user": {"uid": 0},
+    "a path as a name": {"name": "../x"}, "an empty name": {"name": ""}, "a long name": {"name": "a" * 41}, "a number as a name": {"name": 1},
     "a host folder": {"workspace": "/root"}, "a negative limit": {"memoryBytes": -1}, "no limit": {"memoryBytes": None},
     "text for a number": {"cpuMillis": "1000"}, "an image that is a number": {"image": 1},
 }
@@ -496,6 +498,144 @@ def test_runs_that_follow_each_other_find_a_place(box, binary):
             assert (done.returncode, done.stdout) == (0, f"{number}\n"), done.stderr
     finally:
         ours.end()
+
+
+# --- workers that last ---
+
+
+@pytest.fixture
+def lasting(binary):
+    """A launcher whose workers may last. What it leaves is ended here, whatever the test came to."""
+    needs_root()
+    workers = Path(tempfile.mkdtemp(prefix="berth-workers-"))
+    workers.chmod(0o711)
+    ours = Launcher(binary, "--accept-degraded", "--workers", str(workers))
+    yield ours, workers
+    for path in workers.iterdir():  # ended by CANCEL, as whom they belong to
+        uid = int(path.name.split(".")[0])
+        with contextlib.suppress(AssertionError):
+            ours.client(f"peer = connect({str(path)!r}); peer.receive(); peer.send(CANCEL); peer.send(TAKEN); peer.receive(); print(0)", user=uid)
+    ours.end()
+    shutil.rmtree(workers)
+
+
+BEGIN = """
+launcher = connect(path)
+worker, number = start(launcher, name="one", deadlineMs={deadline})
+pipes = program(worker, {code!r}, {marker!r}, deadline_ms={deadline})
+print(json.dumps(number), flush=True)
+"""
+COUNTS = """
+import os, time
+open("kept", "w").write("by the worker")
+print("begun", flush=True)
+while not os.path.exists("/tmp/go"):
+    print("on", flush=True)
+    time.sleep(0.2)
+"""
+
+
+def begun(ours, code, marker, deadline=60000):
+    """A client that has begun a run that lasts, was seen to, and is killed."""
+    holder = subprocess.Popen(
+        ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-groups", sys.executable, ours.folder / "client.py"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    lines = f"path = {ours.socket!r}\n" + BEGIN.format(code=code, marker=marker, deadline=deadline)
+    holder.stdin.write((lines + "import time; time.sleep(600)\n").encode())
+    holder.stdin.close()
+    try:
+        number = int(holder.stdout.readline())
+        wait_for(lambda: uid_of(marker))
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+    return number
+
+
+def test_a_worker_that_lasts_is_found_again(lasting):
+    """After the end of its client and of its launcher, both by SIGKILL; by its owner alone; until its outcome is taken."""
+    ours, workers = lasting
+    marker = f"{RUN}-lasts"
+    begun(ours, COUNTS, marker)
+    ours.process.kill()
+    ours.process.wait()
+    assert uid_of(marker)
+    path = workers / f"{ORDINARY}.one"
+    assert path.stat().st_mode & 0o777 == 0o600 and path.stat().st_uid == ORDINARY
+    os.chmod(path, 0o666)
+    for stranger in (ORDINARY + 1, 0):
+        assert ours.client(f"peer = connect({str(path)!r}); print(json.dumps(peer.receive()))", user=stranger) is None
+    assert uid_of(marker)
+    # Another run of Berth's sweeps what dead launchers left: this is none of that.
+    other = Launcher(ours.binary, "--accept-degraded")
+    try:
+        assert other.client("print(json.dumps(run(connect(path), 'print(1)')))")["output"] == "1\n"
+    finally:
+        other.end()
+    assert uid_of(marker)
+    told = ours.client(f"""
+hangs = connect({str(path)!r}); hangs.receive()
+peer = connect({str(path)!r})
+kind, _, pipes = peer.receive()
+assert kind == READY and len(pipes) == 2
+assert hangs.receive() is None
+output = os.read(pipes[0], 65536).decode()
+peer.send(CANCEL)
+kind, ending, _ = peer.receive()
+assert kind == ENDED
+peer.socket.close()
+# Not taken: it is there for the next one, with its files.
+peer = connect({str(path)!r})
+assert peer.receive()[0] == READY
+kind, again, _ = peer.receive()
+assert (kind, again) == (ENDED, ending)
+peer.send(READ, b"kept")
+file = peer.receive()[1].decode(); peer.receive()
+peer.send(TAKEN)
+assert peer.receive() is None
+print(json.dumps([output.splitlines()[-1], json.loads(ending)["cancelled"], file]))
+""")
+    assert told == ["on", True, "by the worker"]
+    assert gone(marker)
+    with pytest.raises(ConnectionRefusedError):
+        launcher_client.connect(str(path))
+
+
+def test_a_worker_that_lasts_ends_when_its_time_is_over(lasting):
+    """Nobody is there to tell it."""
+    ours, workers = lasting
+    marker = f"{RUN}-over"
+    begun(ours, "import time; time.sleep(600)", marker, deadline=3000)
+    path = workers / f"{ORDINARY}.one"
+    wait_for(lambda: True if uid_of(marker) is None else None)
+    wait_for(lambda: True if not path.exists() else None)  # the launcher has seen its end
+
+
+def test_a_name_is_one_worker_s(lasting, launcher):
+    ours, workers = lasting
+    marker = f"{RUN}-name"
+    number = begun(ours, "import time; time.sleep(600)", marker)
+    told = ours.client(f"""
+launcher = connect(path)
+second = start(launcher, name="one")
+launcher.send(MEASURE, {{"run": {number}}})
+measured = json.loads(launcher.receive()[1])
+launcher.send(KILL, {{"run": {number}}})
+import time
+while os.path.exists({str(workers / f"{ORDINARY}.one")!r}): time.sleep(0.05)
+third = start(launcher, name="one")
+print(json.dumps([second, measured["run"], isinstance(third, tuple)]))
+""")
+    assert "a worker of the name one lives" in told[0] and told[1] == number and told[2]
+    assert gone(marker)
+    assert "no workers that last" in launcher.client("print(json.dumps(start(connect(path), name='one')))")
+    # What lies in the folder and is no dead socket stays, and none is made over it.
+    (workers / f"{ORDINARY}.two").write_text("somebody's")
+    assert "is no socket" in ours.client("print(json.dumps(start(connect(path), name='two')))")
+    assert (workers / f"{ORDINARY}.two").read_text() == "somebody's"
+    (workers / f"{ORDINARY}.two").unlink()
 
 
 # --- images ---

@@ -22,6 +22,8 @@ static const struct sandbox_placing placing = {
         .dies_with_parent = true,
         .for_another = true,
         .patience_ms = 9,
+        .lasts = true,
+        .owner = 10,
 };
 
 static void test_there_and_back(void **state) {
@@ -60,6 +62,8 @@ static void test_there_and_back(void **state) {
         assert_int_equal(placed.held, 2);
         assert_true(placed.image && placed.scope && placed.dies_with_parent && placed.for_another);
         assert_int_equal(placed.patience_ms, 9);
+        assert_true(placed.lasts);
+        assert_int_equal(placed.owner, 10);
         assert_false(placed.born || placed.limit_address_space);
         strbuf_clear(&text);
         sandbox_running_write(&running, &text);
@@ -205,10 +209,35 @@ static void test_what_a_launcher_answers(void **state) {
         arena_free(arena);
 }
 
+/* An image and a name become parts of paths. */
+static void test_what_a_launcher_is_asked(void **state) {
+        static const char *const bad[] = { "",    ".",   "..",
+                                           "a/b", "A",   "a.b",
+                                           "\\n", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
+        struct sandbox_starting starting = { { 1, 2, 3, 4, 5, 6 }, NULL, "s-1" }, asked;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct arena *arena = arena_new();
+        struct error err = { 0 };
+
+        (void)state;
+        sandbox_starting_write(&starting, &text);
+        assert_int_equal(sandbox_starting_read(text.data, text.length, arena, &asked, &err), 0);
+        assert_null(asked.image);
+        assert_string_equal(asked.name, "s-1");
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                starting.name = bad[i];
+                strbuf_clear(&text);
+                sandbox_starting_write(&starting, &text);
+                assert_int_equal(sandbox_starting_read(text.data, text.length, arena, &asked, &err), -1);
+        }
+        arena_free(arena);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_there_and_back),
                 cmocka_unit_test(test_what_a_launcher_answers),
+                cmocka_unit_test(test_what_a_launcher_is_asked),
                 cmocka_unit_test(test_what_is_out_of_bounds),
                 cmocka_unit_test(test_files_have_plain_names),
                 cmocka_unit_test(test_files_have_names_of_their_own),
