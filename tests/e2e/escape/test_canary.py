@@ -42,7 +42,7 @@ def test_nothing_of_the_caller_is_inside(box):
     (folder / "other.yaml").write_text(json.dumps(other))
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
-            os.chown(path, box.uid, box.uid)
+            os.chown(path, box.uid, box.uid, follow_symlinks=False)
     held = os.open(folder / descriptor, os.O_RDWR | os.O_CREAT)
     environment = dict(box.env)
     box.env = {**environment, "CANARY": variable, "AWS_SECRET_ACCESS_KEY": value, variable: "1"}
