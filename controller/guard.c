@@ -96,6 +96,22 @@ static void guard_protection(struct planning *planning, struct change *change) {
                 });
 }
 
+/* Here, and not by a call that fails half-way through an apply. */
+static void guard_quota(struct planning *planning, struct change *change) {
+        const struct observation *observed = change->observed;
+
+        if (!observed->over_quota || change->action == ACTION_DELETE)
+                return;
+        change_refuse(planning->arena, change,
+                      (struct refusal){
+                              .id = "over-quota",
+                              .message = observed->over_quota,
+                              .remedy = arena_printf(planning->arena,
+                                                     "%s; if it was raised meanwhile: --allow over-quota:%s",
+                                                     observed->over_quota_remedy, change->address),
+                      });
+}
+
 /* A resource that has failed is of no use to anybody: replacing it needs no leave. */
 static void guard_replacement(struct planning *planning, struct subject *subject) {
         struct change *change = subject->change;
@@ -342,6 +358,7 @@ int planning_guard(struct planning *planning, struct error *err) {
                 if (!change)
                         continue;
                 guard_ownership(planning, &plan->subjects[i]);
+                guard_quota(planning, change);
                 guard_protection(planning, change);
                 guard_replacement(planning, &plan->subjects[i]);
                 guard_dependents(planning, change);

@@ -101,6 +101,11 @@ struct observation {
         const char *owner; /* for people: "stack research", or NULL */
         /* Where that is not ours: who owns what of it, and what else to do than to take it over. NULL: `id`, another name. Not kept. */
         const char *claim, *claim_remedy;
+        /*
+         * Why what is wanted exceeds what the service allows the account, and what to do: the change would fail. NULL: it does
+         * not, or the change has nothing to do with it. Not kept.
+         */
+        const char *over_quota, *over_quota_remedy;
         enum health health;
         const char *health_reason;
         const struct value *spec;  /* in the shape that desire() gives; NULL where nothing exists */
@@ -166,7 +171,7 @@ struct change {
 };
 
 struct call_count {
-        char service[24]; /* "lambda", "s3"; or "lambda GetFunction" for calls with a quota of their own */
+        char service[32]; /* "lambda", "s3"; or "lambda GetFunction" for calls with a quota of their own */
         unsigned count;
 };
 struct cost {

@@ -93,6 +93,9 @@ static const struct {
 } quotas[] = {
         { "lambda", 15 },
         { "lambda GetFunction", 100 },
+        { "logs CreateLogGroup", 10 },
+        { "logs DeleteLogGroup", 10 },
+        { "logs PutRetentionPolicy", 5 },
 };
 
 static int64_t floor_ms(const struct cost *cost) {

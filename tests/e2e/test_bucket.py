@@ -688,3 +688,20 @@ def test_what_appears_after_the_question_stays(cloud, stack, s3, bucket):
     cloud.faults()
     stack.destroy()
     assert [b["Name"] for b in s3.list_buckets()["Buckets"]] == []
+
+
+def test_rules_of_others_count_against_the_bucket_s_thousand(cloud, berth, prebuilt):
+    """S3 would refuse the whole document: the plan says so, and nothing of it is begun."""
+    environments = [stacks.environment(f"e-{n}") for n in range(6)]
+    policy = stacks.policy("p", {"environments": [f"e-{n}" for n in range(6)]}, expireAfterDays=30)
+    write(berth, *environments)
+    berth.apply()
+    bucket = f"alphaagent-workspaces-{cloud.account}-us-east-1"
+    rules = [{"ID": f"theirs-{n}", "Filter": {"Prefix": f"theirs/{n}/"}, "Status": "Enabled", "Expiration": {"Days": 1}} for n in range(995)]
+    cloud.direct("s3").put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+    write(berth, *environments, policy)
+    (change,) = berth.plan(code=3)["changes"]
+    (refusal,) = change["refusals"]
+    assert refusal["id"] == "over-quota" and "995 lifecycle rules" in refusal["message"] and "its own would be 6" in refusal["message"]
+    write(berth, *environments[:5], stacks.policy("p", {"environments": [f"e-{n}" for n in range(5)]}, expireAfterDays=30))
+    assert "WorkspacePolicy/p" in {c["address"] for c in berth.plan()["changes"] if not c["refusals"]}

@@ -135,6 +135,14 @@ def expires_existing(world):
     return "WorkspacePolicy/p"
 
 
+def over_quota(world):
+    """New accounts have so little: Lambda would refuse the reservation of every function, one after another."""
+    world.applied(X)
+    world.cloud.settings(account_concurrency=105)
+    world.declare(stacks.environment("x", reservedConcurrency=6), BESIDE)
+    return "Environment/x"
+
+
 def mass_delete(world):
     world.applied(*MANY)
     world.declare(BESIDE)
@@ -154,9 +162,10 @@ SCENARIOS = {
     "image-in-use": image_in_use,
     "expires-existing": expires_existing,
     "mass-delete": mass_delete,
+    "over-quota": over_quota,
 }
 # What --allow cannot make possible: an image that is not there. Its verdict is let through, AWS's is not.
-IMPOSSIBLE = {"image-unusable"}
+IMPOSSIBLE = {"image-unusable", "over-quota"}
 
 
 def allow(*ids):

@@ -117,3 +117,19 @@ def test_of_several_lists_that_fail_the_first_is_told(cloud, berth, prebuilt):
         )  # fmt: skip
         result = berth("plan").expect(1)
         assert "lambda ListFunctions" in result.err and "GetResources" not in result.err, result
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.only("ministack", "the quotas are the proxy's")
+def test_three_hundred_retentions_within_the_quotas(cloud, berth, prebuilt):
+    """CloudWatch Logs takes ten groups and five retentions a second; the plan says what that comes to."""
+    environments = [stacks.environment(f"e-{n:03}", logRetentionDays=30) for n in range(300)]
+    berth.write("stack.yaml", stacks.text(stacks.stack(), *environments))
+    cloud.throttle()
+    assert "at least 1 min" in berth("plan").expect(0).out
+    mark = cloud.mark()
+    berth.apply(timeout=400)
+    calls = cloud.calls(mark)
+    assert [call for call in calls if call["error"] in ("TooManyRequestsException", "ThrottledException", "ThrottlingException")] == []
+    assert sum(call["operation"] == "PutRetentionPolicy" for call in calls) == 300
+    berth.assert_settled()

@@ -75,6 +75,9 @@ int environment_resolve_images(struct provider *provider, const struct observe_a
                                struct observation *observations, struct error *err) MUST_USE;
 /* Begins what it will ask of ECR, if what exists is what was seen the last time. */
 void environment_resolve_images_ahead(struct provider *provider, const struct observe_args *args);
+/* Whether the account's limit allows the concurrency that all of them reserve: observations[i].over_quota where not. */
+int environment_check_concurrency(struct provider *provider, const struct observe_args *args,
+                                  struct observation *observations, struct error *err) MUST_USE;
 /* ask(): the refusals image-unusable and image-in-use; of a deletion, has-dependents by what the bucket holds. */
 int environment_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
 

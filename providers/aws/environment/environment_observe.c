@@ -414,6 +414,8 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
                 note_functions(&sweep, ret);
                 mark_void_grants(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);
+                if (result == 0)
+                        result = environment_check_concurrency(provider, args, ret, err);
                 aws_warn_of_old_marks(provider, "Environment", "tags", ret, args->count, args->arena);
         }
         for (size_t i = 0; i < args->count; i++)

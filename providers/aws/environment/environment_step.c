@@ -92,14 +92,17 @@ static bool needs_read(const struct change *change) {
                last != ENVIRONMENT_STAGE_CODED;
 }
 
-static const char control[] = "lambda", reads[] = "lambda GetFunction", logs[] = "logs";
+static const char control[] = "lambda", reads[] = "lambda GetFunction";
+/* The retention is one call or the other, with the same quota. */
+static const char log_group[] = "logs CreateLogGroup", retention[] = "logs PutRetentionPolicy",
+                  no_log_group[] = "logs DeleteLogGroup";
 
 static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         [ENVIRONMENT_STAGE_LOOK] = { reads, NULL, needs_look, environment_run_look },
         [ENVIRONMENT_STAGE_DELETE] = { control, NULL, environment_removes, environment_run_delete },
         [ENVIRONMENT_STAGE_GONE] = { reads, "to be gone", needs_gone, environment_run_gone },
-        [ENVIRONMENT_STAGE_LOG_GROUP] = { logs, NULL, needs_log_group, environment_run_log_group },
-        [ENVIRONMENT_STAGE_RETENTION] = { logs, NULL, needs_retention, environment_run_retention },
+        [ENVIRONMENT_STAGE_LOG_GROUP] = { log_group, NULL, needs_log_group, environment_run_log_group },
+        [ENVIRONMENT_STAGE_RETENTION] = { retention, NULL, needs_retention, environment_run_retention },
         [ENVIRONMENT_STAGE_CREATE] = { control, NULL, needs_create, environment_run_create },
         [ENVIRONMENT_STAGE_CREATED] = { reads, "to become active", needs_create, environment_run_created },
         [ENVIRONMENT_STAGE_TAG] = { control, NULL, needs_tag, environment_run_tag },
@@ -111,7 +114,8 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         [ENVIRONMENT_STAGE_CODE] = { control, NULL, needs_code, environment_run_code },
         [ENVIRONMENT_STAGE_CODED] = { reads, "to take its new image", needs_code, environment_run_updated },
         [ENVIRONMENT_STAGE_READ] = { reads, NULL, needs_read, environment_run_read },
-        [ENVIRONMENT_STAGE_DELETE_LOGS] = { logs, NULL, needs_delete_logs, environment_run_delete_logs },
+        [ENVIRONMENT_STAGE_DELETE_LOGS] = { no_log_group, NULL, needs_delete_logs,
+                                            environment_run_delete_logs },
         [ENVIRONMENT_STAGE_EXISTING] = { NULL, NULL, NULL, environment_run_existing },
         [ENVIRONMENT_STAGE_LOOK_AGAIN] = { NULL, "to settle", NULL, environment_run_look_again },
 };

@@ -39,6 +39,13 @@ struct aws_request lambda_get_function(const char *function, struct arena *arena
                                      .path = function_path("2015-03-31", function, "", arena) };
 }
 
+struct aws_request lambda_get_account_settings(void) {
+        return (struct aws_request){ .service = AWS_LAMBDA,
+                                     .operation = "GetAccountSettings",
+                                     .method = "GET",
+                                     .path = "/2016-08-19/account-settings" };
+}
+
 struct aws_request lambda_create_function(json_t *body, struct arena *arena) {
         struct aws_request request = { .service = AWS_LAMBDA,
                                        .operation = "CreateFunction",

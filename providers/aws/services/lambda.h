@@ -27,6 +27,11 @@ bool lambda_next_functions(const struct aws_response *page, const struct aws_req
 struct aws_request lambda_get_function(const char *function, struct arena *arena);
 
 /*
+ * GET /2016-08-19/account-settings -> {"AccountLimit": {"ConcurrentExecutions": n, "UnreservedConcurrentExecutions": n}}.
+ */
+struct aws_request lambda_get_account_settings(void);
+
+/*
  * POST /2015-03-31/functions {FunctionName, Role, PackageType, Code, ...} -> 201 configuration. 409
  * ResourceConflictException where the name is taken. The reference to `body` is taken, here and below.
  */

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define RULES_MAX 1000U /* S3's, a bucket */
+
 /* S3 has no place for these. */
 static const char *const recorded_only[] = { "selector", "maxDownloadFileMB", NULL };
 
@@ -109,6 +111,28 @@ static int find_rivals(struct provider *provider, const struct observe_args *arg
         return 0;
 }
 
+/* Rules of all stacks that share the bucket, and of whoever else, count together; `validate` counts the stack's own. */
+static void check_rules(const struct provider *provider, const struct observe_args *args,
+                        const struct workspace_rules *rules, struct observation *ret) {
+        size_t foreign = rules->count, wanted = 0;
+
+        for (size_t i = 0; i < args->count; i++) {
+                const struct resource *desired = args->wanted[i].desired;
+
+                foreign -= workspace_rules_present(rules, provider->stack_name, args->wanted[i].name);
+                wanted +=
+                        desired ? workspace_rules_count(workspace_rules_spec(desired->spec, args->arena)) : 0;
+        }
+        for (size_t i = 0; i < args->count && foreign + wanted > RULES_MAX; i++) {
+                ret[i].over_quota = arena_printf(
+                        args->arena,
+                        "the bucket %s has %zu lifecycle rules that are not this stack's, and its own would be %zu: S3 "
+                        "takes %u a bucket",
+                        provider->bucket, foreign, wanted, RULES_MAX);
+                ret[i].over_quota_remedy = "select all environments, which takes one rule, or fewer of them";
+        }
+}
+
 static int workspace_policy_observe(struct provider *provider, const struct observe_args *args,
                                     struct observation *ret, struct error *err) {
         static const char *const none[] = { "NoSuchBucket", "NoSuchLifecycleConfiguration", NULL };
@@ -133,6 +157,7 @@ static int workspace_policy_observe(struct provider *provider, const struct obse
         }
         for (size_t i = 0; i < args->count; i++)
                 observe_policy(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
+        check_rules(provider, args, &rules, ret);
         return find_rivals(provider, args, ret, err);
 }
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from . import images, roles
 from .errors import AwsError
 from .settings import new_revision
+from .upstream import Answer
 
 # Fields that moto drops, from CreateFunction or from UpdateFunctionConfiguration; kept here for both.
 KEPT_FIELDS = ("EphemeralStorage", "LoggingConfig", "ImageConfig", "TenancyConfig", "TracingConfig")
@@ -275,7 +276,20 @@ async def delete_concurrency(proxy, call):
     return answer
 
 
+async def account_settings(proxy, call):
+    limit, reserved = proxy.settings.account_concurrency, proxy.functions.reserved_elsewhere(call, "")
+    value = {
+        "AccountLimit": {
+            "TotalCodeSize": 80530636800, "CodeSizeUnzipped": 262144000, "CodeSizeZipped": 52428800, "ConcurrentExecutions": limit,
+            "UnreservedConcurrentExecutions": limit - reserved,
+        },
+        "AccountUsage": {"TotalCodeSize": 0, "FunctionCount": 0},
+    }  # fmt: skip
+    return Answer(200, {"Content-Type": "application/json"}, json.dumps(value).encode())
+
+
 HANDLERS = {
+    ("lambda", "GetAccountSettings"): account_settings,
     ("lambda", "CreateFunction"): create,
     ("lambda", "UpdateFunctionConfiguration"): update,
     ("lambda", "UpdateFunctionCode"): update,

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reserved concurrency against the account's limit. Lambda takes a reservation only where that leaves the account 100
+ * executions that nobody has reserved, or all of a new account's ten ("Configuring reserved concurrency" of its Developer
+ * Guide). What counts is the sum of all changes of a plan, so that it is looked at where all of them are known.
+ */
+#include "base/json.h"
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/services/lambda.h"
+
+#define UNRESERVED_MIN 100
+
+static int64_t reserved(const struct value *spec) {
+        return value_get_integer(spec, "reservedConcurrency", 0);
+}
+
+static bool raises(const struct wanted *wanted, const struct observation *observation) {
+        return wanted->desired && reserved(wanted->desired->spec) > reserved(observation->spec);
+}
+
+/* How much more than now is to be reserved; *ret_raised where any environment reserves more. */
+static int64_t count_more(const struct observe_args *args, const struct observation *observations,
+                          bool *ret_raised) {
+        int64_t more = 0;
+
+        *ret_raised = false;
+        for (size_t i = 0; i < args->count; i++) {
+                const struct resource *desired = args->wanted[i].desired;
+
+                more += (desired ? reserved(desired->spec) : 0) - reserved(observations[i].spec);
+                *ret_raised |= raises(&args->wanted[i], &observations[i]);
+        }
+        return more;
+}
+
+int environment_check_concurrency(struct provider *provider, const struct observe_args *args,
+                                  struct observation *observations, struct error *err) {
+        struct aws_request request = lambda_get_account_settings();
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        bool raised;
+        int64_t more = count_more(args, observations, &raised), limit, unreserved, least;
+        const json_t *account;
+        struct error failure;
+
+        if (!raised || more <= 0)
+                return 0;
+        if (aws_call(provider->client, &request, &response, &failure) < 0) {
+                /* Who may not look at the account's settings plans without them. */
+                if (aws_code_is_denied(response.error_code))
+                        return 0;
+                *err = failure;
+                return -1;
+        }
+        account = json_object_get(response.json, "AccountLimit");
+        limit = json_integer_or(account, "ConcurrentExecutions", -1);
+        unreserved = json_integer_or(account, "UnreservedConcurrentExecutions", -1);
+        least = limit < UNRESERVED_MIN ? limit : UNRESERVED_MIN;
+        if (limit < 0 || unreserved < 0 || unreserved - more >= least)
+                return 0;
+        for (size_t i = 0; i < args->count; i++) {
+                if (!raises(&args->wanted[i], &observations[i]))
+                        continue;
+                observations[i].over_quota = arena_printf(
+                        args->arena,
+                        "reservedConcurrency: this plan reserves %lld executions more, of %lld that nobody in account "
+                        "%s has reserved, and Lambda wants %lld of them left",
+                        (long long)more, (long long)unreserved, provider->account, (long long)least);
+                observations[i].over_quota_remedy =
+                        "reserve less, or have the account's limit raised (Service Quotas, Concurrent executions)";
+        }
+        return 0;
+}
