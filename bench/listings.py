@@ -6,16 +6,11 @@ that lists the same with boto3, one list after another, and the longest of these
 """
 
 import collections
-import shutil
 import statistics
-import sys
 import time
 
 import plans
-from applies import THROTTLED, timed
-from common import ROOT, WORK
-
-sys.path.append(str(ROOT / "tests" / "e2e"))
+from applies import THROTTLED, standing_in, timed
 
 ENVIRONMENTS, AGENTS = 1_000, 2_000
 RETENTION_DAYS = 30
@@ -23,27 +18,12 @@ BUDGET = 1.1
 
 
 def bench_wire(build, quick):
-    # Not from the standard library, as the servers that they start are not.
-    from binary import Berth
-    from cloud import Cloud
-    from servers import ProxyServer, Standin
-
     environments, agents = (200, 400) if quick else (ENVIRONMENTS, AGENTS)
-    folder = WORK / "wire"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    standin = Standin("ministack")
-    proxy = ProxyServer(standin)
-    try:
-        cloud = Cloud(standin, proxy, folder / "pushes")
-        berth = Berth(build / "berth", folder, cloud.url)
+    with standing_in(build, "wire") as (cloud, berth):
         prepare(cloud, berth, environments, agents)
-        print(f"plan on the wire: {environments} environments and {agents} agents, nothing to do")
+        print(f"plan on the wire: {environments} environments and {agents} agents, nothing to do", flush=True)
         for delay_s in (0.1, 0):
             compare(cloud, berth, delay_s, 3 if quick else 5)
-    finally:
-        proxy.stop()
-        standin.stop()
 
 
 def prepare(cloud, berth, environments, agents):
