@@ -385,6 +385,24 @@ static int read_question(struct launcher *launcher, struct connection *connectio
         return result;
 }
 
+/* poll() of those that have a descriptor: the others, too, it counts against the limit of open files (poll(2), EINVAL). */
+static int poll_taken(struct pollfd *polled, size_t count, int timeout_ms) {
+        struct pollfd taken[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
+        size_t places[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX], length = 0;
+        int result;
+
+        for (size_t i = 0; i < count; i++) {
+                if (polled[i].fd < 0)
+                        continue;
+                places[length] = i;
+                taken[length++] = polled[i];
+        }
+        result = poll(taken, length, timeout_ms);
+        for (size_t i = 0; i < length; i++)
+                polled[places[i]].revents = taken[i].revents;
+        return result;
+}
+
 static int one_turn(struct launcher *launcher, const struct interrupt *interrupt, struct error *err) {
         struct pollfd polled[2 + LAUNCHER_CONNECTIONS_MAX + LAUNCHER_RUNS_MAX];
         struct pollfd *connections = polled + 2, *runs = connections + LAUNCHER_CONNECTIONS_MAX;
@@ -406,7 +424,8 @@ static int one_turn(struct launcher *launcher, const struct interrupt *interrupt
                         until_ms = run->until_ms;
         }
         left = until_ms == INT64_MAX ? -1 : until_ms > now_ms() ? until_ms - now_ms() : 0;
-        if (poll(polled, sizeof(polled) / sizeof(polled[0]), left < INT_MAX ? (int)left : INT_MAX) < 0 &&
+        if (poll_taken(polled, sizeof(polled) / sizeof(polled[0]), left < INT_MAX ? (int)left : INT_MAX) <
+                    0 &&
             errno != EINTR)
                 return error_set(err, "cannot wait: %s", strerror(errno));
         for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {

@@ -10,14 +10,15 @@ packages=(systemd systemd-sysv udev dbus dbus-user-session libpam-systemd linux-
     libjansson4 libyaml-0-2 liblmdb0 libxml2 ca-certificates bubblewrap gpgv openssh-client
     # What the tests need.
     python3 git procps mount util-linux skopeo zstd curl podman crun)
-sources=("deb http://deb.debian.org/debian $release main")
+sources=() # mmdebstrap's own: the release with its security updates
 case $release in
 bookworm) packages+=(libutf8proc2 libssl3 libcurl4 libarchive13 libgit2-1.5) ;;
 trixie)
     # The program that was built on bookworm, and two of its libraries whose names have changed since. Compiled parts of the
     # tests' own Python packages are for bookworm's Python as well.
     packages+=(libutf8proc2 libssl3t64 libcurl4t64 libarchive13t64 libgit2-1.5 python3-cffi-backend)
-    sources+=("deb http://deb.debian.org/debian bookworm main")
+    sources=("deb http://deb.debian.org/debian trixie main" "deb http://deb.debian.org/debian trixie-updates main"
+        "deb http://security.debian.org/debian-security trixie-security main" "deb http://deb.debian.org/debian bookworm main")
     ;;
 *)
     echo "a release that is not known here: $release"

@@ -249,6 +249,16 @@ print(json.dumps([kind, json.loads(payload)["run"] == number]))
     assert gone(f"{RUN}-kill")
 
 
+def test_few_open_files_are_enough(binary):
+    """Services begin with a limit of 1,024, fewer than there are places for runs; the limit is no number of runs."""
+    needs_root()
+    few = Launcher(binary, "--accept-degraded", before=("prlimit", "--nofile=256:20000"))
+    try:
+        assert few.client("print(json.dumps(run(connect(path), 'print(1)')))")["output"] == "1\n"
+    finally:
+        few.end()
+
+
 def test_runs_are_bounded_and_end_with_the_launcher(binary):
     needs_root()
     launcher = Launcher(binary, "--accept-degraded", "--runs", "2", "--users", "1900070000+2")
