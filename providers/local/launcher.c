@@ -70,11 +70,11 @@ struct sandbox_limits launcher_limits_default(void) {
         struct sysinfo machine;
         uint64_t memory =
                 sysinfo(&machine) == 0 ? (uint64_t)machine.totalram * machine.mem_unit : UINT64_C(1) << 30;
-        long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
         return (struct sandbox_limits){
                 .memory_bytes = memory,
-                .cpu_millis = (unsigned)(cpus > 0 ? cpus : 1) * 1000,
+                /* More than the machine has is all of it, as without a launcher: 2048 MB come with more than one CPU. */
+                .cpu_millis = 1024 * 1000,
                 .processes = 512,
                 .workspace_bytes = memory,
                 .workspace_files = 200000,

@@ -807,6 +807,11 @@ def test_socket_of_systemd(binary, tmp_path):
 # --- who may, and how much ---
 
 
+def test_a_larger_share_than_the_machine_has_is_all_of_it(launcher):
+    """As without a launcher: the default of memory comes with more than one CPU, and machines may have one."""
+    assert launcher.client("print(json.dumps(isinstance(start(connect(path), cpuMillis=1000000), tuple)))")
+
+
 def test_a_share_of_a_cpu_that_no_kernel_gives(launcher):
     told = launcher.client("""
 peer = connect(path)
