@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "base/terminal.h"
 #include "controller/apply.h"
+#include "controller/state_adopt.h"
 #include "gitops/approval.h"
 
 #include <getopt.h>
@@ -40,6 +41,7 @@ enum option_id {
         OPTION_ALLOW,
         OPTION_SKIP_REFUSED,
         OPTION_FORCE,
+        OPTION_DRY_RUN,
         OPTION_ALL,
         OPTION_ENVIRONMENT,
         OPTION_AGENT,
@@ -86,10 +88,11 @@ const struct option_row options_rows[] = {
           "do not ask" },
         { OPTION_PARALLEL, "parallel", "N", " apply destroy disassociate reassociate controller ",
           "calls at once, 1 to 256 (default 16)" },
-        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import controller ",
+        { OPTION_ALLOW, "allow", "ID[:ADDR]", " plan apply destroy import state controller ",
           "let this refusal through; repeats" },
         { OPTION_SKIP_REFUSED, "skip-refused", NULL, " apply destroy ",
           "apply what is not refused, and exit with 3" },
+        { OPTION_DRY_RUN, "dry-run", NULL, " state ", "adopt: show what would be taken, and take nothing" },
         { OPTION_FORCE, "force", NULL, " lock ", "release it even where the holder seems alive" },
         { OPTION_ALL, "all", NULL, " disassociate reassociate ", "every dependent of the environment" },
         { OPTION_ENVIRONMENT, "env", "ENV", " exec ", "the environment to run in (default: the agent's)" },
@@ -150,6 +153,7 @@ static const struct {
         { OPTION_YES, offsetof(struct options, yes) },
         { OPTION_SKIP_REFUSED, offsetof(struct options, skip_refused) },
         { OPTION_FORCE, offsetof(struct options, force) },
+        { OPTION_DRY_RUN, offsetof(struct options, dry_run) },
         { OPTION_ALL, offsetof(struct options, all) },
         { OPTION_ENVIRONMENT, offsetof(struct options, environment) },
         { OPTION_AGENT, offsetof(struct options, agent) },
@@ -306,6 +310,8 @@ static int check_use(const struct options *options, const struct verb *verb, con
         if (options->help)
                 return 0;
         for (size_t i = 0; i < options->allowance_count; i++) {
+                if (strcmp(options->allowances[i].id, LINEAGE_LIVES) == 0 && strcmp(verb->name, "state") != 0)
+                        return error_set(err, "--allow " LINEAGE_LIVES " goes with berth state adopt");
                 if (strcmp(options->allowances[i].id, HISTORY_REWRITTEN) == 0 &&
                     strcmp(verb->name, "controller") != 0)
                         return error_set(err,

@@ -355,8 +355,14 @@ int verb_state(const struct options *options, struct error *err) {
                 { "list", 0, false, list_state },     { "show", 1, false, show_state },
                 { "mv", 2, true, move_resource },     { "rm", 1, true, forget_resource },
                 { "verify", 0, false, verify_state }, { "backup", 1, false, back_up_state },
+                { "adopt", 1000, false, NULL },
         };
 
+        /* The only one for which there need be no state yet. */
+        if (strcmp(options->operands[0], "adopt") == 0)
+                return verb_state_adopt(options, err);
+        if (options->dry_run || options->allowance_count)
+                return error_set(err, "--dry-run and --allow go with berth state adopt");
         return run_subverb(subverbs, sizeof(subverbs) / sizeof(subverbs[0]), "state", options, err);
 }
 

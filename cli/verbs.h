@@ -26,6 +26,8 @@ int verb_doctor(const struct options *options, struct error *err);
 int verb_get(const struct options *options, struct error *err);
 int verb_schema(const struct options *options, struct error *err);
 int verb_explain(const struct options *options, struct error *err);
+/* state adopt: a lost state made again. */
+int verb_state_adopt(const struct options *options, struct error *err);
 int verb_state(const struct options *options, struct error *err);
 int verb_lock(const struct options *options, struct error *err);
 int verb_sweep(const struct options *options, struct error *err);

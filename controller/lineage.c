@@ -3,7 +3,9 @@
 
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/sorted.h"
 #include "controller/history.h"
+#include "controller/planning.h"
 #include "providers/lineage.h"
 
 #include <stdlib.h>
@@ -25,7 +27,7 @@ static const char *read_line(const char *path, struct arena *arena) {
  * folder of that path here. Where the machine has no id of its own (containers), its boot has one. The id itself is
  * nobody's business: it goes out as a digest.
  */
-static const char *name_machine(struct arena *arena) {
+const char *lineage_machine(struct arena *arena) {
         char host[256] = "localhost", digest[SHA256_HEX_SIZE];
         const char *id = read_line("/etc/machine-id", arena);
 
@@ -71,11 +73,38 @@ int lineage_announce(const struct plan_args *args, struct arena *arena, struct e
                 .id = id,
                 .taken = split(taken, arena),
                 .who = history_who(arena),
-                .machine = name_machine(arena),
+                .machine = lineage_machine(arena),
                 .folder = whole_path(state_folder(args->state), arena),
         };
         ops->set(args->provider, &lineage);
         return 0;
+}
+
+void lineage_note_orphans(const struct plan_args *args, struct plan *plan, struct arena *arena) {
+        const struct lineage_ops *ops = args->provider_ops->lineage;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        const struct orphan *orphans = NULL;
+        size_t count = 0;
+
+        if (ops && args->refresh != PLAN_REFRESH_NONE)
+                ops->orphans(args->provider, &orphans, &count);
+        if (count == 0)
+                return;
+        plan->orphans = arena_array(arena, count, sizeof(*plan->orphans));
+        for (size_t i = 0; i < count; i++)
+                plan->orphans[i] =
+                        arena_printf(arena, "%s/%s", kinds[orphans[i].kind]->name, orphans[i].name);
+        plan->orphan_count = count;
+        qsort(plan->orphans, count, sizeof(*plan->orphans), sorted_compare_texts);
+        strbuf_printf(
+                &text,
+                "%zu %s this stack's marks and %s in no state and no manifest: nobody manages %s; berth "
+                "state adopt takes %s into the state",
+                count, count == 1 ? "resource carries" : "resources carry", count == 1 ? "stands" : "stand",
+                count == 1 ? "it" : "them", count == 1 ? "it" : "them");
+        for (size_t i = 0; i < count; i++)
+                strbuf_printf(&text, "\n%s", plan->orphans[i]);
+        plan_warn(arena, plan, arena_strdup(arena, strbuf_text(&text)));
 }
 
 int lineage_renew(const struct plan_args *args, struct error *err) {

@@ -152,6 +152,26 @@ static int observe_kind(struct planning *planning, const struct kind_reading *re
         return 0;
 }
 
+/* Of kinds that nothing is declared or recorded of there may be orphans all the same. */
+static int observe_other_kinds(struct planning *planning, struct error *err) {
+        const struct plan_args *args = planning->args;
+        const struct observe_args nothing = { .refresh = REFRESH_FULL, .arena = planning->arena };
+
+        for (size_t i = 0; i < kind_count; i++) {
+                const struct kind_ops *ops =
+                        kinds[i]->managed ? args->provider_ops->ops(args->provider, kinds[i]->id) : NULL;
+                size_t subject = 0;
+
+                while (subject < planning->plan->subject_count &&
+                       planning->plan->subjects[subject].kind != kinds[i])
+                        subject++;
+                if (ops && subject == planning->plan->subject_count &&
+                    ops->observe(args->provider, &nothing, NULL, err) < 0)
+                        return error_context(err, "cannot read what exists (%s)", kinds[i]->name);
+        }
+        return 0;
+}
+
 static int observe_kinds(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;
         struct plan *plan = planning->plan;
@@ -174,6 +194,8 @@ static int observe_kinds(struct planning *planning, struct error *err) {
         }
         for (size_t i = 0; i < count && result == 0; i++)
                 result = observe_kind(planning, &readings[i], err);
+        if (result == 0 && args->refresh == PLAN_REFRESH_FULL && args->provider_ops->lineage)
+                result = observe_other_kinds(planning, err);
         if (args->provider_ops->observed)
                 args->provider_ops->observed(args->provider);
         return result;

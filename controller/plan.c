@@ -51,6 +51,7 @@ int plan_make(const struct plan_args *args, struct arena *arena, struct plan *re
         if (plan.refusal_count == 0) {
                 if (planning_observe(&planning, err) < 0)
                         return -1;
+                lineage_note_orphans(args, &plan, arena);
                 if (planning_diff(&planning, err) < 0)
                         return -1;
                 if (planning_remember(&planning, err) < 0)

@@ -65,6 +65,9 @@ struct plan {
         size_t refusal_count;
         struct drift *drifts;
         size_t drift_count;
+        const char **
+                orphans; /* addresses that carry the stack's marks and stand in no state and no manifest; sorted */
+        size_t orphan_count;
         const char **warnings;
         size_t warning_count;
         struct plan_summary summary;
@@ -93,6 +96,9 @@ struct plan_args {
         bool only_targets; /* not what they need as well */
         const char *const *excludes;
         size_t exclude_count;
+        const char *const
+                *also; /* addresses that neither manifests nor state need to know: to be looked at */
+        size_t also_count;
         bool leave_drift; /* leaves out what only puts back what somebody else changed; the drift is told all the same */
         const struct allowance *allowances;
         size_t allowance_count;

@@ -89,6 +89,22 @@ void record_adopted(struct record_writer *writer, const struct subject *subject,
         put_binding(writer, subject);
 }
 
+void record_found(struct record_writer *writer, const struct subject *subject, const struct value *spec,
+                  const uint8_t *key) {
+        static const uint8_t unknown[SOURCE_SIZE];
+        uint8_t fingerprint[SHA256_SIZE];
+        const char *environment = bound_environment(subject->kind, spec);
+
+        value_fingerprint(spec, key, fingerprint);
+        put_record(writer, subject, subject->observed.id, spec, fingerprint, unknown, false);
+        if (!may_bind(subject) || !environment)
+                return;
+        writer->binding = (struct binding){ .environment = environment,
+                                            .dependent = subject->address,
+                                            .active = value_get_boolean(spec, "active", true) };
+        add_op(writer, (struct state_op){ .type = STATE_PUT_BINDING, .binding = &writer->binding });
+}
+
 void record_forget(struct record_writer *writer, const struct subject *subject) {
         if (subject->record)
                 add_address(writer, STATE_DELETE_RECORD, subject);

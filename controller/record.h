@@ -24,6 +24,12 @@ void record_applied(struct record_writer *writer, const struct subject *subject,
                     const struct observation *observed);
 /* The subject exists and is ours from now on; of its fields none was set by us yet (`nothing`: an empty map). */
 void record_adopted(struct record_writer *writer, const struct subject *subject, const struct value *nothing);
+/*
+ * The subject exists and is ours, and was applied as `spec` says: as it is there, in the form of what is wished for. Its
+ * source is not known.
+ */
+void record_found(struct record_writer *writer, const struct subject *subject, const struct value *spec,
+                  const uint8_t *key);
 /* The subject exists no more. */
 void record_forget(struct record_writer *writer, const struct subject *subject);
 /* A change is about to make its first call: a creation is recorded, as incomplete, by what it is to become. */

@@ -98,6 +98,7 @@ json_t *report_drift_json(const struct plan *plan) {
         json_put(object, "stack", json_from_text(plan->stack_name));
         json_put(object, "provider", json_from_text(plan->provider_name));
         json_put(object, "drift", drifts_json(plan));
+        json_put(object, "orphans", json_from_texts(plan->orphans, plan->orphan_count));
         return object;
 }
 
@@ -120,6 +121,7 @@ json_t *report_plan_json(const struct plan *plan) {
         json_put(object, "changes", changes);
         json_put(object, "drift", drifts_json(plan));
         json_put(object, "calls", calls);
+        json_put(object, "orphans", json_from_texts(plan->orphans, plan->orphan_count));
         json_put(object, "warnings", json_from_texts(plan->warnings, plan->warning_count));
         return object;
 }

@@ -308,6 +308,11 @@ static void print_cost(const struct plan *plan, FILE *stream) {
 }
 
 void report_drift_text(const struct plan *plan, FILE *stream) {
+        if (plan->orphan_count > 0) {
+                fputs("Orphans, in no state and no manifest (berth state adopt takes them):\n", stream);
+                for (size_t i = 0; i < plan->orphan_count; i++)
+                        fprintf(stream, "  ? %s\n", plan->orphans[i]);
+        }
         if (plan->drift_count == 0) {
                 fputs("No drift: what was applied is what is there.\n", stream);
                 return;

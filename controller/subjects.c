@@ -218,6 +218,13 @@ static int add_all_undeclared(struct planning *planning, struct known *known, st
                                    err) < 0)
                         return -1;
         }
+        for (size_t i = 0; i < planning->args->also_count; i++) {
+                const char *address = planning->args->also[i];
+
+                if (!find_record(known, address) && !in_journal(known, address) &&
+                    add_undeclared(planning, known, address, &declared, subjects, count, err) < 0)
+                        return -1;
+        }
         return 0;
 }
 
@@ -243,9 +250,10 @@ int planning_gather(struct planning *planning, struct error *err) {
 
         if (check_stack_name(planning, err) < 0 || load_known(planning, &known, err) < 0)
                 return -1;
-        subjects =
-                arena_array(planning->arena, manifests->count + known.record_count + known.journal_count + 2,
-                            sizeof(*subjects));
+        subjects = arena_array(planning->arena,
+                               manifests->count + known.record_count + known.journal_count +
+                                       planning->args->also_count + 2,
+                               sizeof(*subjects));
         if (!stack_is_listed(manifests) && is_managed(planning, kinds[KIND_STACK])) {
                 subjects[count] = (struct subject){
                         .kind = kinds[KIND_STACK],

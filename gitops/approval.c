@@ -12,6 +12,7 @@
 #include "base/strbuf.h"
 #include "base/suggest.h"
 #include "controller/report.h"
+#include "controller/state_adopt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,9 +127,10 @@ static int check_commit(const char *commit, struct error *err) {
 
 int approval_parse(const char *text, struct arena *arena, struct allowance *ret, struct error *err) {
         const char *const *known = kind_field(kinds[KIND_CONTROLLER], "sources.allow")->item->choices_text;
-        const char *colon = strchr(text, ':'), *near, *name, *names[KNOWN_MAX] = { HISTORY_REWRITTEN };
+        const char *colon = strchr(text, ':'), *near, *name,
+                   *names[KNOWN_MAX] = { HISTORY_REWRITTEN, LINEAGE_LIVES };
         const struct kind *kind;
-        size_t count = 1;
+        size_t count = 2;
 
         *ret = (struct allowance){
                 .id = colon ? arena_strndup(arena, text, (size_t)(colon - text)) : arena_strdup(arena, text),
@@ -138,6 +140,8 @@ int approval_parse(const char *text, struct arena *arena, struct allowance *ret,
                 return ret->address && check_commit(ret->address, err) < 0
                                ? error_context(err, "--allow %s", text)
                                : 0;
+        if (strcmp(ret->id, LINEAGE_LIVES) == 0 && !ret->address)
+                return 0;
         for (; *known && count < KNOWN_MAX; known++) {
                 names[count++] = *known;
                 if (strcmp(*known, ret->id) != 0)

@@ -33,6 +33,14 @@ struct lineage_note {
         const char *taken_by; /* the lineage that has taken it over, or NULL */
 };
 
+/* What carries the stack's marks and was not among the wanted names of a kind that was observed. */
+struct orphan {
+        enum kind_id kind;
+        const char *name;
+        const char *id;
+        const char *lineage; /* NULL: it tells none, or was not read for it */
+};
+
 struct lineage_ops {
         /* The texts are copied. Replaces what was said before. */
         void (*set)(struct provider *provider, const struct lineage *lineage);
@@ -41,6 +49,13 @@ struct lineage_ops {
          * written, where there is a place for it that is the stack's to write to. May wait, and makes two calls.
          */
         int (*renew)(struct provider *provider, bool renews, struct error *err);
+        /* One lineage's note; ret->lineage NULL where there is none. May wait. */
+        int (*read)(struct provider *provider, const char *lineage, struct arena *arena,
+                    struct lineage_note *ret, struct error *err);
+        /* Writes into the notes of these, where they have any, that this lineage has taken them over; renews its own. */
+        int (*take)(struct provider *provider, const char *const *lineages, size_t count, struct error *err);
+        /* Of the plan that was observed last; borrowed until the next one. A full refresh also looks for kinds without names. */
+        void (*orphans)(const struct provider *provider, const struct orphan **ret, size_t *ret_count);
 };
 
 #endif

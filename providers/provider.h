@@ -106,6 +106,12 @@ struct observation {
          * not, or the change has nothing to do with it. Not kept.
          */
         const char *over_quota, *over_quota_remedy;
+        /*
+         * Where it is OWNER_OTHER by another state's lineage, and else of this very stack: that lineage. Not kept. `unmarked`:
+         * it is called ours for its name alone, since nothing of it can carry marks. Not kept.
+         */
+        const char *lineage;
+        bool unmarked;
         enum health health;
         const char *health_reason;
         const struct value *spec;  /* in the shape that desire() gives; NULL where nothing exists */

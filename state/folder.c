@@ -46,11 +46,23 @@ int folder_look(const char *folder, bool *ret_present, struct error *err) {
                                 "the state folder %s holds %s but no " STORE_DATA_FILE
                                 ": the state file is lost; Berth does not start over with an empty "
                                 "state: " STATE_REMEDY
-                                ". Only if nothing that this stack made exists any more, remove the folder",
+                                ". Without one, remove the folder; what this stack made on AWS is taken into a new state by "
+                                "berth state adopt",
                                 folder, marks[i]);
         }
         *ret_present = data;
         return 0;
+}
+
+bool state_lies_in(const char *folder, const char *lineage) {
+        char *path TEXT_CLEANUP = path_join(folder, STATE_LINEAGE_FILE);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct error ignored;
+        bool data = false;
+
+        return file_read(path, UUID_SIZE + 1, &text, &ignored) == 0 &&
+               strncmp(strbuf_text(&text), lineage, strlen(lineage)) == 0 &&
+               look_for_file(folder, STORE_DATA_FILE, &data, &ignored) == 0 && data;
 }
 
 int folder_write_lineage(const char *folder, const char *lineage, struct error *err) {

@@ -139,6 +139,9 @@ int state_load_history(struct state *state, size_t limit, struct arena *arena, s
 int state_load_meta(struct state *state, const char *name, struct arena *arena, const char **ret,
                     struct error *err) MUST_USE;
 
+/* Whether the state of that lineage lies in that folder, by the files there. */
+bool state_lies_in(const char *folder, const char *lineage);
+
 enum state_op_type {
         STATE_PUT_RECORD,      /* .record: spec (not raw) is encoded */
         STATE_DELETE_RECORD,   /* .address */

@@ -67,6 +67,7 @@ static int identify(struct provider *provider, struct arena *arena, struct calle
         image_retains_forget(provider);
         provider->function_count = 0;
         bound_records_forget(provider);
+        lineage_orphans_forget(provider);
         provider->account = account;
         provider->bucket = arena_printf(provider->arena, "%s-workspaces-%s-%s", provider->prefix, account,
                                         provider->region);

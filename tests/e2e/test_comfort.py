@@ -157,6 +157,32 @@ def test_init_then_validate(offline):
     offline("validate", "-f", "elsewhere").expect(0)
 
 
+def test_init_gives_a_name_that_is_not_everybodys(offline):
+    names = []
+    for folder in ("My Agents_2", "7", "agents", "team/agents"):
+        offline("init", folder).expect(0)
+        offline("validate", "-f", folder).expect(0)
+        names.append(stacks.read((offline.stack / folder / "stack.yaml").read_text())[0]["metadata"]["name"])
+    assert all(re.fullmatch(pattern, name) for pattern, name in zip([r"my-agents-2-[0-9a-f]{4}", r"stack-[0-9a-f]{4}", r"agents-[0-9a-f]{4}", r"agents-[0-9a-f]{4}"], names)), names
+    assert len(set(names)) == 4
+
+
+@pytest.mark.parametrize("typed, name", [("research-2\n", "research-2"), ("\n", None), ("No Name\n", False), ("a}: {b\n", False), ("x" * 80 + "\n", False)])
+def test_init_asks_on_a_terminal(offline, typed, name):
+    leader, follower = os.openpty()
+    process = subprocess.Popen([offline.binary, "init", "agents"], cwd=offline.stack, env=offline.env, stdin=follower, stderr=follower, stdout=subprocess.DEVNULL)
+    os.close(follower)
+    os.write(leader, typed.encode())
+    code = process.wait(timeout=60)
+    os.close(leader)
+    written = offline.stack / "agents" / "stack.yaml"
+    if name is False:
+        assert code == 1 and not written.exists()
+        return
+    found = stacks.read(written.read_text())[0]["metadata"]["name"]
+    assert code == 0 and (found == name if name else re.fullmatch(r"agents-[0-9a-f]{4}", found))
+
+
 # What a terminal acts on or does not show: CSI as one character, an override of the direction, a line separator, a tag.
 SLY = "\u009b31m \u202e evil \u2066 \u2028 \u200b \U000e0041 \x7f"
 HIDDEN = re.compile("[\x7f-\x9f\u200b\u202a-\u202e\u2028\u2029\u2066-\u2069\U000e0000-\U000e007f]")

@@ -155,8 +155,8 @@ static struct observation observation_of(const struct provider *provider, const 
         if (lineage && !lineage_is_ours(provider, lineage)) {
                 observation.ownership = OWNER_OTHER;
                 observation.owner = lineage_owner(place->stack, lineage, arena);
-                observation.claim_remedy = arena_printf(arena, "give %s/%s another name" AWS_LOST_STATE,
-                                                        kinds[place->kind]->name, place->name);
+                aws_set_lineage(arena_printf(arena, "%s/%s", kinds[place->kind]->name, place->name), lineage,
+                                arena, &observation);
         }
         return observation;
 }
@@ -219,14 +219,41 @@ static int observe_record(struct provider *provider, const struct wanted *wanted
         return read_record(provider, &place, arena, ret, err);
 }
 
+static int compare_to_wanted(const void *name, const void *wanted) {
+        return strcmp(name, ((const struct wanted *)wanted)->name);
+}
+
+/* Records in the stack's own folder that no manifest and no record of the state names. */
+static void note_orphans(struct provider *provider, enum kind_id kind, const struct observe_args *args) {
+        const struct binding_place folder = place_of(provider, kind, NULL);
+        const char *prefix = binding_key(&folder, args->arena);
+        const struct binding_listing *listing = provider->bindings;
+
+        for (size_t i = 0; i < listing->count; i++) {
+                const char *key = listing->objects[i].key;
+                size_t length = strlen(key), start = strlen(prefix);
+                const char *name;
+
+                if (strncmp(key, prefix, start) != 0 || length < start + 6 ||
+                    strcmp(key + length - 5, ".json") != 0)
+                        continue;
+                name = arena_strndup(args->arena, key + start, length - 5 - start);
+                if (args->count == 0 ||
+                    !bsearch(name, args->wanted, args->count, sizeof(*args->wanted), compare_to_wanted))
+                        lineage_orphan(provider, kind, name,
+                                       arena_printf(args->arena, "s3://%s/%s", provider->bucket, key), NULL);
+        }
+}
+
 static int binding_observe(struct provider *provider, enum kind_id kind, const struct observe_args *args,
                            struct observation *ret, struct error *err) {
         for (size_t i = 0; i < args->count; i++)
                 ret[i] = (struct observation){ .name = args->wanted[i].name };
-        if (!provider->bucket || args->count == 0)
+        if (!provider->bucket || (args->count == 0 && args->refresh != REFRESH_FULL))
                 return 0;
         if (list_once(provider, kind, err) < 0)
                 return -1;
+        note_orphans(provider, kind, args);
         for (size_t i = 0; i < args->count; i++) {
                 const struct binding_place place = place_of(provider, kind, args->wanted[i].name);
 

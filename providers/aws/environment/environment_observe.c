@@ -4,11 +4,13 @@
  * moved (another RevisionId), unhealthy, left half-way, or with tags that are not what we last saw; for the tag index
  * lags, so that what it says is news only once the function itself has said it too.
  */
+#include "base/array.h"
 #include "base/json.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/services/logs.h"
 #include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/tags.h"
 
 #include <stdlib.h>
@@ -36,6 +38,10 @@ struct sweep {
         struct arena *arena;
         struct sight *sights; /* by name, as wanted; so by function name as well */
         bool any_listed;
+        struct stranger {
+                const char *name, *arn;
+        } * strangers; /* functions of this stack's form that were not asked for */
+        size_t stranger_count;
 };
 
 static void prepare_sight(struct sweep *sweep, size_t i) {
@@ -65,12 +71,29 @@ static struct sight *find_sight(const struct sweep *sweep, const char *function)
                                   : NULL;
 }
 
+static void note_stranger(struct sweep *sweep, const json_t *configuration) {
+        const char *function = json_text(configuration, "FunctionName"),
+                   *arn = json_text(configuration, "FunctionArn"),
+                   *prefix = environment_function(sweep->provider, "", sweep->arena);
+
+        if (!function || !arn || strncmp(function, prefix, strlen(prefix)) != 0)
+                return;
+        sweep->strangers =
+                array_grow(sweep->arena, sweep->strangers, sweep->stranger_count, sizeof(*sweep->strangers));
+        sweep->strangers[sweep->stranger_count++] = (struct stranger){
+                .name = arena_strdup(sweep->arena, function + strlen(prefix)),
+                .arn = arena_strdup(sweep->arena, arn),
+        };
+}
+
 static void note_listed(struct sweep *sweep, const json_t *configuration) {
         const char *function = json_text(configuration, "FunctionName");
         struct sight *sight = function ? find_sight(sweep, function) : NULL;
 
-        if (!sight)
+        if (!sight) {
+                note_stranger(sweep, configuration);
                 return;
+        }
         sight->listed = true;
         sight->revision = arena_strdup(sweep->arena, json_text(configuration, "RevisionId"));
         sight->arn = arena_strdup(sweep->arena, json_text(configuration, "FunctionArn"));
@@ -106,6 +129,14 @@ static int list_tags(struct sweep *sweep, struct error *err) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 if (sweep->sights[i].arn)
                         sweep->sights[i].tags = tagging_find(resources, count, sweep->sights[i].arn);
+        }
+        for (size_t i = 0; i < sweep->stranger_count; i++) {
+                const struct stranger *stranger = &sweep->strangers[i];
+                const struct value *tags = tagging_find(resources, count, stranger->arn);
+
+                if (aws_tags_name(tags, "Environment", stranger->name))
+                        lineage_orphan(sweep->provider, KIND_ENVIRONMENT, stranger->name, stranger->arn,
+                                       aws_lineage_of(tags));
         }
         return 0;
 }
@@ -293,6 +324,9 @@ static void make_observations(const struct sweep *sweep, struct observation *ret
 
                 if (!sight->read && sight->listed) {
                         observe_as_last(sweep, sight, &ret[i]);
+                        aws_set_ownership(sweep->provider,
+                                          arena_printf(sweep->arena, "Environment/%s", sight->wanted->name),
+                                          sight->tags, sweep->arena, &ret[i]);
                 } else if (!sight->function_read) {
                         ret[i] = (struct observation){ .name = sight->wanted->name };
                 } else {
@@ -307,7 +341,7 @@ static void make_observations(const struct sweep *sweep, struct observation *ret
 static struct sweep prepare_sweep(struct provider *provider, const struct observe_args *args) {
         struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
 
-        sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
+        sweep.sights = arena_array(args->arena, args->count + 1, sizeof(*sweep.sights));
         for (size_t i = 0; i < args->count; i++)
                 prepare_sight(&sweep, i);
         return sweep;
@@ -399,11 +433,11 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
         struct sweep sweep;
         int result;
 
-        if (args->count == 0)
+        if (args->count == 0 && args->refresh != REFRESH_FULL)
                 return 0;
         sweep = prepare_sweep(provider, args);
         result = list_functions(&sweep, err);
-        if (result == 0 && sweep.any_listed)
+        if (result == 0 && (sweep.any_listed || sweep.stranger_count > 0))
                 result = list_tags(&sweep, err);
         if (result == 0)
                 result = read_singly(&sweep, err);

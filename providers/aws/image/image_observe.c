@@ -3,6 +3,7 @@
  * Reading repositories by lists: settings from DescribeRepositories, tags from the tag index. Lifecycle policies are in
  * no list; a few are read each time, many only where nothing is known of them yet, or by a full refresh.
  */
+#include "base/array.h"
 #include "base/json.h"
 #include "base/sorted.h"
 #include "providers/aws/image/image.h"
@@ -10,6 +11,7 @@
 #include "providers/aws/registry/image_use.h"
 #include "providers/aws/services/ecr.h"
 #include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/tags.h"
 
 #include <stdlib.h>
@@ -34,6 +36,8 @@ struct sweep {
         struct arena *arena;
         struct sight *sights;  /* in the order of `wanted` */
         struct sight **sorted; /* by repository */
+        const char **listed;   /* the names of all repositories */
+        size_t listed_count;
 };
 
 static int by_repository(const void *a, const void *b) {
@@ -63,6 +67,15 @@ static int compare_to_repository(const void *name, const void *item) {
         return strcmp(name, (*(struct sight *const *)item)->repository);
 }
 
+/* The index lags behind deletions: only what ECR itself lists is there. */
+static bool lists_repository(const struct sweep *sweep, const char *name) {
+        for (size_t i = 0; i < sweep->listed_count; i++) {
+                if (strcmp(sweep->listed[i], name) == 0)
+                        return true;
+        }
+        return false;
+}
+
 /* Two Images may stand for one repository. */
 static void note_repository(struct sweep *sweep, const json_t *repository) {
         const char *name = json_text(repository, "repositoryName"),
@@ -72,6 +85,8 @@ static void note_repository(struct sweep *sweep, const json_t *repository) {
 
         if (!name)
                 return;
+        sweep->listed = array_grow(sweep->arena, sweep->listed, sweep->listed_count, sizeof(*sweep->listed));
+        sweep->listed[sweep->listed_count++] = arena_strdup(sweep->arena, name);
         at = sorted_first(sweep->sorted, sweep->args->count, sizeof(struct sight *), name,
                           compare_to_repository);
         for (; at < sweep->args->count && strcmp(sweep->sorted[at]->repository, name) == 0; at++) {
@@ -120,6 +135,23 @@ static int read_tags(struct sweep *sweep, struct sight *sight, const char *arn, 
         return 0;
 }
 
+/* Repositories that Berth made for Images which no manifest and no record of the state names. */
+static void note_orphans(const struct sweep *sweep, const struct tagged_resource *resources, size_t count) {
+        for (size_t i = 0; i < count; i++) {
+                const char *name = value_get_text(resources[i].tags, "berth:name"),
+                           *repository = strstr(resources[i].arn, ":repository/");
+                size_t known = 0;
+
+                if (!name || !repository || !aws_tags_name(resources[i].tags, "Image", name))
+                        continue;
+                while (known < sweep->args->count && strcmp(sweep->args->wanted[known].name, name) != 0)
+                        known++;
+                if (known == sweep->args->count && lists_repository(sweep, strchr(repository, '/') + 1))
+                        lineage_orphan(sweep->provider, KIND_IMAGE, name, resources[i].arn,
+                                       aws_lineage_of(resources[i].tags));
+        }
+}
+
 /* The index lags: what it says is taken where it is what we last saw, and asked of ECR itself where it is not. */
 static int find_tags(struct sweep *sweep, struct error *err) {
         struct tagged_resource *resources;
@@ -127,11 +159,12 @@ static int find_tags(struct sweep *sweep, struct error *err) {
 
         for (size_t i = 0; i < sweep->args->count; i++)
                 owned += sweep->sights[i].found && sweep->sights[i].owns;
-        if (owned == 0)
+        if (owned == 0 && sweep->args->refresh != REFRESH_FULL)
                 return 0;
         if (tagging_list(sweep->provider->client, "ecr:repository", sweep->provider->stack_name, sweep->arena,
                          &resources, &count, err) < 0)
                 return -1;
+        note_orphans(sweep, resources, count);
         for (size_t i = 0; i < sweep->args->count; i++) {
                 struct sight *sight = &sweep->sights[i];
                 const struct observation *last = sight->wanted->last;
@@ -213,10 +246,14 @@ static void conclude_image(struct sweep *sweep, const struct sight *sight, struc
         value_set_boolean(sweep->arena, spec, "immutableTags", sight->immutable_tags);
         if (sight->retain)
                 value_set(sweep->arena, spec, "retain", *sight->retain);
+        /* Neither a manifest nor a record says who made it: its marks do. */
+        if (sight->owns && !sight->wanted->desired && !sight->wanted->recorded)
+                value_set_boolean(sweep->arena, spec, "createRepository", true);
         if (sight->owns)
                 value_set(sweep->arena, spec, "tags", *tags_of_ours(sweep, sight, sight->tags));
         ret->id = ecr_repository_arn(sweep->provider, sight->repository, sweep->arena);
         ret->ownership = OWNER_SELF;
+        ret->unmarked = !sight->owns;
         if (sight->owns)
                 aws_set_ownership(sweep->provider,
                                   arena_printf(sweep->arena, "Image/%s", sight->wanted->name), sight->tags,
@@ -241,8 +278,8 @@ static void note_rules(struct provider *provider, const struct observe_args *arg
 static struct sweep prepare_sweep(struct provider *provider, const struct observe_args *args) {
         struct sweep sweep = { .provider = provider, .args = args, .arena = args->arena };
 
-        sweep.sights = arena_array(args->arena, args->count, sizeof(*sweep.sights));
-        sweep.sorted = arena_array(args->arena, args->count, sizeof(*sweep.sorted));
+        sweep.sights = arena_array(args->arena, args->count + 1, sizeof(*sweep.sights));
+        sweep.sorted = arena_array(args->arena, args->count + 1, sizeof(*sweep.sorted));
         prepare_sights(&sweep);
         return sweep;
 }
@@ -276,15 +313,43 @@ void image_read_ahead(struct provider *provider, const struct observe_args *args
         }
 }
 
+/* Of an orphan that is to be taken, nobody but its tags knows which repository it is. */
+static int find_nameless(struct sweep *sweep, struct error *err) {
+        struct tagged_resource *resources;
+        size_t count, nameless = 0;
+
+        for (size_t i = 0; i < sweep->args->count; i++)
+                nameless += !*sweep->sights[i].repository;
+        if (nameless == 0)
+                return 0;
+        if (tagging_list(sweep->provider->client, "ecr:repository", sweep->provider->stack_name, sweep->arena,
+                         &resources, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < sweep->args->count; i++) {
+                struct sight *sight = &sweep->sights[i];
+
+                for (size_t k = 0; k < count && !*sight->repository; k++) {
+                        const char *name = strstr(resources[k].arn, ":repository/");
+
+                        if (!name || !aws_tags_name(resources[k].tags, "Image", sight->wanted->name))
+                                continue;
+                        sight->repository = strchr(name, '/') + 1;
+                        sight->owns = true;
+                }
+        }
+        qsort(sweep->sorted, sweep->args->count, sizeof(struct sight *), by_repository);
+        return 0;
+}
+
 int image_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                   struct error *err) {
         struct sweep sweep;
 
-        if (args->count == 0)
+        if (args->count == 0 && args->refresh != REFRESH_FULL)
                 return 0;
         sweep = prepare_sweep(provider, args);
-        if (list_repositories(&sweep, err) < 0 || find_tags(&sweep, err) < 0 ||
-            find_policies(&sweep, err) < 0)
+        if (find_nameless(&sweep, err) < 0 || list_repositories(&sweep, err) < 0 ||
+            find_tags(&sweep, err) < 0 || find_policies(&sweep, err) < 0)
                 return -1;
         for (size_t i = 0; i < args->count; i++)
                 conclude_image(&sweep, &sweep.sights[i], &ret[i]);

@@ -196,23 +196,41 @@ static bool has_place(const struct provider *provider) {
                (!provider->manages_bucket || provider->owns_bucket);
 }
 
-static int renew(struct provider *provider, bool renews, struct error *err) {
+/* 0 and *ret_done where the note was written, or there is no bucket for it; *ret_done false where it had moved. */
+static int try_put(struct provider *provider, const char *lineage, const char *text, const char *etag,
+                   bool *ret_done, struct arena *arena, struct error *err) {
         static const char *const moved[] = { "PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey",
                                              NULL };
+        const struct s3_bucket bucket = aws_bucket(provider);
+        const char *key = lineage_key(lineage, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct aws_request request =
+                s3_put_object(&bucket, key, text, strlen(text), "application/json", etag, arena);
+
+        if (aws_call_accepting(provider->client, &request, moved, &response, err) < 0)
+                return error_context(err, "the note of a state's lineage, s3://%s/%s", bucket.name, key);
+        *ret_done = !*response.error_code;
+        return 0;
+}
+
+static int fail_busy(const struct provider *provider, const char *lineage, struct error *err) {
+        return error_set(
+                err, "s3://%s/" LINEAGE_NOTES "%s is written by somebody else at the same time: try again",
+                provider->bucket, lineage);
+}
+
+static int renew(struct provider *provider, bool renews, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *text, *key;
+        const char *text, *own = provider->lineage.id;
 
         if (!has_place(provider))
                 return 0;
-        key = lineage_key(provider->lineage.id, arena);
         text = own_text(provider, arena);
         for (int times = 0; times < RENEWALS_MAX; times++) {
-                const struct s3_bucket bucket = aws_bucket(provider);
-                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 struct lineage_note note;
-                struct aws_request request;
                 const char *etag;
-                int missing = read_note(provider, provider->lineage.id, arena, &note, &etag, err);
+                bool done;
+                int missing = read_note(provider, own, arena, &note, &etag, err);
 
                 if (missing < 0)
                         return -1;
@@ -220,15 +238,81 @@ static int renew(struct provider *provider, bool renews, struct error *err) {
                         return fail_taken_over(provider, &note, err);
                 if (missing || !renews)
                         return 0;
-                request = s3_put_object(&bucket, key, text, strlen(text), "application/json", etag, arena);
-                if (aws_call_accepting(provider->client, &request, moved, &response, err) < 0)
-                        return error_context(err, "the note that says that this stack lives, s3://%s/%s",
-                                             bucket.name, key);
-                if (!*response.error_code)
+                if (try_put(provider, own, text, etag, &done, arena, err) < 0)
+                        return -1;
+                if (done)
                         return 0;
         }
-        return error_set(err, "s3://%s/%s is written by somebody else at the same time: apply again",
-                         provider->bucket, key);
+        return fail_busy(provider, own, err);
+}
+
+static int read_one(struct provider *provider, const char *lineage, struct arena *arena,
+                    struct lineage_note *ret, struct error *err) {
+        return lineage_read(provider, lineage, arena, ret, NULL, err);
+}
+
+/* Whatever the note says now: this lineage has been taken over; or, of our own, that it lives. */
+static int overwrite(struct provider *provider, const char *lineage, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        bool own = strcmp(lineage, provider->lineage.id) == 0;
+
+        for (int times = 0; times < RENEWALS_MAX; times++) {
+                struct lineage_note note;
+                const char *etag;
+                bool done;
+                int missing = read_note(provider, lineage, arena, &note, &etag, err);
+
+                if (missing)
+                        return missing < 0 ? -1 : 0;
+                if (!own && !note.lineage)
+                        return 0;
+                note.taken_by = provider->lineage.id;
+                if (try_put(provider, lineage,
+                            own ? own_text(provider, arena) : lineage_note_text(&note, arena), etag, &done,
+                            arena, err) < 0)
+                        return -1;
+                if (done)
+                        return 0;
+        }
+        return fail_busy(provider, lineage, err);
+}
+
+static int take(struct provider *provider, const char *const *lineages, size_t count, struct error *err) {
+        if (!provider->lineage.id || !provider->bucket)
+                return 0;
+        for (size_t i = 0; i < count; i++) {
+                if (overwrite(provider, lineages[i], err) < 0)
+                        return -1;
+        }
+        return overwrite(provider, provider->lineage.id, err);
+}
+
+void lineage_orphan(struct provider *provider, enum kind_id kind, const char *name, const char *id,
+                    const char *lineage) {
+        struct arena *arena = provider->arena;
+
+        for (size_t i = 0; i < provider->orphan_count; i++) {
+                if (provider->orphans[i].kind == kind && strcmp(provider->orphans[i].name, name) == 0)
+                        return;
+        }
+        provider->orphans =
+                array_grow(arena, provider->orphans, provider->orphan_count, sizeof(*provider->orphans));
+        provider->orphans[provider->orphan_count++] = (struct orphan){
+                .kind = kind,
+                .name = arena_strdup(arena, name),
+                .id = arena_strdup(arena, id),
+                .lineage = arena_strdup(arena, lineage),
+        };
+}
+
+void lineage_orphans_forget(struct provider *provider) {
+        provider->orphans = NULL;
+        provider->orphan_count = 0;
+}
+
+static void orphans(const struct provider *provider, const struct orphan **ret, size_t *ret_count) {
+        *ret = provider->orphans;
+        *ret_count = provider->orphan_count;
 }
 
 int lineage_stage_write(struct stage_turn *turn) {
@@ -253,4 +337,10 @@ int lineage_stage_write(struct stage_turn *turn) {
         return result == 0 ? STAGE_OVER : result;
 }
 
-const struct lineage_ops aws_lineage_ops = { .set = set, .renew = renew };
+const struct lineage_ops aws_lineage_ops = {
+        .set = set,
+        .renew = renew,
+        .read = read_one,
+        .take = take,
+        .orphans = orphans,
+};

@@ -35,6 +35,12 @@ int lineage_read(struct provider *provider, const char *lineage, struct arena *a
 int lineage_others(struct provider *provider, struct arena *arena, struct lineage_note **ret,
                    size_t *ret_count, struct error *err) MUST_USE;
 
+/* For observe: something with the stack's marks that no manifest and no record names. Each once. */
+void lineage_orphan(struct provider *provider, enum kind_id kind, const char *name, const char *id,
+                    const char *lineage);
+/* A plan begins: what the last one found is not this one's. */
+void lineage_orphans_forget(struct provider *provider);
+
 /* A stage: writes this state's note into a bucket that it has just made or taken over, whatever stands there. */
 int lineage_stage_write(struct stage_turn *turn);
 

@@ -26,6 +26,8 @@ struct provider {
         struct lineage
                 lineage; /* whose things are ours: owned by lineage.c; zeroed where there is no state */
         size_t lineage_taken;
+        struct orphan *orphans; /* as observed; owned by lineage.c */
+        size_t orphan_count;
         bool owns_bucket; /* the bucket exists and is this stack's: as observed; owned by stack_observe.c */
         bool manages_role;
         /*

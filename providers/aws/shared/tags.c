@@ -50,13 +50,29 @@ enum ownership aws_ownership(const struct provider *provider, const struct value
         return OWNER_OTHER;
 }
 
+bool aws_is_of_lineage(const struct provider *provider, const struct value *tags) {
+        const char *stack = value_get_text(tags, TAG_STACK), *lineage = aws_lineage_of(tags);
+
+        return stack && lineage && strcmp(stack, provider->stack_name) == 0 &&
+               !lineage_is_ours(provider, lineage);
+}
+
+bool aws_tags_name(const struct value *tags, const char *kind, const char *name) {
+        const char *own_kind = value_get_text(tags, TAG_KIND), *own_name = value_get_text(tags, TAG_NAME);
+
+        return own_kind && own_name && strcmp(own_kind, kind) == 0 && strcmp(own_name, name) == 0;
+}
+
+void aws_set_lineage(const char *address, const char *lineage, struct arena *arena, struct observation *ret) {
+        ret->lineage = lineage;
+        ret->claim_remedy = arena_printf(arena, "give %s another name" AWS_LOST_STATE, address);
+}
+
 void aws_set_ownership(const struct provider *provider, const char *address, const struct value *tags,
                        struct arena *arena, struct observation *ret) {
-        const char *stack = value_get_text(tags, TAG_STACK);
-
         ret->ownership = aws_ownership(provider, tags, arena, &ret->owner);
-        if (ret->ownership == OWNER_OTHER && stack && strcmp(stack, provider->stack_name) == 0)
-                ret->claim_remedy = arena_printf(arena, "give %s another name" AWS_LOST_STATE, address);
+        if (aws_is_of_lineage(provider, tags))
+                aws_set_lineage(address, aws_lineage_of(tags), arena, ret);
 }
 
 static bool has_old_marks(const struct observation *seen, const char *path) {

@@ -18,6 +18,12 @@ const char *aws_lineage_of(const struct value *tags);
 #define AWS_LOST_STATE "; where this stack's state was lost, make it again: berth state adopt"
 enum ownership aws_ownership(const struct provider *provider, const struct value *tags, struct arena *arena,
                              const char **ret_owner);
+/* Whether such tags are of a stack of this name and of another lineage. */
+bool aws_is_of_lineage(const struct provider *provider, const struct value *tags);
+/* Whether such tags are those of a resource of this kind and name. */
+bool aws_tags_name(const struct value *tags, const char *kind, const char *name);
+/* What is another lineage's, of a stack of this name: whose it is and what else to do. */
+void aws_set_lineage(const char *address, const char *lineage, struct arena *arena, struct observation *ret);
 /* The same into an observation, with what else to do than to take it over. */
 void aws_set_ownership(const struct provider *provider, const char *address, const struct value *tags,
                        struct arena *arena, struct observation *ret);

@@ -16,7 +16,8 @@ struct part {
         bool exists;
         enum ownership ownership;
         const char *owner;
-        const char *lineage; /* that its tags tell, or NULL */
+        const char *lineage;   /* that its tags tell, or NULL */
+        bool owner_is_lineage; /* it is another one's, of a stack of this name */
         struct value *spec;
 };
 
@@ -41,6 +42,7 @@ static void set_owner(struct sight *sight, struct part *part, const struct value
         part->exists = true;
         part->ownership = aws_ownership(sight->provider, tags, sight->arena, &part->owner);
         part->lineage = aws_lineage_of(tags);
+        part->owner_is_lineage = aws_is_of_lineage(sight->provider, tags);
         if (part->ownership == OWNER_NONE && sight->wanted->must_read)
                 part->ownership = OWNER_SELF;
         value_set(sight->arena, part->spec, "tags",
@@ -322,6 +324,8 @@ static void set_ownership(const struct sight *sight, struct observation *ret) {
                 if (!is_foreign(parts[i]) || ret->ownership == OWNER_OTHER)
                         continue;
                 ret->ownership = parts[i]->ownership;
+                if (parts[i]->owner_is_lineage)
+                        ret->lineage = parts[i]->lineage;
                 ret->owner = parts[i]->owner;
         }
         if (is_foreign(&sight->bucket)) {

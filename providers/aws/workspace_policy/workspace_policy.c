@@ -104,9 +104,8 @@ static int find_rivals(struct provider *provider, const struct observe_args *arg
                         continue;
                 ret[i].ownership = OWNER_OTHER;
                 ret[i].owner = lineage_owner(provider->stack_name, notes[rival].lineage, args->arena);
-                ret[i].claim_remedy =
-                        arena_printf(args->arena, "give WorkspacePolicy/%s another name" AWS_LOST_STATE,
-                                     args->wanted[i].name);
+                aws_set_lineage(arena_printf(args->arena, "WorkspacePolicy/%s", args->wanted[i].name),
+                                notes[rival].lineage, args->arena, &ret[i]);
         }
         return 0;
 }
@@ -133,6 +132,27 @@ static void check_rules(const struct provider *provider, const struct observe_ar
         }
 }
 
+/* Rules of this stack's form whose policy no manifest and no record of the state names. */
+static void note_orphans(struct provider *provider, const struct observe_args *args,
+                         const struct workspace_rules *rules) {
+        const char *prefix = arena_printf(args->arena, "berth:%s:", provider->stack_name);
+
+        for (size_t i = 0; i < rules->count; i++) {
+                const char *rest, *name;
+                size_t known = 0;
+
+                if (strncmp(rules->items[i].id, prefix, strlen(prefix)) != 0)
+                        continue;
+                rest = rules->items[i].id + strlen(prefix);
+                name = arena_strndup(args->arena, rest, strcspn(rest, ":"));
+                while (known < args->count && strcmp(args->wanted[known].name, name) != 0)
+                        known++;
+                if (*name && known == args->count)
+                        lineage_orphan(provider, KIND_WORKSPACE_POLICY, name,
+                                       arena_printf(args->arena, "%s%s", prefix, name), NULL);
+        }
+}
+
 static int workspace_policy_observe(struct provider *provider, const struct observe_args *args,
                                     struct observation *ret, struct error *err) {
         static const char *const none[] = { "NoSuchBucket", "NoSuchLifecycleConfiguration", NULL };
@@ -144,7 +164,7 @@ static int workspace_policy_observe(struct provider *provider, const struct obse
 
         for (size_t i = 0; i < args->count; i++)
                 ret[i] = (struct observation){ .name = args->wanted[i].name };
-        if (!provider->bucket || args->count == 0)
+        if (!provider->bucket || (args->count == 0 && args->refresh != REFRESH_FULL))
                 return 0;
         if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
                 return -1;
@@ -158,6 +178,7 @@ static int workspace_policy_observe(struct provider *provider, const struct obse
         for (size_t i = 0; i < args->count; i++)
                 observe_policy(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
         check_rules(provider, args, &rules, ret);
+        note_orphans(provider, args, &rules);
         return find_rivals(provider, args, ret, err);
 }
 
