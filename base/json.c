@@ -32,6 +32,7 @@ void json_add(json_t *array, json_t *value) {
                 abort();
 }
 
+/* jansson refuses text that is not UTF-8, and names of files need not be. */
 json_t *json_from_text(const char *text) {
         struct strbuf valid STRBUF_CLEANUP = STRBUF_INIT;
         json_t *json = text ? json_string(text) : json_null();

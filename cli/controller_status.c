@@ -99,6 +99,7 @@ static void make_row(const json_t *source, int64_t now_ms, struct row *ret) {
         *ret = row;
 }
 
+/* The message stands beside the columns where it fits, and below them where a terminal is too narrow. */
 static void print_line(const struct row *row, int name_width, FILE *stream) {
         int used = name_width + 2 + 5 + 2 + COMMIT_DIGITS + 2 + 7 + 2 + 9 + 2;
         struct strbuf message STRBUF_CLEANUP = STRBUF_INIT;
@@ -134,6 +135,7 @@ static int widest_name(const json_t *sources) {
         return width;
 }
 
+/* The commit is named in the command: a rewrite that comes after it is not let through by it. */
 static void print_rewrite(const json_t *ready, const char *name, const char *where, FILE *stream) {
         const char *commit = json_text(ready, "commit");
 
@@ -236,6 +238,7 @@ static void print_retry(const json_t *source, int64_t now_ms, FILE *stream) {
         print_member("tried again", strbuf_text(&text), stream);
 }
 
+/* Text of a commit is a stranger's: print_member() makes it safe for the terminal. */
 static void print_commit(const char *label, const json_t *commit, FILE *stream) {
         const char *signer = json_text(commit, "signer");
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -257,6 +260,7 @@ static const char *find_message(const json_t *condition, const json_t *source) {
         return message && (is_ready || !said || strcmp(message, said) != 0) ? message : "";
 }
 
+/* Ready always, the others only while they hold: "Stalled: false" tells nobody anything. */
 static void print_conditions(const json_t *source, int64_t now_ms, FILE *stream) {
         json_t *condition;
         size_t i;
@@ -293,6 +297,7 @@ static void print_resources(const json_t *resources, FILE *stream) {
         print_member("resources", strbuf_text(&text), stream);
 }
 
+/* Lists are cut: a page shows where to look, and --json has the rest. */
 static void print_changes(const json_t *plan, FILE *stream) {
         const json_t *changes = json_object_get(plan, "changes");
         json_t *change;

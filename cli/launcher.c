@@ -80,7 +80,7 @@ static int parse_range(const char *text, struct sandbox_users *ret) {
         return 0;
 }
 
-static int parse(int argc, char **argv, struct launcher_config *ret) {
+static int parse_arguments(int argc, char **argv, struct launcher_config *ret) {
         static const struct option options[] = {
                 { "socket", required_argument, NULL, 's' },
                 { "for", required_argument, NULL, 'f' },
@@ -163,7 +163,7 @@ int launcher_main(int argc, char **argv) {
                 fputs(help, stdout);
                 return EXIT_SUCCESS;
         }
-        if (parse(argc, argv, &config) < 0) {
+        if (parse_arguments(argc, argv, &config) < 0) {
                 log_error("usage: %s", USAGE);
                 return EXIT_FAILURE;
         }

@@ -22,6 +22,9 @@
 
 /* Running it */
 
+/*
+ * The other verbs take folders, so this mistake is likely, and the loader's own message would not name the way out.
+ */
 static int check_file(const struct options *options, struct error *err) {
         struct stat status;
 
@@ -34,6 +37,7 @@ static int check_file(const struct options *options, struct error *err) {
         return 0;
 }
 
+/* Warnings are printed as well, where the file could be loaded. */
 static int load_config(struct session *session, const struct options *options, struct controller_config *ret,
                        struct error *err) {
         int result =
@@ -83,6 +87,7 @@ struct control_call {
         const char *folder;
 };
 
+/* The daemon's answer says "ok", or "error" and whether it was a refusal, which is exit code 3 as everywhere. */
 static int send_request(const struct control_call *call, json_t *request, json_t **ret, struct error *err) {
         json_t *answer;
 
@@ -121,6 +126,7 @@ static json_t *request_of(const struct control_call *call) {
         return request;
 }
 
+/* What a running controller does for `status NAME`, with a document that was read without one. */
 static int keep_source(json_t *document, const char *name, struct error *err) {
         json_t *sources = json_object_get(document, "sources");
 
@@ -160,6 +166,10 @@ static void print_status(const struct control_call *call, json_t *document) {
         }
 }
 
+/*
+ * A running controller knows best. Only where there is none are the states read; its last status is printed, and is
+ * an error all the same, because nobody is updating it.
+ */
 static int run_status(const struct control_call *call, struct error *err) {
         json_t *document JSON_CLEANUP = NULL;
         struct error absent = { 0 };
@@ -194,6 +204,7 @@ static int has_ended(const struct control_call *call, const char *name, json_int
         return 1;
 }
 
+/* A source that waits for a person is a refusal, as a plan of berth apply's would be. */
 static int exit_code_of(const json_t *source) {
         const json_t *ready = controller_status_condition(source, "Ready");
         const char *reason = json_text(ready, "reason");
@@ -242,6 +253,7 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
         return worst;
 }
 
+/* `sync` and `approve` can wait for the round that they cause; all others are done when they are answered. */
 static int run_command(const struct control_call *call, struct error *err) {
         json_t *answer JSON_CLEANUP = NULL;
 
@@ -288,6 +300,7 @@ static int find_command(const char *typed, const struct command **ret, struct er
                 typed, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Options and operands that belong to another of the commands are mistakes here, and never ignored. */
 static int check_use(const struct options *options, const struct command *command, struct error *err) {
         if (options->once)
                 return error_set(err, "--once goes with berth controller -f FILE alone");

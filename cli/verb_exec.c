@@ -97,7 +97,7 @@ static int usable_input(const struct program *program) {
 }
 
 /* What a reader of the program's output alone would not know. */
-static void tell(const struct exec_result *result) {
+static void report_result(const struct exec_result *result) {
         for (size_t i = 0; i < result->withheld_count; i++)
                 log_warning(
                         "the environment's variable %s is not given to the code: names that begin with AWS_ or "
@@ -145,8 +145,8 @@ static void start_ahead(const struct options *options, struct arena *arena, stru
         }
 }
 
-static int run(const struct options *options, struct session *session, struct program *program,
-               struct exec_result *ret, struct error *err) {
+static int run_program(const struct options *options, struct session *session, struct program *program,
+                       struct exec_result *ret, struct error *err) {
         struct exec_request request = {
                 .environment = options->environment,
                 .agent = options->agent,
@@ -198,13 +198,13 @@ int verb_exec(const struct options *options, struct error *err) {
         int code;
 
         session_init(&session);
-        if (run(options, &session, &program, &result, err) < 0) {
+        if (run_program(options, &session, &program, &result, err) < 0) {
                 log_error("%s", err->message);
                 code = EXIT_EXEC_FAILED;
         } else {
                 if (options->json)
                         print_json(exec_result_json(&result));
-                tell(&result);
+                report_result(&result);
                 code = result.exit_code;
         }
         strbuf_release(&program.code);

@@ -212,6 +212,7 @@ static int open_store(struct session *session, const struct options *options, st
                          session->provider_ops->name);
 }
 
+/* The note says why the image itself stayed, where only one of its names was taken away. */
 static void print_removed(const struct image_row *row) {
         printf("%sremoved%s: %s%s%s (%s)\n", terminal_style(stdout, STYLE_GREEN),
                terminal_style(stdout, STYLE_PLAIN), row->repository, row->tag_count ? ":" : "",
@@ -246,6 +247,7 @@ static json_t *pruned_json(const struct image_row *rows, size_t count, bool remo
         return json_pack("{s:b, s:o}", "removed", removed, "images", list);
 }
 
+/* A row with a note is in use, and stays. */
 static void print_pruned(const struct image_row *rows, size_t count, bool removed, bool quiet) {
         char size[32], imported[32];
         int64_t bytes = 0;

@@ -21,6 +21,7 @@ struct subverb {
         int (*run)(struct session *session, const struct options *options, struct error *err);
 };
 
+/* `state list`: addresses alone, one a line, for scripts. */
 static int list_state(struct session *session, const struct options *options, struct error *err) {
         struct record *records;
         size_t count;
@@ -101,6 +102,7 @@ static const char *text_or(json_t *object, const char *name) {
         return text ? text : "-";
 }
 
+/* The summary's text is made from its JSON, so that the two cannot tell different things. */
 static void print_state(json_t *summary) {
         json_t *entry;
         size_t i;
@@ -125,6 +127,7 @@ static void print_state(json_t *summary) {
         }
 }
 
+/* What was last applied, and what was last seen. It is JSON also without --json: a spec has no better text. */
 static int show_address(struct session *session, const struct options *options, const char *address,
                         struct error *err) {
         struct record *records;
@@ -188,6 +191,7 @@ static int show_state(struct session *session, const struct options *options, st
         return EXIT_DONE;
 }
 
+/* `state verify` has printed the problems when it fails: the error only counts them and says what helps. */
 static int verify_state(struct session *session, const struct options *options, struct error *err) {
         const char **problems;
         size_t count;
@@ -212,6 +216,7 @@ static int verify_state(struct session *session, const struct options *options, 
                          state_folder(session->state), count, count == 1 ? "problem" : "problems");
 }
 
+/* state_backup() checks the copy, so that a copy that was announced can be restored. */
 static int back_up_state(struct session *session, const struct options *options, struct error *err) {
         if (options->operand_count < 2)
                 return error_set(err, "berth state backup needs a path: berth state backup FILE");
@@ -237,6 +242,7 @@ static int commit_edit(struct session *session, const struct options *options, s
                                  clock_system.wall_ms(&clock_system), session->arena, err);
 }
 
+/* `state rm`. The lease first: what is asked about must still be so when the answer comes. */
 static int forget_resource(struct session *session, const struct options *options, struct error *err) {
         const char *address = options->operand_count > 1 ? options->operands[1] : NULL;
         struct state_edit edit;
@@ -262,6 +268,10 @@ static int forget_resource(struct session *session, const struct options *option
         return EXIT_DONE;
 }
 
+/*
+ * `state mv`, for a resource that was renamed in its manifest: without it a plan would delete one and create the
+ * other.
+ */
 static int move_resource(struct session *session, const struct options *options, struct error *err) {
         const char *from, *to;
         struct state_edit edit;
@@ -282,6 +292,7 @@ static int move_resource(struct session *session, const struct options *options,
         return EXIT_DONE;
 }
 
+/* Needs no lease itself: whoever waits for one wants to know who has it. */
 static int show_lock(struct session *session, const struct options *options, struct error *err) {
         struct lease_holder *holder;
         char since[32];

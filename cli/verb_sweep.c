@@ -37,6 +37,7 @@ static json_t *row_to_json(const struct sweep_row *row) {
         return json;
 }
 
+/* The same with and without --yes, so that a script can compare what would go with what went. */
 static json_t *report_json(const struct sweep_report *report, bool deleted) {
         json_t *rows = json_array(), *json;
 
@@ -86,6 +87,10 @@ static void report_text(const struct sweep_report *report, bool deleted, bool qu
                deleted ? "" : " berth sweep --yes does it.");
 }
 
+/*
+ * Each session's first problem, on standard error. A sweep that could not delete something fails; one that only looks
+ * does not.
+ */
 static size_t warn_of_problems(const struct sweep_report *report) {
         size_t count = 0;
 

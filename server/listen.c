@@ -35,7 +35,7 @@ static bool is_port(const char *text) {
         return digits > 0 && digits <= 5 && text[digits] == '\0' && strtol(text, NULL, 10) <= 65535;
 }
 
-static int parse(const char *address, struct place *ret, struct error *err) {
+static int parse_address(const char *address, struct place *ret, struct error *err) {
         const char *colon = strrchr(address, ':'), *host = address;
         size_t length;
 
@@ -115,7 +115,7 @@ int listen_open(const char *address, int *ret_socket, unsigned *ret_port, struct
         bool all;
         int status, descriptor;
 
-        if (parse(address, &place, err) < 0)
+        if (parse_address(address, &place, err) < 0)
                 return -1;
         all = place.host[0] == '\0';
         if ((status = getaddrinfo(all ? NULL : place.host, place.port, &hints, &found)) != 0)
@@ -139,7 +139,7 @@ bool listen_is_loopback(const char *address) {
         struct place place;
         struct error ignored;
 
-        if (parse(address, &place, &ignored) < 0)
+        if (parse_address(address, &place, &ignored) < 0)
                 return false;
         return strcmp(place.host, "localhost") == 0 || strcmp(place.host, "::1") == 0 ||
                (inet_pton(AF_INET, place.host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127);

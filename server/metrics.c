@@ -110,7 +110,7 @@ static struct series *insert(struct metrics *metrics, size_t metric, size_t at, 
 }
 
 /* With the lock held. */
-static struct series *find(struct metrics *metrics, size_t metric, const char *const *labels) {
+static struct series *find_series(struct metrics *metrics, size_t metric, const char *const *labels) {
         const struct metrics_family *facts = &metrics->table->families[metric];
         struct family *family = &metrics->families[metric];
         size_t count = label_count(facts), at;
@@ -134,13 +134,13 @@ static struct series *find(struct metrics *metrics, size_t metric, const char *c
 
 void metrics_add(struct metrics *metrics, size_t metric, double amount, const char *const *labels) {
         pthread_mutex_lock(&metrics->lock);
-        find(metrics, metric, labels)->value += amount;
+        find_series(metrics, metric, labels)->value += amount;
         pthread_mutex_unlock(&metrics->lock);
 }
 
 void metrics_set(struct metrics *metrics, size_t metric, double value, const char *const *labels) {
         pthread_mutex_lock(&metrics->lock);
-        find(metrics, metric, labels)->value = value;
+        find_series(metrics, metric, labels)->value = value;
         pthread_mutex_unlock(&metrics->lock);
 }
 
@@ -149,7 +149,7 @@ void metrics_observe(struct metrics *metrics, size_t metric, double seconds, con
         struct series *series;
 
         pthread_mutex_lock(&metrics->lock);
-        series = find(metrics, metric, labels);
+        series = find_series(metrics, metric, labels);
         series->value += seconds;
         series->count++;
         for (size_t i = 0; i < bucket_count(facts); i++)

@@ -251,7 +251,7 @@ static bool understand_head(struct request *request, char *text) {
  * Finds who answers it; 503 where there is no seat for it. A body that nobody reads ends the connection: the next request would
  * begin in the midst of it.
  */
-static void begin(struct request *request) {
+static void begin_request(struct request *request) {
         struct server_request *public = &request->public;
         struct service *service = request->service;
         const struct server_route *route;
@@ -287,7 +287,7 @@ static void begin(struct request *request) {
                 route->begin(public);
 }
 
-static void take(struct request *request, const void *bytes, size_t length) {
+static void take_body(struct request *request, const void *bytes, size_t length) {
         seats_allow(request->service->seats, request->seat, (int64_t)(length / BODY_BYTES_PER_MS));
         if (length > 0 && request->public.route->take)
                 request->public.route->take(&request->public, bytes, length);
@@ -303,7 +303,7 @@ static void read_plain_body(struct request *request) {
 
                 if (length > left)
                         length = (size_t)left;
-                take(request, bytes, length);
+                take_body(request, bytes, length);
                 wire_use(request->wire, length);
                 left -= length;
                 if (left > 0 && (request->answered || wire_fill(request->wire) == 0))
@@ -331,7 +331,7 @@ static void read_chunked_body(struct request *request) {
                         refuse(request, CONTENT_TOO_LARGE, "the body is too large");
                         return;
                 }
-                take(request, data, data_length);
+                take_body(request, data, data_length);
                 left -= data_length;
                 wire_use(request->wire, (size_t)used);
                 if (chunks_ended(&chunks))
@@ -458,7 +458,7 @@ static int send_answer(struct request *request) {
 /* While a request is in the hands of its route, the client is not timed. */
 static void let_route_answer(struct request *request) {
         request->body_read = !request->parts.has_body;
-        begin(request);
+        begin_request(request);
         if (!request->answered && !request->body_read)
                 read_body(request);
         if (!request->body_read)

@@ -166,7 +166,7 @@ static struct seats_limits limits_of(const struct server_config *config) {
         return limits;
 }
 
-static struct server *make(const struct server_config *config) {
+static struct server *make_server(const struct server_config *config) {
         struct server *server = calloc(1, sizeof(*server));
         struct service *service;
         pthread_condattr_t attributes;
@@ -209,7 +209,7 @@ static int start_accepting(struct server *server, struct error *err) {
 
 int server_start(const struct server_config *config, struct server **ret, struct error *err) {
         const struct seats_limits limits = limits_of(config);
-        struct server *server = make(config);
+        struct server *server = make_server(config);
 
         if (interrupt_init(&server->service.stop, err) < 0 ||
             seats_open(&limits, &server->service.seats, err) < 0 || start_accepting(server, err) < 0) {

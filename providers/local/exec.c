@@ -70,7 +70,7 @@ static int load_agent(struct exec *exec, const char **environment, struct error 
  * Records of earlier applies, not manifests: what was declared and never applied cannot be run. All -1 is no limit of
  * an agent.
  */
-static int load(struct exec *exec, struct error *err) {
+static int load_records(struct exec *exec, struct error *err) {
         const char *environment = exec->request->environment;
 
         exec->agent = (struct local_agent){ .cpus = -1, .memory_mb = -1, .containers = -1 };
@@ -89,7 +89,7 @@ static int64_t least(int64_t value, int64_t limit) {
 }
 
 /* One run may take all of its agent's share, and never more. */
-static void size(struct exec *exec) {
+static void set_limits(struct exec *exec) {
         int64_t cpu = (exec->environment.memory_mb * 1000 + MEMORY_MB_PER_VCPU - 1) / MEMORY_MB_PER_VCPU;
 
         exec->memory_mb = least(exec->environment.memory_mb, exec->agent.memory_mb);
@@ -97,8 +97,8 @@ static void size(struct exec *exec) {
 }
 
 /* Who has no limit leaves no file: a run of such an environment writes nothing into the data root. */
-static int take(struct exec *exec, const char *kind, const char *name, const struct exec_use *limits,
-                bool reject, struct exec_slot *ret, struct error *err) {
+static int take_slot(struct exec *exec, const char *kind, const char *name, const struct exec_use *limits,
+                     bool reject, struct exec_slot *ret, struct error *err) {
         struct exec_use use = { 1, exec->memory_mb, exec->cpu_millis };
         const char *folder = arena_printf(exec->arena, "%s/running/%s/%s", exec->root, kind, name);
         const char *whose = arena_printf(exec->arena, "%s/%s", kind, name);
@@ -123,25 +123,25 @@ static int take_slots(struct exec *exec, struct error *err) {
                                      agent->cpus < 0 ? -1 : agent->cpus * 1000 },
                         by_environment = { exec->environment.reserved_concurrency, -1, -1 };
 
-        if (take(exec, "Environment", exec->environment.name, &by_environment, true, &exec->environment_slot,
-                 err) < 0)
+        if (take_slot(exec, "Environment", exec->environment.name, &by_environment, true,
+                      &exec->environment_slot, err) < 0)
                 return -1;
-        return exec->request->agent ? take(exec, "Agent", exec->request->agent, &by_agent, agent->reject,
-                                           &exec->agent_slot, err)
+        return exec->request->agent ? take_slot(exec, "Agent", exec->request->agent, &by_agent, agent->reject,
+                                                &exec->agent_slot, err)
                                     : 0;
 }
 
 /*
- * The sandbox calls this and collect() while the workspace is mounted, before the program starts and after all of it
- * is dead.
+ * The sandbox calls this and collect_files() while the workspace is mounted: before the program starts, and after all of it is
+ * dead.
  */
-static int fill(void *context, const struct sandbox_workspace *workspace, struct error *err) {
+static int fill_workspace(void *context, const struct sandbox_workspace *workspace, struct error *err) {
         const struct exec *exec = context;
 
         return exec_files_put(workspace, exec->request->files, exec->request->file_count, err);
 }
 
-static int collect(void *context, const struct sandbox_workspace *workspace, struct error *err) {
+static int collect_files(void *context, const struct sandbox_workspace *workspace, struct error *err) {
         struct exec *exec = context;
 
         if (!exec->request->out)
@@ -231,7 +231,7 @@ static void describe_program(const struct exec *exec, struct sandbox_spec *spec)
         spec->file_count = 1;
 }
 
-static void describe(struct exec *exec, struct sandbox_spec *spec) {
+static void describe_run(struct exec *exec, struct sandbox_spec *spec) {
         const struct exec_request *request = exec->request;
         int64_t deadline_ms =
                 least(exec->environment.timeout_s * 1000, request->deadline_ms ? request->deadline_ms : -1);
@@ -250,8 +250,8 @@ static void describe(struct exec *exec, struct sandbox_spec *spec) {
                 .input = request->input,
                 .interrupt = request->interrupt,
                 .ahead = request->ahead ? &request->ahead->keeper : NULL,
-                .fill = request->file_count > 0 ? fill : NULL,
-                .collect = collect,
+                .fill = request->file_count > 0 ? fill_workspace : NULL,
+                .collect = collect_files,
                 .context = exec,
         };
         describe_variables(exec, spec);
@@ -293,7 +293,7 @@ static void pass_slots(struct exec *exec, int held[2], struct sandbox_spec *spec
 }
 
 /* The image is held before it is looked into, so that no removal can empty it under the run. */
-static int run(struct exec *exec, struct error *err) {
+static int run_sandbox(struct exec *exec, struct error *err) {
         const struct exec_request *request = exec->request;
         int held[2];
         struct output output OUTPUT_CLEANUP = { 0 }, errors OUTPUT_CLEANUP = { 0 };
@@ -304,7 +304,7 @@ static int run(struct exec *exec, struct error *err) {
         if (exec->environment.image_root &&
             (exec->image = local_image_hold(exec->environment.image_root, err)) < 0)
                 return -1;
-        describe(exec, &spec);
+        describe_run(exec, &spec);
         if (check_program(exec, &spec, err) < 0)
                 return -1;
         pass_slots(exec, held, &spec);
@@ -363,10 +363,10 @@ int local_exec(const char *root, const struct exec_request *request, struct aren
                 .result = &result,
         };
 
-        if ((request->out && exec_files_check(request, err) < 0) || load(&exec, err) < 0)
+        if ((request->out && exec_files_check(request, err) < 0) || load_records(&exec, err) < 0)
                 return -1;
-        size(&exec);
-        if (take_slots(&exec, err) < 0 || run(&exec, err) < 0)
+        set_limits(&exec);
+        if (take_slots(&exec, err) < 0 || run_sandbox(&exec, err) < 0)
                 return -1;
         *ret = result;
         return 0;

@@ -24,7 +24,8 @@
 
 /* --- in --- */
 
-static int put(const struct sandbox_workspace *workspace, const struct exec_file *file, struct error *err) {
+static int put_file(const struct sandbox_workspace *workspace, const struct exec_file *file,
+                    struct error *err) {
         int from DESCRIPTOR_CLEANUP = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat status;
 
@@ -40,7 +41,7 @@ static int put(const struct sandbox_workspace *workspace, const struct exec_file
 int exec_files_put(const struct sandbox_workspace *workspace, const struct exec_file *files, size_t count,
                    struct error *err) {
         for (size_t i = 0; i < count; i++) {
-                if (put(workspace, &files[i], err) < 0)
+                if (put_file(workspace, &files[i], err) < 0)
                         return -1;
         }
         return 0;
@@ -77,7 +78,7 @@ static const char *printable(struct arena *arena, const char *name) {
         return arena_strdup(arena, strbuf_text(&text));
 }
 
-static void list(struct harvest *harvest, const char *path, uint64_t bytes, const char *reason) {
+static void list_left(struct harvest *harvest, const char *path, uint64_t bytes, const char *reason) {
         harvest->list = array_grow(harvest->arena, harvest->list, harvest->count, sizeof(*harvest->list));
         path = printable(harvest->arena, path);
         harvest->names_left -= strlen(path) < harvest->names_left ? strlen(path) : harvest->names_left;
@@ -86,8 +87,8 @@ static void list(struct harvest *harvest, const char *path, uint64_t bytes, cons
 
 static void say_full(struct harvest *harvest) {
         if (!harvest->full)
-                list(harvest, ".", 0,
-                     "the names in it are too many and too long: what is not listed stays out");
+                list_left(harvest, ".", 0,
+                          "the names in it are too many and too long: what is not listed stays out");
         harvest->full = true;
 }
 
@@ -114,15 +115,16 @@ static int get_file(struct harvest *harvest, int to_folder, const struct sandbox
         int to DESCRIPTOR_CLEANUP = -1, opened;
 
         if (entry->bytes > harvest->bytes_left) {
-                list(harvest, path, entry->bytes,
-                     "with it there would be more bytes than a workspace holds: the file has holes, or several names");
+                list_left(
+                        harvest, path, entry->bytes,
+                        "with it there would be more bytes than a workspace holds: the file has holes, or several names");
                 return 0;
         }
         opened = sandbox_workspace_open(harvest->workspace, path, &content, harvest->err);
         if (opened < 0)
                 return -1;
         if (opened > 0) {
-                list(harvest, path, 0, "not readable");
+                list_left(harvest, path, 0, "not readable");
                 return 0;
         }
         /* Whatever stands there, a link for instance, is replaced and not written through. */
@@ -138,7 +140,7 @@ static int get_file(struct harvest *harvest, int to_folder, const struct sandbox
                 return error_context(harvest->err, "cannot write %s", path);
         }
         harvest->bytes_left -= entry->bytes;
-        list(harvest, path, entry->bytes, NULL);
+        list_left(harvest, path, entry->bytes, NULL);
         return 0;
 }
 
@@ -148,7 +150,7 @@ static int get_subfolder(struct harvest *harvest, int to, const char *name, cons
         int made DESCRIPTOR_CLEANUP = -1;
 
         if (depth == EXEC_FILES_DEPTH_MAX) {
-                list(harvest, path, 0, "too many folders within each other");
+                list_left(harvest, path, 0, "too many folders within each other");
                 return 0;
         }
         if (mkdirat(to, name, 0755) < 0 && errno != EEXIST)
@@ -168,16 +170,16 @@ static int get_entry(struct harvest *harvest, int to, const struct sandbox_entry
                 return 0;
         /* On some file systems Git finds its HEAD whatever the letters. */
         if (!harvest->request->out_dot && (name[0] == '.' || strcasecmp(name, "HEAD") == 0)) {
-                list(harvest, path, 0,
-                     name[0] == '.' ? "its name begins with a dot: --out-dot"
-                                    : "Git takes a folder with a HEAD for a repository: --out-dot");
+                list_left(harvest, path, 0,
+                          name[0] == '.' ? "its name begins with a dot: --out-dot"
+                                         : "Git takes a folder with a HEAD for a repository: --out-dot");
                 return 0;
         }
         if (S_ISDIR(entry->mode))
                 return get_subfolder(harvest, to, name, path, depth);
         if (S_ISREG(entry->mode))
                 return get_file(harvest, to, entry, path);
-        list(harvest, path, 0, type_of(entry->mode));
+        list_left(harvest, path, 0, type_of(entry->mode));
         return 0;
 }
 
@@ -189,7 +191,7 @@ static int get_folder(struct harvest *harvest, int to, const char *path, int dep
         if (result < 0)
                 return -1;
         if (result > 0) {
-                list(harvest, path[0] ? path : ".", 0, "not readable");
+                list_left(harvest, path[0] ? path : ".", 0, "not readable");
                 return 0;
         }
         result = 0;

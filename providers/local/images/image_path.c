@@ -19,7 +19,7 @@ static bool begins(const char *part, size_t length, const char *with) {
         return length >= strlen(with) && memcmp(part, with, strlen(with)) == 0;
 }
 
-static bool is(const char *part, size_t length, const char *text) {
+static bool part_is(const char *part, size_t length, const char *text) {
         return length == strlen(text) && memcmp(part, text, length) == 0;
 }
 
@@ -44,9 +44,9 @@ static int move_name_to_folder(struct image_path *path, struct error *err) {
 }
 
 static int add_part(struct image_path *path, const char *part, size_t length, struct error *err) {
-        if (length == 0 || is(part, length, "."))
+        if (length == 0 || part_is(part, length, "."))
                 return 0;
-        if (is(part, length, ".."))
+        if (part_is(part, length, ".."))
                 return error_set(err, "its path leads upwards (..)");
         if (length > UNPACK_NAME_MAX)
                 return error_set(err, "a part of its path is longer than %d bytes", UNPACK_NAME_MAX);
@@ -63,13 +63,14 @@ static int read_whiteout(struct image_path *path, struct error *err) {
 
         if (path->meaning == PATH_NOTHING || !begins(name, length, WHITEOUT))
                 return 0;
-        if (is(name, length, OPAQUE)) {
+        if (part_is(name, length, OPAQUE)) {
                 path->meaning = PATH_OPAQUE;
                 path->name[0] = '\0';
         } else if (begins(name, length, AUFS)) {
                 path->meaning = PATH_NOTHING;
-        } else if (is(name + marker, length - marker, "") || is(name + marker, length - marker, ".") ||
-                   is(name + marker, length - marker, "..")) {
+        } else if (part_is(name + marker, length - marker, "") ||
+                   part_is(name + marker, length - marker, ".") ||
+                   part_is(name + marker, length - marker, "..")) {
                 return error_set(err, "it is a whiteout that names no file");
         } else {
                 path->meaning = PATH_WHITEOUT;

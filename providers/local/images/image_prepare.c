@@ -26,7 +26,7 @@ struct import {
         bool present; /* it was unpacked by an earlier import */
 };
 
-static void end(struct import *import) {
+static void end_prepare(struct import *import) {
         image_source_close(&import->source);
         json_decref(import->document);
         json_decref(import->config);
@@ -161,7 +161,7 @@ static int take_content(struct import *import, struct error *err) {
 
 int image_prepare(struct image_store *store, int given, const char *path, const struct local_reference *name,
                   struct arena *arena, struct image_prepared *ret, struct error *err) {
-        struct import import __attribute__((cleanup(end))) = {
+        struct import import __attribute__((cleanup(end_prepare))) = {
                 .arena = arena,
                 .name = name,
                 .store = store,

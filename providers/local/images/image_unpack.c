@@ -32,7 +32,7 @@ static uint64_t stream_limit(const struct unpack_limits *limits) {
         return limits->bytes + limits->entries * 2048 + (1 << 20);
 }
 
-static const char *reason(int error) {
+static const char *path_failure(int error) {
         switch (error) {
         case ELOOP:
                 return "it stands behind symbolic links that lead to each other";
@@ -143,7 +143,7 @@ static int apply_whiteout(const struct unpack *unpack, const struct image_path *
         int folder DESCRIPTOR_CLEANUP = open_within(unpack->root, path->folder);
 
         if (folder < 0)
-                return errno == ENOENT || errno == ENOTDIR ? 0 : error_set(err, "%s", reason(errno));
+                return errno == ENOENT || errno == ENOTDIR ? 0 : error_set(err, "%s", path_failure(errno));
         if ((path->meaning == PATH_OPAQUE ? tree_empty(folder) : tree_remove(folder, path->name)) < 0)
                 return error_set(err, "what it hides cannot be removed: %s", strerror(errno));
         return 0;
@@ -159,13 +159,13 @@ static int put_folder(int parent, const char *name, const struct tarball_entry *
                 return 0;
         if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(status.st_mode) &&
             tree_remove(parent, name) < 0)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         if (mkdirat(parent, name, 0700) < 0 && errno != EEXIST)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         folder = open_folder(parent, name);
         /* Its owner can always write into it, or the image could not be removed. */
         if (folder < 0 || fchmod(folder, (entry->mode & 0777) | 0700) < 0)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         return 0;
 }
 
@@ -194,13 +194,13 @@ static int write_content(struct tarball *tarball, int file, uint64_t bytes, stru
                 if (offset > bytes || length > bytes - offset)
                         return error_set(err, "it is larger than it says");
                 if (write_piece(file, piece, length, offset) < 0)
-                        return error_set(err, "%s", reason(errno));
+                        return error_set(err, "%s", path_failure(errno));
                 end = offset + length > end ? offset + length : end;
         }
         if (more < 0)
                 return -1;
         if (end < bytes && ftruncate(file, (off_t)bytes) < 0)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         return 0;
 }
 
@@ -224,12 +224,12 @@ static int put_file(struct unpack *unpack, struct tarball *tarball, int parent, 
                 return -1;
         if (tree_remove(parent, name) < 0 ||
             (file = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)) < 0)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         if (write_content(tarball, file, entry->bytes, err) < 0)
                 return -1;
         /* Python compares the times of its sources with those that its caches name. */
         if (fchmod(file, entry->mode & 0777) < 0 || futimens(file, times) < 0)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         unpack->tally.privileged += (entry->mode & 07000) != 0;
         unpack->tally.capabilities += entry->capabilities;
         return 0;
@@ -237,7 +237,7 @@ static int put_file(struct unpack *unpack, struct tarball *tarball, int parent, 
 
 static int put_link(int parent, const char *name, const struct tarball_entry *entry, struct error *err) {
         if (tree_remove(parent, name) < 0 || symlinkat(entry->target, parent, name) < 0)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         return 0;
 }
 
@@ -253,13 +253,13 @@ static int put_hard_link(const struct unpack *unpack, int parent, const char *na
                 return error_set(err, "its hard link names no file");
         folder = open_within(unpack->root, path.folder);
         if (folder < 0 || fstatat(folder, path.name, &target, AT_SYMLINK_NOFOLLOW) < 0)
-                return error_set(err, "the target of its hard link is not there: %s", reason(errno));
+                return error_set(err, "the target of its hard link is not there: %s", path_failure(errno));
         if (!S_ISREG(target.st_mode) && !S_ISLNK(target.st_mode))
                 return error_set(err, "the target of its hard link is not a file");
         if (fstatat(parent, name, &present, AT_SYMLINK_NOFOLLOW) == 0 && is_same(&present, &target))
                 return 0;
         if (tree_remove(parent, name) < 0 || linkat(folder, path.name, parent, name, 0) < 0)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         return 0;
 }
 
@@ -268,7 +268,7 @@ static int put_entry(struct unpack *unpack, struct tarball *tarball, const struc
         int parent DESCRIPTOR_CLEANUP = open_parent(unpack, path);
 
         if (parent < 0)
-                return error_set(err, "%s", reason(errno));
+                return error_set(err, "%s", path_failure(errno));
         if (!path->name[0] && entry->type != TARBALL_FOLDER)
                 return error_set(err, "it stands for the root folder, and is none");
         switch (entry->type) {

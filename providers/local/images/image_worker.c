@@ -26,7 +26,7 @@ static const char *const problems[] = { "index", "media-type", "size", "platform
 
 /* The worker's process */
 
-static json_t *describe(const struct image_prepared *prepared) {
+static json_t *prepared_json(const struct image_prepared *prepared) {
         const struct image_verdict *verdict = &prepared->verdict;
         const struct unpack_tally *tally = &prepared->tally;
         json_t *answer = json_object();
@@ -101,7 +101,7 @@ int image_worker_main(void) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         umask(0077);
         result = prepare(arena, &prepared, &weak, &err);
-        answer = result == 0 ? describe(&prepared) : json_object();
+        answer = result == 0 ? prepared_json(&prepared) : json_object();
         if (result < 0) {
                 json_set_text(answer, "message", err.message);
                 json_put(answer, "kind", json_integer(err.kind));

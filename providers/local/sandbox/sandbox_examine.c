@@ -23,14 +23,14 @@ struct examination {
         size_t count, max;
 };
 
-static void find(struct examination *examination, const char *name, bool works, const char *detail) {
+static void add_finding(struct examination *examination, const char *name, bool works, const char *detail) {
         if (examination->count < examination->max)
                 examination->list[examination->count++] =
                         (struct finding){ .name = name, .works = works, .detail = detail };
 }
 
-static void find_error(struct examination *examination, const char *name, const struct error *err) {
-        find(examination, name, false, arena_strdup(examination->arena, err->message));
+static void add_error(struct examination *examination, const char *name, const struct error *err) {
+        add_finding(examination, name, false, arena_strdup(examination->arena, err->message));
 }
 
 static void examine_bubblewrap(struct examination *examination) {
@@ -38,10 +38,10 @@ static void examine_bubblewrap(struct examination *examination) {
         struct error err;
 
         if (sandbox_find_bubblewrap(examination->arena, &path, &version, &err) < 0)
-                find_error(examination, "bubblewrap", &err);
+                add_error(examination, "bubblewrap", &err);
         else
-                find(examination, "bubblewrap", true,
-                     arena_printf(examination->arena, "%s (%s)", version, path));
+                add_finding(examination, "bubblewrap", true,
+                            arena_printf(examination->arena, "%s (%s)", version, path));
 }
 
 static void examine_seccomp(struct examination *examination) {
@@ -50,14 +50,14 @@ static void examine_seccomp(struct examination *examination) {
         struct stat status;
 
         if (seccomp_filter_open(&filter, &err) < 0)
-                find_error(examination, "seccomp", &err);
+                add_error(examination, "seccomp", &err);
         else if (access("/proc/sys/kernel/seccomp/actions_avail", F_OK) < 0 || fstat(filter, &status) < 0)
-                find(examination, "seccomp", false,
-                     "this kernel has no filters of system calls (CONFIG_SECCOMP_FILTER)");
+                add_finding(examination, "seccomp", false,
+                            "this kernel has no filters of system calls (CONFIG_SECCOMP_FILTER)");
         else
-                find(examination, "seccomp", true,
-                     arena_printf(examination->arena, "a filter of %lld instructions",
-                                  (long long)status.st_size / 8));
+                add_finding(examination, "seccomp", true,
+                            arena_printf(examination->arena, "a filter of %lld instructions",
+                                         (long long)status.st_size / 8));
 }
 
 static void examine_cgroups(struct examination *examination) {
@@ -66,26 +66,29 @@ static void examine_cgroups(struct examination *examination) {
         unsigned missing = cgroup_missing(group);
 
         if (missing)
-                find(examination, "cgroups", false,
-                     arena_printf(examination->arena, "not enforced:%s%s%s: %s",
-                                  missing & CGROUP_MEMORY ? " memory" : "",
-                                  missing & CGROUP_CPU ? " CPU" : "",
-                                  missing & CGROUP_PROCESSES ? " processes" : "", cgroup_problem(group)));
+                add_finding(examination, "cgroups", false,
+                            arena_printf(examination->arena, "not enforced:%s%s%s: %s",
+                                         missing & CGROUP_MEMORY ? " memory" : "",
+                                         missing & CGROUP_CPU ? " CPU" : "",
+                                         missing & CGROUP_PROCESSES ? " processes" : "",
+                                         cgroup_problem(group)));
         else
-                find(examination, "cgroups", true, cgroup_method(group));
+                add_finding(examination, "cgroups", true, cgroup_method(group));
         cgroup_close(group);
 }
 
 static void examine_python(struct examination *examination) {
         bool there = access("/usr/bin/python3", X_OK) == 0 || access("/usr/local/bin/python3", X_OK) == 0;
 
-        find(examination, "python", there,
-             there ? "of this machine's /usr, for the image prebuilt python"
-                   : "this machine's /usr has no python3: install it, or import an image (berth image import)");
+        add_finding(
+                examination, "python", there,
+                there ? "of this machine's /usr, for the image prebuilt python"
+                      : "this machine's /usr has no python3: install it, or import an image (berth image import)");
 }
 
-static int run(struct examination *examination, const char *program, const char *code, int64_t deadline_ms,
-               struct output *output, struct sandbox_result *ret, struct error *err) {
+static int run_probe(struct examination *examination, const char *program, const char *code,
+                     int64_t deadline_ms, struct output *output, struct sandbox_result *ret,
+                     struct error *err) {
         const char *argv[] = { program, "/run/berth/main", NULL };
         struct sandbox_file file = { "main", code, strlen(code) };
         struct output errors OUTPUT_CLEANUP = { 0 };
@@ -106,7 +109,7 @@ static int run(struct examination *examination, const char *program, const char 
 }
 
 static void find_optional(struct examination *examination, const char *name, bool works, const char *detail) {
-        find(examination, name, works, detail);
+        add_finding(examination, name, works, detail);
         if (examination->count > 0)
                 examination->list[examination->count - 1].optional = true;
 }
@@ -156,14 +159,15 @@ static bool examine_run(struct examination *examination) {
         bool works;
 
         output_init(&output, false);
-        if (run(examination, "sh", code, 30000, &output, &result, &err) < 0) {
-                find_error(examination, "sandbox", &err);
+        if (run_probe(examination, "sh", code, 30000, &output, &result, &err) < 0) {
+                add_error(examination, "sandbox", &err);
                 return false;
         }
         works = result.exit_code == 0 && strncmp(strbuf_text(&output.kept), "it runs\n", 8) == 0;
-        find(examination, "sandbox", works,
-             works ? arena_printf(examination->arena, "a program ran, in %lld ms", (long long)result.wall_ms)
-                   : "a program that should print something did not");
+        add_finding(examination, "sandbox", works,
+                    works ? arena_printf(examination->arena, "a program ran, in %lld ms",
+                                         (long long)result.wall_ms)
+                          : "a program that should print something did not");
         if (works)
                 examine_seen(examination, strbuf_text(&output.kept));
         return works;
@@ -178,15 +182,16 @@ static void test_attempts(struct examination *examination) {
 
         output_init(&output, false);
         sandbox_attempts_program(&program);
-        if (run(examination, "python3", strbuf_text(&program), 120000, &output, &result, &err) < 0) {
-                find_error(examination, "self-test", &err);
+        if (run_probe(examination, "python3", strbuf_text(&program), 120000, &output, &result, &err) < 0) {
+                add_error(examination, "self-test", &err);
                 return;
         }
         count = sandbox_attempts_judge(strbuf_text(&output.kept), &through);
-        find(examination, "self-test", count > 0,
-             count > 0
-                     ? arena_printf(examination->arena, "%zu ways out tried, all of them denied", count)
-                     : arena_printf(examination->arena, "not seen to be denied: %s", strbuf_text(&through)));
+        add_finding(
+                examination, "self-test", count > 0,
+                count > 0 ? arena_printf(examination->arena, "%zu ways out tried, all of them denied", count)
+                          : arena_printf(examination->arena, "not seen to be denied: %s",
+                                         strbuf_text(&through)));
 }
 
 /* What neither ends nor listens, and has left its parent, is ended by the deadline. */
@@ -199,14 +204,14 @@ static void test_deadline(struct examination *examination) {
         bool works;
 
         output_init(&output, false);
-        if (run(examination, "sh", code, 1000, &output, &result, &err) < 0) {
-                find_error(examination, "deadline", &err);
+        if (run_probe(examination, "sh", code, 1000, &output, &result, &err) < 0) {
+                add_error(examination, "deadline", &err);
                 return;
         }
         works = result.reason == EXEC_DEADLINE && strcmp(strbuf_text(&output.kept), "on\n") == 0;
-        find(examination, "deadline", works,
-             works ? "a run that will not end is ended, with all it started"
-                   : "a run that will not end was not ended");
+        add_finding(examination, "deadline", works,
+                    works ? "a run that will not end is ended, with all it started"
+                          : "a run that will not end was not ended");
 }
 
 void sandbox_examine(bool test, struct arena *arena, struct finding *ret, size_t max, size_t *ret_count) {
@@ -222,7 +227,7 @@ void sandbox_examine(bool test, struct arena *arena, struct finding *ret, size_t
                 test_attempts(&examination);
                 test_deadline(&examination);
         } else if (test) {
-                find(&examination, "self-test", false, "nothing can be tried: see above");
+                add_finding(&examination, "self-test", false, "nothing can be tried: see above");
         }
         *ret_count = examination.count;
 }

@@ -19,7 +19,7 @@ static void append_json(json_t *json, struct strbuf *ret) {
         json_decref(json);
 }
 
-static json_t *parse(const char *bytes, size_t length, struct error *err) {
+static json_t *parse_message(const char *bytes, size_t length, struct error *err) {
         json_error_t problem;
         json_t *json = json_loadb(bytes ? bytes : "", length, JSON_REJECT_DUPLICATES, &problem);
 
@@ -122,7 +122,7 @@ void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf 
 int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placing *ret, struct error *err) {
         struct sandbox_placing none = { 0 };
         struct message_member members[] = PLACING_MEMBERS(&none);
-        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
 
         if (read_members(json, members, COUNT(members), 0, err) < 0)
                 return -1;
@@ -173,7 +173,7 @@ int sandbox_starting_read(const char *bytes, size_t length, struct arena *arena,
                           struct error *err) {
         struct sandbox_limits none = { 0 };
         struct message_member members[] = { LIMIT_MEMBERS(&none) };
-        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const json_t *image = json_object_get(json, "image"), *name = json_object_get(json, "name");
 
         if (read_members(json, members, COUNT(members), 2, err) < 0)
@@ -205,7 +205,7 @@ void sandbox_started_write(const struct sandbox_started *started, struct strbuf 
 int sandbox_started_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_started *ret,
                          struct error *err) {
         struct message_member members[] = { RUN_MEMBER(0), NUMBER("missing", 0, CGROUP_EVERYTHING, 0) };
-        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const json_t *problem = json_object_get(json, "problem");
 
         if (read_members(json, members, COUNT(members), 1, err) < 0)
@@ -226,7 +226,7 @@ void sandbox_number_write(uint64_t run, struct strbuf *ret) {
 
 int sandbox_number_read(const char *bytes, size_t length, uint64_t *ret, struct error *err) {
         struct message_member members[] = { RUN_MEMBER(0) };
-        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
 
         if (read_members(json, members, COUNT(members), 0, err) < 0)
                 return -1;
@@ -251,7 +251,7 @@ void sandbox_measured_write(const struct sandbox_measured *measured, struct strb
 int sandbox_measured_read(const char *bytes, size_t length, struct sandbox_measured *ret, struct error *err) {
         struct sandbox_measured none = { 0 };
         struct message_member members[] = MEASURED_MEMBERS(none.run, &none.usage);
-        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
 
         if (read_members(json, members, COUNT(members), 0, err) < 0)
                 return -1;
@@ -286,7 +286,7 @@ static bool is_plain_name(const char *name) {
 int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_running *ret,
                          struct error *err) {
         struct message_member members[] = { NUMBER("deadlineMs", 1, NUMBER_MAX, 0), BOOL("waits", 0) };
-        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const json_t *files = json_object_get(json, "files");
         struct sandbox_running running = { 0 };
 
@@ -337,7 +337,7 @@ void sandbox_ending_write(const struct sandbox_ending *ending, struct strbuf *re
 int sandbox_ending_read(const char *bytes, size_t length, struct sandbox_ending *ret, struct error *err) {
         struct sandbox_ending none = { 0 };
         struct message_member members[] = ENDING_MEMBERS(&none);
-        json_t *json JSON_CLEANUP = parse(bytes, length, err);
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
 
         if (read_members(json, members, COUNT(members), 0, err) < 0)
                 return -1;

@@ -590,7 +590,7 @@ static int tell_ended(struct worker *worker, struct error *err) {
         return 0;
 }
 
-static int run(struct worker *worker, struct error *err) {
+static int run_worker(struct worker *worker, struct error *err) {
         int64_t started_ms;
 
         /* Process 1 is set up while the places are mounted and the program is read. */
@@ -630,7 +630,7 @@ int sandbox_worker_main(void) {
         if (close_range(SANDBOX_WORKER_SOCKET + 1, ~0U, 0) < 0 ||
             fcntl(SANDBOX_WORKER_SOCKET, F_SETFD, FD_CLOEXEC) < 0)
                 return EXIT_FAILURE;
-        result = run(&worker, &err);
+        result = run_worker(&worker, &err);
         if (result < 0 && worker.reader.socket >= 0)
                 (void)!frame_send_now(worker.reader.socket, MESSAGE_FAILED, err.message, strlen(err.message),
                                       NULL, 0, &ignored);

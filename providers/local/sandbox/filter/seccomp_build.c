@@ -17,8 +17,8 @@ static void release_filter(scmp_filter_ctx *filter) {
                 seccomp_release(*filter);
 }
 
-static int add(scmp_filter_ctx filter, uint32_t action, const char *name,
-               const struct scmp_arg_cmp *arguments, unsigned count, struct error *err) {
+static int add_rule(scmp_filter_ctx filter, uint32_t action, const char *name,
+                    const struct scmp_arg_cmp *arguments, unsigned count, struct error *err) {
         int number = seccomp_syscall_resolve_name(name), result;
 
         /* Negative numbers stand for calls of other architectures or newer than the library: the default answers. */
@@ -43,10 +43,10 @@ static int add_conditions(scmp_filter_ctx filter, struct error *err) {
                                 SCMP_CMP(test->argument, SCMP_CMP_MASKED_EQ, test->mask, test->value);
                 }
                 /* ERRNO(0) leaves the call out and returns 0. */
-                if (add(filter,
-                        row->answer == SECCOMP_ALLOWED ? SCMP_ACT_ALLOW
-                                                       : SCMP_ACT_ERRNO((uint32_t)row->answer),
-                        row->name, compared, count, err) < 0)
+                if (add_rule(filter,
+                             row->answer == SECCOMP_ALLOWED ? SCMP_ACT_ALLOW
+                                                            : SCMP_ACT_ERRNO((uint32_t)row->answer),
+                             row->name, compared, count, err) < 0)
                         return -1;
         }
         return 0;
@@ -58,7 +58,7 @@ static int add_namespaces(scmp_filter_ctx filter, struct error *err) {
                 struct scmp_arg_cmp compare = SCMP_CMP(0, SCMP_CMP_MASKED_EQ, flag, flag);
 
                 if ((flag & SECCOMP_NAMESPACE_FLAGS) &&
-                    add(filter, SCMP_ACT_ERRNO(EPERM), "clone", &compare, 1, err) < 0)
+                    add_rule(filter, SCMP_ACT_ERRNO(EPERM), "clone", &compare, 1, err) < 0)
                         return -1;
         }
         return 0;
@@ -69,16 +69,16 @@ static int add_core_limit(scmp_filter_ctx filter, struct error *err) {
         struct scmp_arg_cmp set[] = { SCMP_CMP(1, SCMP_CMP_MASKED_EQ, 0xffffffff, RLIMIT_CORE),
                                       SCMP_CMP(2, SCMP_CMP_NE, 0, 0) };
 
-        return add(filter, SCMP_ACT_ERRNO(0), "prlimit64", set, 2, err);
+        return add_rule(filter, SCMP_ACT_ERRNO(0), "prlimit64", set, 2, err);
 }
 
-static int fill(scmp_filter_ctx filter, struct error *err) {
+static int fill_filter(scmp_filter_ctx filter, struct error *err) {
         for (const char *const *name = seccomp_allowed; *name; name++) {
-                if (add(filter, SCMP_ACT_ALLOW, *name, NULL, 0, err) < 0)
+                if (add_rule(filter, SCMP_ACT_ALLOW, *name, NULL, 0, err) < 0)
                         return -1;
         }
         for (const char *const *name = seccomp_denied; *name; name++) {
-                if (add(filter, SCMP_ACT_ERRNO(EPERM), *name, NULL, 0, err) < 0)
+                if (add_rule(filter, SCMP_ACT_ERRNO(EPERM), *name, NULL, 0, err) < 0)
                         return -1;
         }
         if (add_conditions(filter, err) < 0)
@@ -99,7 +99,7 @@ int seccomp_build(int *ret_descriptor, struct error *err) {
         if (seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0 ||
             seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0)
                 return error_set(err, "libseccomp is too old: version 2.5 is needed");
-        if (fill(filter, err) < 0)
+        if (fill_filter(filter, err) < 0)
                 return -1;
         descriptor = memfd_create("berth-seccomp", MFD_CLOEXEC);
         if (descriptor < 0 || seccomp_export_bpf(filter, descriptor) < 0 ||
