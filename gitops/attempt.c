@@ -61,23 +61,48 @@ static int condemn_commit(struct work *work, const char *reason) {
         return -1;
 }
 
-static int load_manifests(struct work *work) {
-        const struct git_answer *answer = work->attempt->files;
-        struct load_options options = { .provider = work->following->args->provider,
-                                        .missing_environments = true };
-        struct manifest_file *files = arena_array(work->arena, answer->file_count + 1, sizeof(*files));
-        const char *folder = arena_printf(work->arena, "%s@%.12s", work->source->url, work->attempt->commit);
-        struct error err = { 0 };
+static struct manifest_file *files_of(const struct git_answer *answer, struct arena *arena) {
+        struct manifest_file *files = arena_array(arena, answer->file_count + 1, sizeof(*files));
 
         for (size_t i = 0; i < answer->file_count; i++)
                 files[i] = (struct manifest_file){
                         .name = answer->files[i].name,
                         .bytes = answer->files[i].bytes,
                         .length = answer->files[i].length,
+                        .path = answer->files[i].path,
                 };
+        return files;
+}
+
+/* What the Stack includes comes from the same commit, by the same process that reads what strangers wrote. */
+static int read_included(void *context, const char *folder, struct arena *arena, struct manifest_file **ret,
+                         size_t *ret_count, struct error *err) {
+        struct work *work = context;
+        struct git_answer answer;
+
+        if (source_read_included(work->source, work->attempt->commit, folder, arena, &answer, err) < 0)
+                return -1;
+        *ret = files_of(&answer, arena);
+        *ret_count = answer.file_count;
+        return 0;
+}
+
+static int load_manifests(struct work *work) {
+        const struct git_answer *answer = work->attempt->files;
+        const struct manifest_tree tree = {
+                .folder = work->config->path ? work->config->path : "",
+                .read = read_included,
+                .context = work,
+        };
+        struct load_options options = { .provider = work->following->args->provider,
+                                        .missing_environments = true,
+                                        .tree = &tree };
+        const char *folder = arena_printf(work->arena, "%s@%.12s", work->source->url, work->attempt->commit);
+        struct error err = { 0 };
+
         diagnostics_init(&work->diagnostics, work->arena);
-        if (manifests_load_files(folder, files, answer->file_count, &options, work->arena, &work->manifests,
-                                 &work->diagnostics, &err) == 0)
+        if (manifests_load_files(folder, files_of(answer, work->arena), answer->file_count, &options,
+                                 work->arena, &work->manifests, &work->diagnostics, &err) == 0)
                 return pins_hold(work->config, &work->manifests, &work->diagnostics)
                                ? 0
                                : condemn_commit(work, PINS_REASON);

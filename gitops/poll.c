@@ -225,6 +225,33 @@ static int fetch_again(struct source *source, struct git_request *request, const
         return git_check(request, arena, ret, ret_failure, err);
 }
 
+/* Only the commit that was verified may be put in force. */
+static int check_commit(const struct source *source, const struct git_answer *answer, const char *commit,
+                        struct error *err) {
+        return answer->commit && strcmp(answer->commit, commit) == 0
+                       ? 0
+                       : error_set(err, "the repository in %s gave another commit than %s",
+                                   source->git_folder, commit);
+}
+
+int source_read_included(struct source *source, const char *commit, const char *folder, struct arena *arena,
+                         struct git_answer *ret, struct error *err) {
+        struct git_request request = request_of(source);
+        enum git_failure failure = GIT_LOCAL;
+
+        request.commit = commit;
+        request.path = folder;
+        request.read_anyway = true;
+        request.interrupt = source->following->clock->interrupt;
+        *ret = (struct git_answer){ 0 };
+        source_hear(source);
+        if (git_check(&request, arena, ret, &failure, err) == 0)
+                return check_commit(source, ret, commit, err);
+        if (failure == GIT_NOT_FOUND || failure == GIT_UNSAFE_TREE || failure == GIT_OVER_LIMIT)
+                err->kind = ERROR_NOT_FOUND;
+        return -1;
+}
+
 int source_read_commit(struct source *source, const char *commit, struct arena *arena, struct git_answer *ret,
                        struct error *err) {
         struct git_request request = request_of(source);
@@ -239,9 +266,5 @@ int source_read_commit(struct source *source, const char *commit, struct arena *
                 result = fetch_again(source, &request, commit, arena, ret, &failure, err);
         if (result < 0)
                 return -1;
-        /* Only the commit that was verified may be put in force. */
-        return ret->commit && strcmp(ret->commit, commit) == 0
-                       ? 0
-                       : error_set(err, "the repository in %s gave another commit than %s",
-                                   source->git_folder, commit);
+        return check_commit(source, ret, commit, err);
 }

@@ -117,6 +117,12 @@ enum poll_outcome source_poll(struct source *source, struct arena *arena, struct
 /* A commit accepted before, from the bare repository. */
 int source_read_commit(struct source *source, const char *commit, struct arena *arena, struct git_answer *ret,
                        struct error *err) MUST_USE;
+/*
+ * The manifests of another folder of that commit, which the source's Stack includes. -1 with ERROR_NOT_FOUND where it has no
+ * such folder, or none that may be read.
+ */
+int source_read_included(struct source *source, const char *commit, const char *folder, struct arena *arena,
+                         struct git_answer *ret, struct error *err) MUST_USE;
 /* {id, ref, subject, author, signer, committedAt}: a new reference. */
 json_t *commit_json(const struct git_answer *answer, const char *ref);
 

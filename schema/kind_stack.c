@@ -138,6 +138,16 @@ static const struct field guard_fields[] = {
         { 0 },
 };
 
+static const struct field include_item = {
+        .name = "folder",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 1024,
+        .pattern = "[^/].*",
+        .pattern_message = "a path relative to this file, such as ../common",
+        .doc = "A folder, relative to the file that names it.",
+};
+
 static const struct field stack_fields[] = {
         {
                 .name = "provider",
@@ -174,6 +184,16 @@ static const struct field stack_fields[] = {
                 .type = FIELD_OBJECT,
                 .fields = guard_fields,
                 .doc = "Limits that guard against slips of the hand.",
+        },
+        {
+                .name = "include",
+                .type = FIELD_LIST,
+                .item = &include_item,
+                .minimum = 0,
+                .maximum = 64,
+                .doc = "Folders whose manifests belong to this stack as well, such as ../common: relative to this file, within "
+                       "the same Git repository (without one, within the folder above the stack's own). Symbolic links are "
+                       "not followed, and there is no Stack in them.",
         },
         { 0 },
 };

@@ -6,6 +6,7 @@
  *     document.c       YAML: bytes to trees of nodes, one document at a time (the only one that knows libyaml)
  *     decode.c         nodes to typed values, as the field tables say
  *     checks_shared.c  what a kind asks beyond its fields: each in its kind_NAME.c
+ *     include.c        the folders that the Stack includes: their files, for which the steps above are done again
  *     resolve.c        all resources together: duplicates, references
  *                      and, kind by kind, what kind_NAME.c and ranges.c (ResourceRanges) make of them
  *
@@ -37,6 +38,7 @@ struct place {
 
 struct source {
         const char *path;      /* as shown to the user */
+        const char *tree_path; /* of a file in memory: within options.tree, or NULL */
         struct strbuf bytes;   /* without the byte order marks of documents */
         uint32_t *line_starts; /* offsets, made when first needed; malloc */
         size_t line_count;
@@ -63,6 +65,7 @@ struct loading {
         const struct load_options *options;
         struct source *sources;
         size_t source_count;
+        size_t own_count;     /* of them, the first ones: those that were not included */
         bool is_folder;       /* what the user gave */
         struct draft *drafts; /* array_grow_alone(); never NULL */
         size_t draft_count;
@@ -118,6 +121,10 @@ int source_gather(struct loading *loading, const char *path, struct error *err) 
 /* The same from memory: the files in the order given. */
 int source_gather_files(struct loading *loading, const struct manifest_file *files, size_t count,
                         struct error *err) MUST_USE;
+uint16_t source_add(struct loading *loading, const char *path);
+/* Takes the file's bytes; a descriptor below 0 is reported by errno. `named`: the user gave this very path. */
+void source_read(struct loading *loading, uint16_t number, int descriptor, bool named);
+bool source_is_manifest_name(const char *name);
 void source_release(struct source *source);
 /* The text of a line (1-based) without its break; *ret_length bytes. NULL where there is no such line. */
 const char *source_line(struct source *source, uint32_t line, size_t *ret_length);
@@ -125,6 +132,13 @@ const char *source_line(struct source *source, uint32_t line, size_t *ret_length
 void source_locate(struct source *source, size_t offset, uint32_t *ret_line, uint32_t *ret_column);
 /* Whether the bytes are text that YAML can be; reports where they are not. */
 bool source_check_text(struct loading *loading, uint16_t file);
+
+/* include.c */
+/*
+ * Adds the files of all folders that the Stack of the files read so far includes. `given` is the load's path, NULL for files
+ * in memory. -1 only where the load cannot go on; what is wrong with a folder is reported.
+ */
+int include_all(struct loading *loading, const char *given, struct error *err) MUST_USE;
 
 /* resource.c */
 struct node;

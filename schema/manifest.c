@@ -36,15 +36,15 @@ static void check_empty(struct loading *loading, uint16_t file) {
 
         if (loading->sources[file].documents > 0)
                 return;
-        if (loading->is_folder || loading->options->controller)
+        if (loading->is_folder || loading->options->controller || file >= loading->own_count)
                 problem_warning(loading, place, NULL, "this file holds no manifest");
         else
                 problem_error(loading, place, "what a stack has is deleted by berth destroy",
                               "this file holds no manifest");
 }
 
-static void read_all(struct loading *loading) {
-        for (size_t i = 0; i < loading->source_count; i++) {
+static void read_all(struct loading *loading, size_t from) {
+        for (size_t i = from; i < loading->source_count; i++) {
                 struct source *source = &loading->sources[i];
 
                 if (source->documents == 0 && source->bytes.length > 0) {
@@ -138,8 +138,13 @@ static int load_manifests(const char *path, const struct manifest_file *files, s
                 result = source_gather_files(&loading, files, count, err);
         else
                 result = source_gather(&loading, path, err);
+        loading.own_count = loading.source_count;
         if (result == 0) {
-                read_all(&loading);
+                read_all(&loading, 0);
+                result = include_all(&loading, files ? NULL : path, err);
+        }
+        if (result == 0) {
+                read_all(&loading, loading.own_count);
                 check_folder(&loading, path);
                 list_files(&loading);
                 if (options->controller)

@@ -60,13 +60,35 @@ struct manifests {
         size_t missing_count;
 };
 
+struct manifest_file {
+        const char *name;  /* as diagnostics show it */
+        const char *bytes; /* borrowed until the load returns; NULL where `length` is 0 */
+        size_t length;
+        const char *path; /* within load_options.tree; NULL where there is none */
+};
+
+/* For files in memory: the tree that they are part of, from which a Stack may include further folders. */
+struct manifest_tree {
+        const char *folder; /* of the files given, within the tree; "" for its root */
+        /*
+         * The manifests below `folder`, which is within the tree and not its root, in byte order of their paths; in the arena. -1
+         * with ERROR_NOT_FOUND where the tree is to blame, which becomes a diagnostic; with another kind the load fails with it.
+         */
+        int (*read)(void *context, const char *folder, struct arena *arena, struct manifest_file **ret,
+                    size_t *ret_count, struct error *err);
+        void *context;
+};
+
 struct load_options {
         const char *provider;      /* overrides the Stack's, or NULL */
         bool missing_environments; /* gather them in `missing` instead of reporting them */
         bool controller; /* a Controller's file: exactly one, and nothing else, which any other load refuses */
+        const struct manifest_tree *tree; /* of files in memory; NULL: they can include nothing */
 };
 
 /*
+ * The folders that the Stack includes (spec.include) are read as well: include.c says from where they may come.
+ *
  * `path` is a file, a folder (searched recursively for *.yaml and *.yml; dot-folders skipped, links to folders not
  * followed) or "-" for standard input. Returns 0 and the manifests where no error was diagnosed; -1 with kind
  * ERROR_DIAGNOSED where some were (they are in `diagnostics`; err->message counts them), or with another kind where
@@ -74,12 +96,6 @@ struct load_options {
  */
 int manifests_load(const char *path, const struct load_options *options, struct arena *arena,
                    struct manifests *ret, struct diagnostics *diagnostics, struct error *err) MUST_USE;
-
-struct manifest_file {
-        const char *name;  /* as diagnostics show it */
-        const char *bytes; /* borrowed until the load returns; NULL where `length` is 0 */
-        size_t length;
-};
 
 /*
  * The same of files in memory, read and checked as if they were found in a folder that messages call `folder`. They are

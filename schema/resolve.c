@@ -33,6 +33,12 @@ struct value *draft_spec(const struct draft *draft) {
         return (struct value *)draft->resource.spec;
 }
 
+static bool is_before(struct place a, struct place b) {
+        if (a.file != b.file)
+                return a.file < b.file;
+        return a.line != b.line ? a.line < b.line : a.column < b.column;
+}
+
 /* By kind and name, as they are looked up; of one address by place, so that "first" is the first in the files. */
 static int compare_drafts(const void *a, const void *b) {
         const struct draft *left = a, *right = b;
@@ -43,11 +49,7 @@ static int compare_drafts(const void *a, const void *b) {
         order = strcmp(left->resource.name, right->resource.name);
         if (order != 0)
                 return order;
-        if (left->name.file != right->name.file)
-                return left->name.file < right->name.file ? -1 : 1;
-        if (left->name.line != right->name.line)
-                return left->name.line < right->name.line ? -1 : 1;
-        return left->name.column < right->name.column ? -1 : left->name.column > right->name.column;
+        return is_before(left->name, right->name) ? -1 : is_before(right->name, left->name);
 }
 
 /* Of resources with one address the first stays; each further one is told where that is. */
@@ -125,13 +127,24 @@ static void fill_stack(struct loading *loading, struct value *spec) {
 static void resolve_stack(struct loading *loading) {
         struct drafts stacks = drafts_of(loading, KIND_STACK);
         struct manifests *manifests = loading->manifests;
+        size_t own = 0;
 
+        /* The stack's own is in the files that come first, whatever it is called. */
         for (size_t i = 1; i < stacks.count; i++) {
+                if (is_before(stacks.items[i].name, stacks.items[own].name))
+                        own = i;
+        }
+        for (size_t i = 0; i < stacks.count; i++) {
+                if (i == own)
+                        continue;
                 loading->address = stacks.items[i].resource.address;
-                problem_error(loading, stacks.items[i].name, NULL,
+                problem_error(loading, stacks.items[i].name,
+                              stacks.items[i].name.file >= loading->own_count
+                                      ? "what is included is part of the stack that includes it"
+                                      : NULL,
                               "a second Stack: there can be one, and %s is at %s",
-                              stacks.items[0].resource.address,
-                              problem_place_text(loading, stacks.items[0].name));
+                              stacks.items[own].resource.address,
+                              problem_place_text(loading, stacks.items[own].name));
         }
         manifests->stack = stacks.count > 0 ? &manifests->resources[0] : default_stack(loading);
         fill_stack(loading, (struct value *)manifests->stack->spec);

@@ -28,7 +28,7 @@
 #define MARK "\xEF\xBB\xBF"
 #define MARK_SIZE (sizeof(MARK) - 1)
 
-static uint16_t add_source(struct loading *loading, const char *path) {
+uint16_t source_add(struct loading *loading, const char *path) {
         loading->sources =
                 array_grow(loading->work, loading->sources, loading->source_count, sizeof(*loading->sources));
         loading->sources[loading->source_count] =
@@ -52,7 +52,7 @@ static void whole_file_error(struct loading *loading, const char *path, const ch
                                               });
 }
 
-static bool is_manifest_name(const char *name) {
+bool source_is_manifest_name(const char *name) {
         return text_ends_with(name, ".yaml") || text_ends_with(name, ".yml");
 }
 
@@ -65,7 +65,7 @@ static void consider_entry(struct loading *loading, const char *folder, const st
 
         if (entry->d_name[0] == '.')
                 return;
-        if (entry->d_type == DT_REG && !is_manifest_name(entry->d_name))
+        if (entry->d_type == DT_REG && !source_is_manifest_name(entry->d_name))
                 return;
         path = path_join(folder, entry->d_name);
         if (lstat(path, &status) < 0)
@@ -74,12 +74,12 @@ static void consider_entry(struct loading *loading, const char *folder, const st
                 search_folder(loading, path);
                 return;
         }
-        if (!is_manifest_name(entry->d_name) || loading->source_count > FILE_COUNT_MAX)
+        if (!source_is_manifest_name(entry->d_name) || loading->source_count > FILE_COUNT_MAX)
                 return;
         /* A link that leads nowhere, or round in circles, stays in the list: reading it says so. */
         if (S_ISLNK(status.st_mode) && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
                 return;
-        add_source(loading, path);
+        source_add(loading, path);
 }
 
 static void search_folder(struct loading *loading, const char *folder) {
@@ -151,9 +151,8 @@ static void refuse_large(struct loading *loading, struct source *source) {
         source->documents = 1;
 }
 
-/* `named`: the user gave this very path. */
-static void read_source(struct loading *loading, struct source *source, bool named) {
-        int descriptor DESCRIPTOR_CLEANUP = open_source(source, named);
+void source_read(struct loading *loading, uint16_t number, int descriptor, bool named) {
+        struct source *source = &loading->sources[number];
         bool readable = descriptor >= 0 && is_readable_kind(descriptor, named);
         int result = readable ? descriptor_read(descriptor, FILE_SIZE_MAX, &source->bytes) : 0;
 
@@ -175,12 +174,18 @@ static void read_source(struct loading *loading, struct source *source, bool nam
         }
 }
 
+static void open_and_read(struct loading *loading, uint16_t number, bool named) {
+        int descriptor DESCRIPTOR_CLEANUP = open_source(&loading->sources[number], named);
+
+        source_read(loading, number, descriptor, named);
+}
+
 int source_gather(struct loading *loading, const char *path, struct error *err) {
         struct stat status;
 
         if (strcmp(path, "-") == 0) {
-                add_source(loading, "<stdin>");
-                read_source(loading, &loading->sources[0], true);
+                source_add(loading, "<stdin>");
+                open_and_read(loading, 0, true);
                 return 0;
         }
         if (stat(path, &status) < 0)
@@ -188,8 +193,8 @@ int source_gather(struct loading *loading, const char *path, struct error *err) 
                                       "cannot read manifests from %s: %s", path, strerror(errno));
         loading->is_folder = S_ISDIR(status.st_mode);
         if (!loading->is_folder) {
-                add_source(loading, path);
-                read_source(loading, &loading->sources[0], true);
+                source_add(loading, path);
+                open_and_read(loading, 0, true);
                 return 0;
         }
         search_folder(loading, path);
@@ -198,7 +203,7 @@ int source_gather(struct loading *loading, const char *path, struct error *err) 
         if (loading->source_count > 1)
                 qsort(loading->sources, loading->source_count, sizeof(*loading->sources), compare_sources);
         for (size_t i = 0; i < loading->source_count; i++)
-                read_source(loading, &loading->sources[i], false);
+                open_and_read(loading, (uint16_t)i, false);
         return 0;
 }
 
@@ -206,11 +211,12 @@ int source_gather_files(struct loading *loading, const struct manifest_file *fil
                         struct error *err) {
         if (count > FILE_COUNT_MAX)
                 return error_set(err, "there are more than %d manifest files", FILE_COUNT_MAX);
-        loading->is_folder = true;
+        loading->is_folder = true; /* so many come from a folder somewhere */
         for (size_t i = 0; i < count; i++) {
-                uint16_t number = add_source(loading, files[i].name);
+                uint16_t number = source_add(loading, files[i].name);
                 struct source *source = &loading->sources[number];
 
+                source->tree_path = arena_strdup(loading->arena, files[i].path);
                 if (files[i].length > FILE_SIZE_MAX) {
                         refuse_large(loading, source);
                 } else if (files[i].length > 0) {

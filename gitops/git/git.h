@@ -72,6 +72,7 @@ struct git_request {
 
 struct git_file {
         const char *name; /* as messages show it: "REPOSITORY@COMMIT:PATH", commit cut to 12 digits */
+        const char *path; /* within the repository */
         const char *bytes;
         size_t length;
 };

@@ -240,6 +240,7 @@ static int take_file(const json_t *item, const struct git_limits *limits, struct
             (size_t)length > (size_t)(end - *at))
                 return -1;
         ret->name = arena_printf(arena, "%s%s", prefix, path);
+        ret->path = ret->name + strlen(prefix);
         ret->bytes = arena_strndup(arena, *at, (size_t)length);
         ret->length = (size_t)length;
         *at += length;

@@ -92,7 +92,7 @@ static void same_as_a_folder(void **state) {
 static void names_and_bytes(void **state) {
         static const char text[] = ENVIRONMENT("a") "  memoryMB: 1768\n";
         struct loaded loaded;
-        struct manifest_file file = { FOLDER "x/a.yaml", NULL, sizeof(text) - 1 };
+        struct manifest_file file = { .name = FOLDER "x/a.yaml", .length = sizeof(text) - 1 };
         char *bytes = malloc(sizeof(text) - 1);
 
         (void)state;
@@ -125,7 +125,7 @@ static void too_much(void **state) {
         load_files(&loaded, files, 65536);
         assert_int_equal(loaded.result, -1);
         assert_int_equal(loaded.err.kind, ERROR_FAILED);
-        files[0] = (struct manifest_file){ "big.yaml", bytes, size };
+        files[0] = (struct manifest_file){ .name = "big.yaml", .bytes = bytes, .length = size };
         load_files(&loaded, files, 1);
         assert_int_equal(loaded.err.kind, ERROR_DIAGNOSED);
         assert_non_null(strstr(strbuf_text(&loaded.said), "big.yaml:0:0: the file is larger than 16 MiB"));
