@@ -4,6 +4,7 @@
 #include "base/terminal.h"
 #include "cli/launcher.h"
 #include "cli/options.h"
+#include "cli/stacks.h"
 #include "cli/verbs.h"
 #include "gitops/git/git.h"
 #include "providers/local/images/image_worker.h"
@@ -127,7 +128,7 @@ static int run_verb(int argc, char **argv, struct arena *arena) {
                 options_help_verb(verb, stdout);
                 return EXIT_DONE;
         }
-        code = verb->run(&options, &err);
+        code = options.stacks ? stacks_run(verb->name, &options, &err) : verb->run(&options, &err);
         if (code >= 0)
                 return code;
         log_error("%s", err.message);

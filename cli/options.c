@@ -58,6 +58,7 @@ enum option_id {
         OPTION_MIRROR,
         OPTION_ONCE,
         OPTION_WAIT,
+        OPTION_STACKS,
         OPTION_VERSION,
 };
 
@@ -82,6 +83,8 @@ const struct option_row options_rows[] = {
           "read by lists, one by one, or (plan) not at all" },
         { OPTION_TARGET, "target", "ADDR", " plan apply ", "only this and what it needs; repeats, takes *" },
         { OPTION_EXCLUDE, "exclude", "ADDR", " plan apply ", "leave this out; repeats, takes *" },
+        { OPTION_STACKS, "stacks", NULL, " plan apply validate drift ",
+          "each stack in a folder below -f, side by side" },
         { OPTION_DETAILED_EXITCODE, "detailed-exitcode", NULL, " plan ",
           "exit with 2 where there are changes" },
         { OPTION_YES, "yes", NULL, " apply destroy disassociate reassociate state sweep image ",
@@ -168,6 +171,7 @@ static const struct {
         { OPTION_SELF_TEST, offsetof(struct options, self_test) },
         { OPTION_ONCE, offsetof(struct options, once) },
         { OPTION_WAIT, offsetof(struct options, wait) },
+        { OPTION_STACKS, offsetof(struct options, stacks) },
 };
 
 /* false where the option is not one of those. */

@@ -20,6 +20,7 @@ struct options {
         const char *mirror;   /* --mirror, or NULL */
         const char *format;   /* --format, or NULL; each verb checks it */
         bool json, verbose, quiet, help;
+        bool stacks;
         bool yes, force, all, detailed_exitcode, skip_refused, dry_run;
         enum plan_refresh refresh;
         unsigned parallel;

@@ -77,6 +77,14 @@ static json_t *summary_json(const struct plan_summary *summary) {
         return object;
 }
 
+/* Account and region are null where nobody was asked who we are. */
+static void put_stack(json_t *object, const struct plan *plan) {
+        json_put(object, "stack", json_from_text(plan->stack_name));
+        json_put(object, "provider", json_from_text(plan->provider_name));
+        json_put(object, "account", json_from_text(plan->identity.account));
+        json_put(object, "region", json_from_text(plan->identity.region));
+}
+
 static json_t *drifts_json(const struct plan *plan) {
         json_t *list = json_array();
 
@@ -95,8 +103,7 @@ json_t *report_drift_json(const struct plan *plan) {
         json_t *object = json_object();
 
         json_put(object, "formatVersion", json_string("1"));
-        json_put(object, "stack", json_from_text(plan->stack_name));
-        json_put(object, "provider", json_from_text(plan->provider_name));
+        put_stack(object, plan);
         json_put(object, "drift", drifts_json(plan));
         json_put(object, "orphans", json_from_texts(plan->orphans, plan->orphan_count));
         return object;
@@ -112,8 +119,7 @@ json_t *report_plan_json(const struct plan *plan) {
         for (size_t i = 0; i < cost.count; i++)
                 json_put(calls, cost.calls[i].service, json_integer(cost.calls[i].count));
         json_put(object, "formatVersion", json_string("1"));
-        json_put(object, "stack", json_from_text(plan->stack_name));
-        json_put(object, "provider", json_from_text(plan->provider_name));
+        put_stack(object, plan);
         json_put(object, "stateSerial", json_integer((json_int_t)plan->serial));
         json_put(object, "createdAt", report_time_json(plan->created_ms));
         json_put(object, "summary", summary_json(&plan->summary));
@@ -156,8 +162,7 @@ json_t *report_result_json(const struct plan *plan, const struct apply_result *r
         json_put(summary, "refused", json_integer((json_int_t)result->refused));
         json_put(summary, "unchanged", json_integer((json_int_t)plan->summary.unchanged));
         json_put(object, "formatVersion", json_string("1"));
-        json_put(object, "stack", json_from_text(plan->stack_name));
-        json_put(object, "provider", json_from_text(plan->provider_name));
+        put_stack(object, plan);
         json_put(object, "run", json_integer((json_int_t)result->run));
         json_put(object, "interrupted", json_boolean(result->interrupted));
         json_put(object, "durationMs", json_integer(result->duration_ms));

@@ -43,16 +43,20 @@ static void check_empty(struct loading *loading, uint16_t file) {
                               "this file holds no manifest");
 }
 
+static void read_file(struct loading *loading, uint16_t file) {
+        struct source *source = &loading->sources[file];
+
+        if (source->documents > 0 || source->bytes.length == 0)
+                return;
+        if (source_check_text(loading, file))
+                document_read_all(loading, file);
+        else
+                source->documents = 1;
+}
+
 static void read_all(struct loading *loading, size_t from) {
         for (size_t i = from; i < loading->source_count; i++) {
-                struct source *source = &loading->sources[i];
-
-                if (source->documents == 0 && source->bytes.length > 0) {
-                        if (source_check_text(loading, (uint16_t)i))
-                                document_read_all(loading, (uint16_t)i);
-                        else
-                                source->documents = 1;
-                }
+                read_file(loading, (uint16_t)i);
                 check_empty(loading, (uint16_t)i);
         }
 }
@@ -81,6 +85,13 @@ static void list_files(struct loading *loading) {
                 files[i] = loading->sources[i].path;
         loading->manifests->files = files;
         loading->manifests->file_count = loading->source_count;
+}
+
+static void prepare_loading(struct loading *loading) {
+        loading->work = arena_new();
+        loading->scratch = arena_new();
+        loading->drafts = array_grow_alone(NULL, 0, sizeof(*loading->drafts));
+        loading->patterns = patterns_new(loading->arena);
 }
 
 static void release_loading(struct loading *loading) {
@@ -130,10 +141,7 @@ static int load_manifests(const char *path, const struct manifest_file *files, s
 
         if (check_provider(options, err) < 0)
                 return -1;
-        loading.work = arena_new();
-        loading.scratch = arena_new();
-        loading.drafts = array_grow_alone(NULL, 0, sizeof(*loading.drafts));
-        loading.patterns = patterns_new(arena);
+        prepare_loading(&loading);
         if (files)
                 result = source_gather_files(&loading, files, count, err);
         else
@@ -169,6 +177,74 @@ int manifests_load_files(const char *folder, const struct manifest_file *files, 
         static const struct manifest_file none;
 
         return load_manifests(folder, count ? files : &none, count, options, arena, ret, diagnostics, err);
+}
+
+static bool says(const struct source *source, const char *word) {
+        return source->bytes.length > 0 &&
+               memmem(source->bytes.data, source->bytes.length, word, strlen(word));
+}
+
+/* Files of other tools are passed over; of one that nobody could read it is not known whether it is one. */
+static bool may_hold_stack(struct loading *loading, uint16_t file) {
+        size_t errors = loading->diagnostics->errors + loading->errors_hidden, drafts = loading->draft_count;
+        bool unread = loading->sources[file].documents > 0;
+
+        read_file(loading, file);
+        for (size_t i = drafts; i < loading->draft_count; i++) {
+                if (loading->drafts[i].resource.kind->id == KIND_STACK)
+                        return true;
+        }
+        if (unread)
+                return true;
+        return loading->diagnostics->errors + loading->errors_hidden > errors &&
+               says(&loading->sources[file], "berth/") && says(&loading->sources[file], "Stack");
+}
+
+static int compare_texts(const void *a, const void *b) {
+        return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static const char *folder_of_file(const char *path, struct arena *arena) {
+        const char *slash = strrchr(path, '/');
+
+        if (!slash)
+                return ".";
+        return slash == path ? "/" : arena_strndup(arena, path, (size_t)(slash - path));
+}
+
+int manifests_find_stacks(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
+                          struct error *err) {
+        static const struct load_options none = { 0 };
+        struct arena *own ARENA_CLEANUP = arena_new();
+        struct diagnostics diagnostics;
+        struct manifests manifests = { .arena = own };
+        struct loading loading = {
+                .arena = own, .diagnostics = &diagnostics, .options = &none, .manifests = &manifests
+        };
+        const char **folders;
+        size_t count = 0, kept = 0;
+        int result;
+
+        diagnostics_init(&diagnostics, own);
+        prepare_loading(&loading);
+        result = source_gather(&loading, path, err);
+        folders = arena_array(arena, loading.source_count, sizeof(*folders));
+        for (size_t i = 0; result == 0 && i < loading.source_count; i++) {
+                if (may_hold_stack(&loading, (uint16_t)i))
+                        folders[count++] = folder_of_file(loading.sources[i].path, arena);
+        }
+        release_loading(&loading);
+        if (result < 0)
+                return -1;
+        if (count > 1)
+                qsort(folders, count, sizeof(*folders), compare_texts);
+        for (size_t i = 0; i < count; i++) {
+                if (kept == 0 || strcmp(folders[kept - 1], folders[i]) != 0)
+                        folders[kept++] = folders[i];
+        }
+        *ret = folders;
+        *ret_count = kept;
+        return 0;
 }
 
 static int compare_to_resource(const void *sought, const void *item) {

@@ -105,6 +105,13 @@ int manifests_load_files(const char *folder, const struct manifest_file *files, 
                          const struct load_options *options, struct arena *arena, struct manifests *ret,
                          struct diagnostics *diagnostics, struct error *err) MUST_USE;
 
+/*
+ * The folders below `path`, itself included, in which a Stack stands: sorted, each once, in the arena. Nothing else is checked.
+ * A folder with a file of ours that cannot be read is taken for one: whoever loads it is told what is wrong.
+ */
+int manifests_find_stacks(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
+                          struct error *err) MUST_USE;
+
 /* Binary search; NULL where there is none. */
 const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name);
 /* The slice of one kind: *ret_count resources from the returned one on. */

@@ -38,7 +38,7 @@ def test_plan_of_an_empty_account(cloud, team):
     plan = result.json()
     assert cloud.changing_calls() == []
     assert set(plan) >= {
-        "formatVersion", "stack", "provider", "stateSerial", "createdAt", "summary", "refusals", "changes", "drift", "calls", "warnings",
+        "formatVersion", "stack", "provider", "account", "region", "stateSerial", "createdAt", "summary", "refusals", "changes", "drift", "calls", "warnings",
     }  # fmt: skip
     assert (plan["formatVersion"], plan["stack"], plan["provider"], plan["refusals"], plan["drift"]) == ("1", "team", "aws", [], [])
     assert plan["summary"] == {"create": 6, "update": 0, "replace": 0, "delete": 0, "adopt": 0, "unchanged": 0, "refused": 0}

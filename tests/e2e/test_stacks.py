@@ -2,12 +2,13 @@
 """Many stacks in one repository: folders that several of them include."""
 
 import json
+import signal
 
 import pytest
 
 import stacks
-from controllers import Controller, source
-from git_servers import Repository
+from controllers import Controller, source, wait_until
+from git_servers import Repository, Silent
 
 COMMON = (stacks.environment("etl"), stacks.resource_range("big", {"size": "big"}, memoryMB={"default": 4096}))
 
@@ -85,6 +86,111 @@ def test_a_mistake_in_an_included_file_has_its_place(tree):
 def test_from_standard_input_nothing_is_included(tree):
     result = tree.berth("validate", "-f", "-", stdin=stacks.text(stack("eu", "../common")))
     assert "<stdin>:8:3: error: a Stack that does not come from a file" in result.expect(1).err
+
+
+# --- all of them at once ---
+
+
+def many(tree):
+    tree.write("common/environments.yaml", *COMMON)
+    for name in ("a/eu", "a/us", "b/eu"):
+        tree.write(f"{name}/stack.yaml", stack(name.replace("/", "-"), "../../common"))
+    # Of another tool, and nobody's business.
+    tree.write("other/values.yaml", "apiVersion: v1\nkind: List\nitems: [\n")
+    tree.write("other/pod.yaml", "apiVersion: v1\nkind: Pod\n")
+
+
+def test_every_stack_of_a_tree(tree):
+    many(tree)
+    assert "3 stacks." in tree("validate", ".", "--stacks").out
+    plan = tree("plan", ".", "--stacks", "--json").json()
+    assert [one["folder"] for one in plan["stacks"]] == [str(tree.root / name) for name in ("a/eu", "a/us", "b/eu")]
+    assert [one["result"]["summary"]["create"] for one in plan["stacks"]] == [2, 2, 2]
+    tree("plan", ".", "--stacks", "--detailed-exitcode", code=2)
+    assert "--yes" in tree("apply", ".", "--stacks", code=1).err
+    out = tree("apply", ".", "--stacks", "--yes").out.splitlines()
+    assert [line.split(":")[0].split()[1:3] for line in out[-4:-1]] == [["a-eu", "local"], ["a-us", "local"], ["b-eu", "local"]], out
+    assert all("2 done" in line for line in out[-4:-1]) and out[-1] == "3 stacks.", out
+    for name in ("a/eu", "a/us", "b/eu"):
+        assert (tree.root / name / ".berth").is_dir()
+        assert "Nothing to do" in tree("plan", name).out
+    tree("drift", ".", "--stacks")
+    place = tree.root / "a/us/.berth/local/a-us/environments/etl.json"
+    document = json.loads(place.read_text())
+    document["spec"]["memoryMB"] = 4000
+    place.write_text(json.dumps(document))
+    drift = tree("drift", ".", "--stacks", "--json", code=2).json()
+    assert [one["exitCode"] for one in drift["stacks"]] == [0, 2, 0] and drift["exitCode"] == 2
+
+
+def test_one_that_fails_is_no_others_trouble(tree):
+    many(tree)
+    tree.write("a/us/stack.yaml", stack("a-us", "../../common"), stacks.environment("wrong", memoryMB=1))
+    # Not known what it is, so not passed over.
+    tree.write("b/us/stack.yaml", "apiVersion: berth/v1\nkind: Stack\nmetadata: [\n")
+    result = tree("apply", ".", "--stacks", "--yes", code=1)
+    assert "a/us/stack.yaml:17:13: error: memoryMB" in result.out and "b/us/stack.yaml:" in result.out, result
+    assert [": " + words in line for line, words in zip(result.out.splitlines()[-5:-1], ("2 done", "failed", "2 done", "failed"))] == [True] * 4, result
+    assert "4 stacks, not all of them well." in result.out
+    # The worst: an error before a refusal, a refusal before what is done.
+    tree.write("a/us/stack.yaml", stack("a-us", "../../common"))
+    (tree.root / "b/us/stack.yaml").unlink()
+    (tree.root / "b/us").rmdir()
+    tree("apply", ".", "--stacks", "--yes")
+    tree.write("b/eu/stack.yaml", stack("b-eu", "../../common"), stacks.agent("loader", "etl"))
+    tree("apply", ".", "--stacks", "--yes")
+    tree.write("b/eu/stack.yaml", stack("b-eu"), stacks.agent("loader", "etl"))
+    refused = tree("plan", ".", "--stacks", "--json", code=3).json()
+    assert [one["exitCode"] for one in refused["stacks"]] == [0, 0, 3]
+    assert "refused Environment/etl: has-dependents" in tree("plan", ".", "--stacks", code=3).out
+
+
+def test_what_stacks_does_not_take(tree):
+    many(tree)
+    assert "BERTH_STATE" in tree("plan", ".", "--stacks", "--state", tree.root / "s", code=1).err
+    assert "BERTH_STATE" in tree("plan", ".", "--stacks", env={"BERTH_STATE": str(tree.root / "s")}, code=1).err
+    assert "takes a folder" in tree("plan", "a/eu/stack.yaml", "--stacks", code=1).err
+    assert "holds a Stack" in tree("plan", "common", "--stacks", code=1).err
+    assert "takes no --stacks" in tree("destroy", ".", "--stacks", "--yes", code=1).err
+    tree("plan", ".", "--stacks", "-o", tree.root / "p", code=1)
+
+
+def test_an_interrupt_reaches_all(tree):
+    silent = Silent()
+    try:
+        for name in ("eu", "us"):
+            tree.write(f"{name}/stack.yaml", stack(name, provider="aws", aws={"endpointUrl": f"http://127.0.0.1:{silent.port}"}))
+        env = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.port}"}
+        process = tree.berth.popen("apply", "-f", tree.root, "--stacks", "--yes", "--json", env=env)
+        wait_until(lambda: len(silent.held) >= 2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=tree.berth.timeout)
+        assert process.returncode == 1, err
+        assert [one["exitCode"] for one in json.loads(out)["stacks"]] == [1, 1], out
+    finally:
+        silent.stop()
+
+
+@pytest.mark.only("ministack", "moto has one account for all access keys")
+def test_two_accounts_and_two_regions(berth, cloud):
+    tree = Tree(berth)
+    accounts, regions = ("111111111111", "222222222222"), ("eu-central-1", "us-east-1")
+    berth.env.update(AWS_ENDPOINT_URL=cloud.standin.url)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        del berth.env[name]
+    keys = "".join(f"[a{number}]\naws_access_key_id = {number}\naws_secret_access_key = test\n" for number in accounts)
+    (berth.home / "credentials").write_text(keys)
+    tree.write("common/policies.yaml", stacks.policy("keep", {"all": True}, expireAfterDays=30))
+    for account in accounts:
+        for region in regions:
+            settings = {"account": account, "region": region, "profile": f"a{account}"}
+            tree.write(f"{account}/{region}/stack.yaml", stack(f"s-{region}", "../../common", provider="aws", aws=settings))
+    done = tree("apply", ".", "--stacks", "--yes", "--json").json()
+    assert [(one["result"]["account"], one["result"]["region"]) for one in done["stacks"]] == [
+        (account, region) for account in accounts for region in regions
+    ]
+    again = tree("plan", ".", "--stacks", "--detailed-exitcode", "--json").json()
+    assert [one["result"]["changes"] for one in again["stacks"]] == [[]] * 4, again
 
 
 # --- what a controller follows ---
