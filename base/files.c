@@ -276,3 +276,9 @@ const char *path_join_in(const char *folder, const char *name, struct arena *are
 
         return arena_strdup(arena, path);
 }
+
+const char *path_folder(const char *path, struct arena *arena) {
+        const char *slash = strrchr(path, '/');
+
+        return slash ? arena_strndup(arena, path, (size_t)(slash - path) + (slash == path)) : "";
+}

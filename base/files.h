@@ -56,6 +56,8 @@ int folder_make(const char *path, struct error *err) MUST_USE;
 char *path_join(const char *folder, const char *name);
 /* The same in the arena. */
 const char *path_join_in(const char *folder, const char *name, struct arena *arena);
+/* What comes before the last slash; "" where there is none, "/" of what lies in the root. In the arena. */
+const char *path_folder(const char *path, struct arena *arena);
 
 /*
  * Whether the file that is open is still the one of that name: 1; 0 where there is another or none; -1 with errno where that

@@ -93,12 +93,6 @@ static bool has_dot_name(const char *path) {
         return *path == '.' || strstr(path, "/.");
 }
 
-static const char *folder_of(struct arena *arena, const char *path) {
-        const char *slash = strrchr(path, '/');
-
-        return slash ? arena_strndup(arena, path, (size_t)(slash - path) + (slash == path)) : "";
-}
-
 /* False where the folder must not be read, which is reported. */
 static bool check_overlap(const struct including *including, const char *path, const char *text) {
         struct loading *loading = including->loading;
@@ -258,8 +252,8 @@ static const char *find_root(struct arena *arena, const char *folder) {
                     (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode)))
                         return at;
                 if (strcmp(at, "/") == 0)
-                        return folder_of(arena, folder);
-                at = folder_of(arena, at);
+                        return path_folder(folder, arena);
+                at = path_folder(at, arena);
         }
 }
 
@@ -280,7 +274,7 @@ static const char *within_root(const struct including *including, const char *fo
 
 static int open_root(struct including *including, const char *given, struct error *err) {
         struct loading *loading = including->loading;
-        const char *folder = loading->is_folder ? given : folder_of(loading->arena, given);
+        const char *folder = loading->is_folder ? given : path_folder(given, loading->arena);
         char real[PATH_MAX];
 
         if (!realpath(*folder ? folder : ".", real))
@@ -332,7 +326,7 @@ static int include_folder(struct including *including, const struct value *item,
         const char *text = item->text, *from, *folder, *path;
 
         including->place = place_of(item);
-        from = folder_of(loading->arena, including->root ? source->path : source->tree_path);
+        from = path_folder(including->root ? source->path : source->tree_path, loading->arena);
         folder = including->root ? within_root(including, from) : from;
         path = folder ? join_paths(loading->arena, folder, text) : "..";
         if (leads_out(path)) {

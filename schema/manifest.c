@@ -7,6 +7,7 @@
 #include "schema/manifest.h"
 
 #include "base/array.h"
+#include "base/files.h"
 #include "base/sorted.h"
 #include "base/suggest.h"
 #include "schema/loading.h"
@@ -204,14 +205,6 @@ static int compare_texts(const void *a, const void *b) {
         return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static const char *folder_of_file(const char *path, struct arena *arena) {
-        const char *slash = strrchr(path, '/');
-
-        if (!slash)
-                return ".";
-        return slash == path ? "/" : arena_strndup(arena, path, (size_t)(slash - path));
-}
-
 int manifests_find_stacks(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
                           struct error *err) {
         static const struct load_options none = { 0 };
@@ -230,8 +223,10 @@ int manifests_find_stacks(const char *path, struct arena *arena, const char *con
         result = source_gather(&loading, path, err);
         folders = arena_array(arena, loading.source_count, sizeof(*folders));
         for (size_t i = 0; result == 0 && i < loading.source_count; i++) {
+                const char *folder = path_folder(loading.sources[i].path, arena);
+
                 if (may_hold_stack(&loading, (uint16_t)i))
-                        folders[count++] = folder_of_file(loading.sources[i].path, arena);
+                        folders[count++] = *folder ? folder : ".";
         }
         release_loading(&loading);
         if (result < 0)

@@ -255,11 +255,40 @@ static void from_memory(void **state) {
         loaded_end(&loaded);
 }
 
+/* Where Stacks stand. Other tools' files are nobody's business; what cannot be read may be one. */
+static void finds_stacks(void **state) {
+        static const char *const expected[] = { "", "a/eu", "a/us", "broken" };
+        const char *const *folders;
+        struct loaded loaded;
+        size_t count;
+
+        (void)state;
+        loaded_begin(&loaded);
+        loaded_write(&loaded, "all.yaml", ENVIRONMENT("one") "---\n" STACK("[]"));
+        loaded_write(&loaded, "a/us/stack.yaml", STACK("[../../nowhere]"));
+        loaded_write(&loaded, "a/eu/one.yaml", STACK("[]"));
+        loaded_write(&loaded, "a/eu/two.yaml", STACK("[]"));
+        loaded_write(&loaded, "a/common/x.yaml", "# kind: Stack\n" ENVIRONMENT("x"));
+        loaded_write(&loaded, "broken/stack.yaml", "apiVersion: berth/v1\nkind: Stack\nmetadata: [\n");
+        loaded_write(&loaded, "other/broken.yaml", "apiVersion: v1\nkind: StackSet\nmetadata: [\n");
+        loaded_write(&loaded, ".git/stack.yaml", STACK("[]"));
+        assert_int_equal(manifests_find_stacks(loaded.folder, loaded.arena, &folders, &count, &loaded.err),
+                         0);
+        assert_int_equal(count, 4);
+        for (size_t i = 0; i < count; i++)
+                assert_string_equal(folders[i], loaded_path(&loaded, expected[i]));
+        assert_int_equal(manifests_find_stacks(loaded_path(&loaded, "none"), loaded.arena, &folders, &count,
+                                               &loaded.err),
+                         -1);
+        loaded_end(&loaded);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(reads_and_resolves),   cmocka_unit_test(of_one_file),
                 cmocka_unit_test(without_a_repository), cmocka_unit_test(refuses),
                 cmocka_unit_test(shown_paths_are_true), cmocka_unit_test(from_memory),
+                cmocka_unit_test(finds_stacks),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
