@@ -217,7 +217,8 @@ static const struct field environment_fields[] = {
                 .type = FIELD_INTEGER,
                 .unit = "days",
                 .choices_integer = retention_days,
-                .doc = "How long logs are kept. Absent: the log group is not Berth's, and AWS keeps logs for ever.",
+                .doc = "How long logs are kept. Absent: the log group is not Berth's, and AWS keeps logs for ever. A "
+                       "change that would delete logs that are there already is refused (expires-logs).",
         },
         {
                 .name = "tenantIsolation",

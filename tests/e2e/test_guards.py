@@ -135,6 +135,13 @@ def expires_existing(world):
     return "WorkspacePolicy/p"
 
 
+def expires_logs(world):
+    world.applied(X)
+    world.cloud.aws("logs").create_log_group(logGroupName=f"/aws/lambda/{function_of('x')}")
+    world.declare(stacks.environment("x", logRetentionDays=30), BESIDE)
+    return "Environment/x"
+
+
 def over_quota(world):
     """New accounts have so little: Lambda would refuse the reservation of every function, one after another."""
     world.applied(X)
@@ -161,6 +168,7 @@ SCENARIOS = {
     "image-unusable": image_unusable,
     "image-in-use": image_in_use,
     "expires-existing": expires_existing,
+    "expires-logs": expires_logs,
     "mass-delete": mass_delete,
     "over-quota": over_quota,
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Environment kind on AWS: its table, and what is desired. */
 #include "providers/aws/environment/environment.h"
+#include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/tags.h"
 
 const char *environment_function(const struct provider *provider, const char *name, struct arena *arena) {
@@ -39,6 +40,19 @@ static int environment_desire(const struct provider *provider, const struct reso
         value_set(arena, spec, "tags", *aws_tags_for(provider, resource->kind->name, resource->name, arena));
         *ret = spec;
         return 0;
+}
+
+/* Of a deletion also has-dependents, by what the bucket holds. */
+static int environment_ask(struct provider *provider, struct change *change, struct arena *arena,
+                           struct error *err) {
+        const char *function = environment_function(provider, change->name, arena);
+
+        if (change->action == ACTION_DELETE && change->observed->exists &&
+            bound_records_ask(provider, change, function, arena, err) < 0)
+                return -1;
+        if (environment_ask_logs(provider, change, arena, err) < 0)
+                return -1;
+        return environment_ask_image(provider, change, arena, err);
 }
 
 static const char *const recorded_only[] = { "protect",        "image.tag",   "image.follow",

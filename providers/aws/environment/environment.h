@@ -4,7 +4,8 @@
  *
  * environment.c: the table, desire and cost. environment_spec.c: a function as AWS describes it, turned into a spec.
  * environment_body.c: a spec turned into requests. environment_observe.c: reading by lists.
- * environment_image.c: which image it shall run, and whether that is of use. environment_step.c: changing it, by the
+ * environment_image.c: which image it shall run, and whether that is of use. environment_logs.c: what becomes of its log
+ * group. environment_step.c: changing it, by the
  * stages of environment_make.c, environment_update.c and environment_wait.c.
  */
 #ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_H
@@ -78,8 +79,36 @@ void environment_resolve_images_ahead(struct provider *provider, const struct ob
 /* Whether the account's limit allows the concurrency that all of them reserve: observations[i].over_quota where not. */
 int environment_check_concurrency(struct provider *provider, const struct observe_args *args,
                                   struct observation *observations, struct error *err) MUST_USE;
-/* ask(): the refusals image-unusable and image-in-use; of a deletion, has-dependents by what the bucket holds. */
-int environment_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err);
+/* ask(): the refusals image-unusable and image-in-use. */
+int environment_ask_image(struct provider *provider, struct change *change, struct arena *arena,
+                          struct error *err) MUST_USE;
+
+/* An environment's log group as it was listed. */
+struct environment_log_group {
+        const char *environment;
+        bool exists;
+        int64_t days;       /* of retention; 0: for ever */
+        int64_t bytes;      /* stored, some hours ago */
+        int64_t created_ms; /* wall clock; 0: not said */
+};
+/* Keeps a copy of the `count` groups, by name of their environments, for environment_ask_logs(). */
+void environment_keep_log_groups(struct provider *provider, const struct environment_log_group *groups,
+                                 size_t count);
+/*
+ * ask(): the refusal expires-logs, where a retention gets shorter over events that are that old, or over a group that Berth
+ * did not make; of a deletion, what becomes of the group, in the change's reason.
+ */
+int environment_ask_logs(struct provider *provider, struct change *change, struct arena *arena,
+                         struct error *err) MUST_USE;
+/* In an observation's `extra`: Berth made the log group. */
+#define ENVIRONMENT_LOG_GROUP "logGroup"
+/* Whether a deletion takes the group with it, if Berth made that. Pure. */
+bool environment_deletes_logs(const struct change *change);
+/* The tags of an environment's group say whether Berth made it, where nobody noted it. */
+struct aws_request environment_log_group_tags(const struct provider *provider, const char *name,
+                                              struct arena *arena);
+bool environment_made_log_group(const struct provider *provider, const struct aws_response *response,
+                                struct arena *arena);
 
 void environment_read_ahead(struct provider *provider, const struct observe_args *args);
 int environment_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,

@@ -16,7 +16,6 @@
 #include "providers/aws/registry/admission.h"
 #include "providers/aws/registry/ecr_resolve.h"
 #include "providers/aws/registry/image_use.h"
-#include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/stages.h"
 
 /* So many environments are named of those whose images could not be looked at. */
@@ -324,15 +323,12 @@ static bool sets_image(const struct change *change) {
                (change_touches(change, "image.digest") || change_touches(change, "image.repository"));
 }
 
-int environment_ask(struct provider *provider, struct change *change, struct arena *arena,
-                    struct error *err) {
+int environment_ask_image(struct provider *provider, struct change *change, struct arena *arena,
+                          struct error *err) {
         const struct value *image = value_get(change->desired, "image"),
                            *resolved = change->observed->resolved;
         const char *problem = value_get_text(resolved, "problem"), *tag = value_get_text(image, "tag");
 
-        if (change->action == ACTION_DELETE && change->observed->exists)
-                return bound_records_ask(provider, change,
-                                         environment_function(provider, change->name, arena), arena, err);
         if (!sets_image(change))
                 return 0;
         if (refuse_doomed(provider, change, arena, err) < 0)

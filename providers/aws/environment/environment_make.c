@@ -42,10 +42,25 @@ int environment_run_gone(struct stage_turn *turn) {
         return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
 }
 
+int environment_run_look_logs(struct stage_turn *turn) {
+        struct aws_request request =
+                environment_log_group_tags(turn->provider, turn->change->name, turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, environment_not_there, NULL, &response);
+
+        if (result != 0)
+                return result;
+        value_set_boolean(turn->progress->arena, stage_data(turn), "foreignLogs",
+                          !environment_made_log_group(turn->provider, &response, turn->progress->arena));
+        return STAGE_OVER;
+}
+
 int environment_run_delete_logs(struct stage_turn *turn) {
         struct aws_request request = logs_delete_group(environment_log_group_of(turn), turn->progress->arena);
 
         *turn->observed = (struct observation){ .name = turn->change->name };
+        if (value_get_boolean(turn->progress->data, "foreignLogs", false))
+                return STAGE_OVER;
         return stage_call_over(turn, request, environment_not_there, NULL);
 }
 
@@ -60,7 +75,7 @@ int environment_run_log_group(struct stage_turn *turn) {
         if (result != 0)
                 return result;
         if (!*response.error_code)
-                value_set_boolean(turn->progress->arena, stage_data(turn), "logGroup", true);
+                value_set_boolean(turn->progress->arena, stage_data(turn), ENVIRONMENT_LOG_GROUP, true);
         return STAGE_OVER;
 }
 

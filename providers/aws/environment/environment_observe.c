@@ -29,7 +29,7 @@ struct sight {
         bool read;                  /* singly: the lists do not vouch for `last` */
         json_t *function_read;      /* what that gave, owned; NULL where there is no such function */
         bool wants_logs;
-        int64_t log_retention_days;
+        struct environment_log_group log_group;
 };
 
 struct sweep {
@@ -57,8 +57,10 @@ static void prepare_sight(struct sweep *sweep, size_t i) {
                 .tags = aws_tags_for(sweep->provider, "Environment", wanted->name, sweep->arena),
                 .recorded_tags = value_get(wanted->recorded, "tags"),
         };
-        sight->wants_logs =
-                value_get(desired, "logRetentionDays") || value_get(wanted->recorded, "logRetentionDays");
+        /* Of what goes, people want to know what becomes of its logs. */
+        sight->wants_logs = !desired || value_get(desired, "logRetentionDays") ||
+                            value_get(wanted->recorded, "logRetentionDays");
+        sight->log_group.environment = wanted->name;
 }
 
 static int compare_to_sight(const void *function, const void *sight) {
@@ -229,8 +231,12 @@ static void note_log_group(struct sweep *sweep, const json_t *group) {
 
         if (name && strncmp(name, log_prefix, sizeof(log_prefix) - 1) == 0)
                 sight = find_sight(sweep, name + sizeof(log_prefix) - 1);
-        if (sight)
-                sight->log_retention_days = json_integer_or(group, "retentionInDays", 0);
+        if (!sight)
+                return;
+        sight->log_group.exists = true;
+        sight->log_group.days = json_integer_or(group, "retentionInDays", 0);
+        sight->log_group.bytes = json_integer_or(group, "storedBytes", 0);
+        sight->log_group.created_ms = json_integer_or(group, "creationTime", 0);
 }
 
 /* Pages come in the order of names: none is asked for beyond `last`. */
@@ -271,7 +277,7 @@ static struct log_listing *log_listings(const struct sweep *sweep, size_t *ret_c
                 const struct sight *sight = &sweep->sights[i];
                 const char *group;
 
-                if (!sight->wants_logs || (!sight->listed && !sight->read))
+                if (!sight->wants_logs)
                         continue;
                 group = arena_printf(sweep->arena, "%s%s", log_prefix, sight->function);
                 if (count < LOG_GROUPS_SINGLY)
@@ -298,6 +304,15 @@ static int read_log_groups(struct sweep *sweep, struct error *err) {
         return 0;
 }
 
+static void keep_log_groups(const struct sweep *sweep) {
+        struct environment_log_group *groups =
+                arena_array(sweep->arena, sweep->args->count + 1, sizeof(*groups));
+
+        for (size_t i = 0; i < sweep->args->count; i++)
+                groups[i] = sweep->sights[i].log_group;
+        environment_keep_log_groups(sweep->provider, groups, sweep->args->count);
+}
+
 /* What was seen the last time, with the retention that is there now. */
 static void observe_as_last(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
         const struct observation *last = sight->wanted->last;
@@ -307,13 +322,13 @@ static void observe_as_last(const struct sweep *sweep, const struct sight *sight
         ret->name = sight->wanted->name;
         ret->resolved = NULL;
         if (!sight->wants_logs ||
-            value_get_integer(last->spec, "logRetentionDays", 0) == sight->log_retention_days)
+            value_get_integer(last->spec, "logRetentionDays", 0) == sight->log_group.days)
                 return;
         spec = value_new_map(sweep->arena);
         *spec = value_copy(sweep->arena, last->spec);
         value_unset(spec, "logRetentionDays");
-        if (sight->log_retention_days > 0)
-                value_set_integer(sweep->arena, spec, "logRetentionDays", sight->log_retention_days);
+        if (sight->log_group.days > 0)
+                value_set_integer(sweep->arena, spec, "logRetentionDays", sight->log_group.days);
         ret->spec = spec;
 }
 
@@ -331,8 +346,7 @@ static void make_observations(const struct sweep *sweep, struct observation *ret
                         ret[i] = (struct observation){ .name = sight->wanted->name };
                 } else {
                         environment_observation(sweep->provider, sight->wanted->name, sight->function_read,
-                                                &sight->known, sight->log_retention_days, sweep->arena,
-                                                &ret[i]);
+                                                &sight->known, sight->log_group.days, sweep->arena, &ret[i]);
                         ret[i].extra = last ? last->extra : NULL;
                 }
         }
@@ -426,7 +440,8 @@ static void note_functions(const struct sweep *sweep, const struct observation *
 
 /*
  * The order is that of what is known: functions and revisions by pages; the tag index, only where there are functions;
- * then singly what these two cannot vouch for; log groups last, for functions that are there.
+ * then singly what these two cannot vouch for; log groups last, also for functions that are still to be made: a group may be
+ * there before its function.
  */
 int environment_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                         struct error *err) {
@@ -446,6 +461,7 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
         if (result == 0) {
                 make_observations(&sweep, ret);
                 note_functions(&sweep, ret);
+                keep_log_groups(&sweep);
                 mark_void_grants(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);
                 if (result == 0)

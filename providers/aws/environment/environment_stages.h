@@ -26,6 +26,7 @@ enum {
         ENVIRONMENT_STAGE_CODE,
         ENVIRONMENT_STAGE_CODED,
         ENVIRONMENT_STAGE_READ,
+        ENVIRONMENT_STAGE_LOOK_LOGS,
         ENVIRONMENT_STAGE_DELETE_LOGS,
         ENVIRONMENT_STAGE_COUNT,
         ENVIRONMENT_STAGE_EXISTING = ENVIRONMENT_STAGE_COUNT, /* entered out of turn only */
@@ -68,6 +69,7 @@ extern const char *const environment_code_paths[];
 int environment_run_look(struct stage_turn *turn);
 int environment_run_delete(struct stage_turn *turn);
 int environment_run_gone(struct stage_turn *turn);
+int environment_run_look_logs(struct stage_turn *turn);
 int environment_run_delete_logs(struct stage_turn *turn);
 int environment_run_log_group(struct stage_turn *turn);
 int environment_run_retention(struct stage_turn *turn);

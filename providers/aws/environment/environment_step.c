@@ -19,10 +19,10 @@ static bool needs_gone(const struct change *change) {
         return change->action == ACTION_REPLACE;
 }
 
-static bool needs_delete_logs(const struct change *change) {
-        return change->action == ACTION_DELETE &&
-               (value_get(change->recorded, "logRetentionDays") ||
-                value_get_boolean(change->observed->extra, "logGroup", false));
+/* Nobody noted whether Berth made the group: its tags are read before it is deleted. */
+static bool needs_look_logs(const struct change *change) {
+        return environment_deletes_logs(change) &&
+               !value_get_boolean(change->observed->extra, ENVIRONMENT_LOG_GROUP, false);
 }
 
 static bool needs_log_group(const struct change *change) {
@@ -95,7 +95,7 @@ static bool needs_read(const struct change *change) {
 static const char control[] = "lambda", reads[] = "lambda GetFunction";
 /* The retention is one call or the other, with the same quota. */
 static const char log_group[] = "logs CreateLogGroup", retention[] = "logs PutRetentionPolicy",
-                  no_log_group[] = "logs DeleteLogGroup";
+                  no_log_group[] = "logs DeleteLogGroup", log_tags[] = "logs ListTagsForResource";
 
 static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         [ENVIRONMENT_STAGE_LOOK] = { reads, NULL, needs_look, environment_run_look },
@@ -114,7 +114,8 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         [ENVIRONMENT_STAGE_CODE] = { control, NULL, needs_code, environment_run_code },
         [ENVIRONMENT_STAGE_CODED] = { reads, "to take its new image", needs_code, environment_run_updated },
         [ENVIRONMENT_STAGE_READ] = { reads, NULL, needs_read, environment_run_read },
-        [ENVIRONMENT_STAGE_DELETE_LOGS] = { no_log_group, NULL, needs_delete_logs,
+        [ENVIRONMENT_STAGE_LOOK_LOGS] = { log_tags, NULL, needs_look_logs, environment_run_look_logs },
+        [ENVIRONMENT_STAGE_DELETE_LOGS] = { no_log_group, NULL, environment_deletes_logs,
                                             environment_run_delete_logs },
         [ENVIRONMENT_STAGE_EXISTING] = { NULL, NULL, NULL, environment_run_existing },
         [ENVIRONMENT_STAGE_LOOK_AGAIN] = { NULL, "to settle", NULL, environment_run_look_again },

@@ -57,12 +57,12 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
         environment_observation(turn->provider, change->name, function, &known, days, turn->progress->arena,
                                 turn->observed);
         turn->observed->extra = change->observed->extra;
-        if (value_get_boolean(turn->progress->data, "logGroup", false)) {
+        if (value_get_boolean(turn->progress->data, ENVIRONMENT_LOG_GROUP, false)) {
                 struct value *extra = value_new_map(turn->progress->arena);
 
                 if (change->observed->extra)
                         *extra = value_copy(turn->progress->arena, change->observed->extra);
-                value_set_boolean(turn->progress->arena, extra, "logGroup", true);
+                value_set_boolean(turn->progress->arena, extra, ENVIRONMENT_LOG_GROUP, true);
                 turn->observed->extra = extra;
         }
         /* Whatever sets role or variables has Lambda make its grants anew, for the role as it is now. */

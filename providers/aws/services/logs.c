@@ -44,3 +44,8 @@ struct aws_request logs_delete_retention(const char *group, struct arena *arena)
         return aws_json_request(AWS_LOGS, "DeleteRetentionPolicy", json_pack("{s:s}", "logGroupName", group),
                                 arena);
 }
+
+struct aws_request logs_list_tags(const char *arn, struct arena *arena) {
+        return aws_json_request(AWS_LOGS, "ListTagsForResource", json_pack("{s:s}", "resourceArn", arn),
+                                arena);
+}

@@ -6,8 +6,9 @@
 #include "providers/aws/client/json_body.h"
 
 /*
- * DescribeLogGroups {logGroupNamePrefix, limit 50[, nextToken]} -> {"logGroups": [{logGroupName, retentionInDays?}],
- * "nextToken"?}, in byte order of the names.
+ * DescribeLogGroups {logGroupNamePrefix, limit 50[, nextToken]} -> {"logGroups": [{logGroupName, retentionInDays?,
+ * storedBytes, creationTime}], "nextToken"?}, in byte order of the names. storedBytes runs some hours behind, creationTime is
+ * in milliseconds since 1970.
  */
 struct aws_request logs_describe_groups(const char *prefix, const char *token, struct arena *arena);
 /* Its following pages, for aws_ahead_pages(), as far as the group `last`. */
@@ -21,5 +22,10 @@ struct aws_request logs_delete_group(const char *group, struct arena *arena);
 struct aws_request logs_put_retention(const char *group, int64_t days, struct arena *arena);
 /* DeleteRetentionPolicy {logGroupName}: events are kept for ever. */
 struct aws_request logs_delete_retention(const char *group, struct arena *arena);
+/*
+ * ListTagsForResource {resourceArn} -> {"tags": {}}; `arn` is the group's without the ":*" at its end.
+ * ResourceNotFoundException where it does not exist.
+ */
+struct aws_request logs_list_tags(const char *arn, struct arena *arena);
 
 #endif

@@ -26,3 +26,17 @@ void aws_refuse(struct change *change, struct refusal refusal, struct arena *are
                 array_grow(arena, change->refusals, change->refusal_count, sizeof(*change->refusals));
         change->refusals[change->refusal_count++] = refusal;
 }
+
+const char *aws_readable_bytes(uint64_t bytes, struct arena *arena) {
+        static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB" };
+        double amount = (double)bytes / 1024;
+        size_t unit = 0;
+
+        if (bytes < 1024)
+                return "";
+        while (amount >= 1024 && unit + 1 < sizeof(units) / sizeof(*units)) {
+                amount /= 1024;
+                unit++;
+        }
+        return arena_printf(arena, " (%.1f %s)", amount, units[unit]);
+}

@@ -47,6 +47,9 @@ struct provider {
         struct bound_records *bound_records; /* records of others in the bucket; owned by bound_records.c */
         const char **functions; /* this stack's own that are there, sorted; owned by environment_observe.c */
         size_t function_count;
+        struct environment_log_group
+                *log_groups; /* of environments, as listed, by name; owned by environment_logs.c */
+        size_t log_group_count;
         struct image_use *image_uses;    /* digests that environments run; owned by image_use.c */
         struct image_rules *image_rules; /* declared `retain`s; owned by image_use.c */
         /* How long functions lately took to become ready once created, and once updated (ms, 0: not known yet). */
@@ -65,5 +68,8 @@ void aws_copy_members(struct value *to, const struct value *from, const char *co
 
 /* Adds a refusal to the change; the texts must live in the arena or be static. */
 void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena);
+
+/* " (1.5 MiB)", or "" where the number of bytes says it well enough. */
+const char *aws_readable_bytes(uint64_t bytes, struct arena *arena);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "providers/aws/client/texts.h"
+#include "providers/aws/shared/provider_aws.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 #include <inttypes.h>
@@ -54,21 +55,6 @@ void workspace_expiry_add(struct aged *aged, int64_t size, int64_t since_ms) {
         aged->bytes += size > 0 ? (uint64_t)size : 0;
 }
 
-/* " (1.5 MiB)", or nothing where the number of bytes says it well enough. */
-static const char *readable(uint64_t bytes, struct arena *arena) {
-        static const char *const units[] = { "KiB", "MiB", "GiB", "TiB", "PiB" };
-        double amount = (double)bytes / 1024;
-        size_t unit = 0;
-
-        if (bytes < 1024)
-                return "";
-        while (amount >= 1024 && unit + 1 < sizeof(units) / sizeof(*units)) {
-                amount /= 1024;
-                unit++;
-        }
-        return arena_printf(arena, " (%.1f %s)", amount, units[unit]);
-}
-
 const char *workspace_expiry_describe(const struct aged *aged, const struct workspace_expiry *expiry,
                                       bool noncurrent, struct arena *arena) {
         const char *one = noncurrent ? "noncurrent version" : "object";
@@ -88,5 +74,5 @@ const char *workspace_expiry_describe(const struct aged *aged, const struct work
                             " already and would expire%s",
                             aged->more ? "at least " : "", aged->count, one, single ? "" : "s", aged->bytes,
                             oldest, single ? "is" : "are", expiry->field, expiry->days,
-                            readable(aged->bytes, arena));
+                            aws_readable_bytes(aged->bytes, arena));
 }

@@ -153,7 +153,21 @@ async def list_objects(proxy, call):
     return Answer(200, {"Content-Type": "application/xml"}, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
+async def describe_log_groups(proxy, call):
+    """Nobody can set when a log group was made: `log_group_age_days` does."""
+    answer = await proxy.upstream.forward(call)
+    ages = proxy.settings.log_group_age_days
+    if answer.status != 200 or not ages:
+        return answer
+    value = json.loads(answer.body)
+    for group in value["logGroups"]:
+        days = next((days for prefix, days in ages.items() if group["logGroupName"].startswith(prefix)), 0)
+        group["creationTime"] -= days * 86_400_000
+    return Answer(200, dict(_RPC), json.dumps(value).encode())
+
+
 HANDLERS = {
+    ("logs", "DescribeLogGroups"): describe_log_groups,
     ("s3", "ListObjects"): list_objects,
     ("s3", "ListObjectsV2"): list_objects,
     ("s3", "ListObjectVersions"): list_objects,

@@ -15,6 +15,7 @@ DEFAULTS = {
     "unreserved_minimum": 100,
     "tag_lag_s": 0,  # GetResources does not show functions younger than this
     "short_pages": False,  # GetResources gives short pages, and an empty one
+    "log_group_age_days": {},  # name prefix -> days: DescribeLogGroups shows those as made so long ago
     "object_age_days": {},  # key prefix -> days: lists of objects, and their Last-Modified, show those as written so long ago
     "lifecycle_adds_size": False,  # lifecycle rules come back with ObjectSizeGreaterThan 0 in each And, as MiniStack writes them
     "image_answers": "",  # BatchGetImage: "other-tag" names an image by another of its tags, "silent" leaves out all but one name

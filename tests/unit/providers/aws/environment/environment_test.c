@@ -234,7 +234,7 @@ static void unusable_images_are_refused(void **state) {
                 print_message("  %s\n", asked[i].name);
                 if (asked[i].image)
                         value_set(arena, desired, "image", *value_of(asked[i].image));
-                assert_int_equal(environment_ask(&team, &change, arena, &err), 0);
+                assert_int_equal(environment_ask_image(&team, &change, arena, &err), 0);
                 assert_int_equal(change.refusal_count, asked[i].refused);
                 if (!asked[i].refused)
                         continue;
@@ -367,7 +367,14 @@ static const struct {
           1,
           0 },
         { "adopt", ACTION_ADOPT, NULL, "{}", { "tags.k" }, 1, 1, 0 },
-        { "delete", ACTION_DELETE, DESIRED, DESIRED, { NULL }, 1, 1, 1 },
+        { "delete; whose the log group is, its tags say",
+          ACTION_DELETE,
+          DESIRED,
+          DESIRED,
+          { NULL },
+          1,
+          1,
+          2 },
         { "delete without logs", ACTION_DELETE, "{}", DESIRED, { NULL }, 1, 1, 0 },
         { "replace", ACTION_REPLACE, DESIRED, DESIRED, { "tenantIsolation" }, 3, 4, 2 },
 };
@@ -405,7 +412,8 @@ static void changes_cost_what_they_touch(void **state) {
                 assert_int_equal(calls_of(&cost, "lambda GetFunction"), costs[i].reads);
                 assert_int_equal(calls_of(&cost, "logs CreateLogGroup") +
                                          calls_of(&cost, "logs PutRetentionPolicy") +
-                                         calls_of(&cost, "logs DeleteLogGroup"),
+                                         calls_of(&cost, "logs DeleteLogGroup") +
+                                         calls_of(&cost, "logs ListTagsForResource"),
                                  costs[i].logs);
         }
 }
