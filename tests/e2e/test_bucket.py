@@ -290,13 +290,7 @@ def test_what_aws_writes_otherwise_is_no_change(cloud, stack, s3, bucket):
         ("role.tags", lambda c, b: c.aws("iam").untag_role(RoleName=ROLE, TagKeys=["berth:kind"]), ["TagRole"]),
         ("bucket.tlsOnly", lambda c, b: c.aws("s3").delete_bucket_policy(Bucket=b), ["PutBucketPolicy"]),
         ("bucket.tags", lambda c, b: c.aws("s3").delete_bucket_tagging(Bucket=b), ["PutBucketTagging"]),
-        (
-            "bucket.encryption",
-            lambda c, b: c.aws("s3").put_bucket_encryption(
-                Bucket=b, ServerSideEncryptionConfiguration={"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]}
-            ),
-            ["PutBucketEncryption"],
-        ),
+        ("bucket.publicAccessBlock", lambda c, b: c.aws("s3").delete_public_access_block(Bucket=b), ["PutPublicAccessBlock"]),
     ],
 )  # fmt: skip
 def test_a_setting_is_mended_by_one_call(cloud, stack, bucket, path, harm, mended):
@@ -308,6 +302,74 @@ def test_a_setting_is_mended_by_one_call(cloud, stack, bucket, path, harm, mende
     stack.apply()
     assert [c["operation"] for c in cloud.changing_calls(mark)] == mended
     stack.assert_settled()
+
+
+KMS_RULE = {
+    "ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": "arn:aws:kms:us-east-1:123456789012:key/5f0c1d2e-0000-4000-8000-000000000001"},
+    "BucketKeyEnabled": True,
+}  # fmt: skip
+
+
+def encrypt_by_their_key(s3, bucket):
+    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [KMS_RULE]})
+
+
+def encryption_of(s3, bucket):
+    (rule,) = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+    return {name: rule[name] for name in KMS_RULE}
+
+
+def test_what_a_security_team_tightened_stays(cloud, stack, berth, s3, bucket):
+    encrypt_by_their_key(s3, bucket)
+    document = json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"])
+    theirs = [
+        {"Sid": "TheirVpcOnly", "Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}/*", "Condition": {"StringNotEquals": {"aws:SourceVpce": "vpce-1"}}},
+        {"Sid": "TheirTls", "Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}/*", "Condition": {"NumericLessThan": {"s3:TlsVersion": "1.2"}}},
+    ]  # fmt: skip
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({**document, "Statement": document["Statement"] + theirs}))
+    stack.assert_settled()
+
+    # Whatever else is mended beside them: tags, Berth's own statement, which they took for theirs, the access block.
+    ours = dict(document["Statement"][0], Action=["s3:PutObject"])
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({**document, "Statement": [ours, *theirs]}))
+    s3.delete_public_access_block(Bucket=bucket)
+    write(berth, *ENVIRONMENTS, stacks.agent("a", "x"), stacks.agent("b", "y"), stacks.swarm("s", ["a", "b"], "x"), *POLICIES, tags={"k": "v"})
+    mark = cloud.mark()
+    berth.apply()
+    assert [c for c in cloud.changing_calls(mark) if c["operation"] == "PutBucketEncryption"] == []
+    assert encryption_of(s3, bucket) == KMS_RULE
+    after = json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"])["Statement"]
+    assert all(statement in after for statement in theirs + document["Statement"])
+    assert {name: value for name, value in ours.items() if name != "Sid"} in after, "what somebody denied stays denied"
+    assert all(s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"].values())
+    stack.assert_settled()
+
+
+def test_a_bucket_with_a_key_of_theirs_is_taken_over_with_it(cloud, berth, s3, bucket):
+    s3.create_bucket(Bucket=bucket)
+    encrypt_by_their_key(s3, bucket)
+    write(berth)
+    berth.apply("--allow", "not-owned:Stack/team")
+    assert encryption_of(s3, bucket) == KMS_RULE
+    berth.assert_settled()
+
+
+def test_a_key_that_a_new_bucket_is_given_meanwhile_stays(cloud, berth, s3, bucket):
+    """As a rule of the organisation does, between CreateBucket and what comes after it."""
+    write(berth)
+    cloud.faults(({"operation": "PutPublicAccessBlock"}, {"kind": "error", "status": 404, "code": "NoSuchBucket", "message": "not yet"}))
+
+    def tighten():
+        s3.get_waiter("bucket_exists").wait(Bucket=bucket, WaiterConfig={"Delay": 0.1, "MaxAttempts": 300})
+        encrypt_by_their_key(s3, bucket)
+        cloud.faults()
+
+    thread = threading.Thread(target=tighten)
+    thread.start()
+    berth.apply()
+    thread.join()
+    assert encryption_of(s3, bucket) == KMS_RULE
+    berth.assert_settled()
 
 
 def test_an_empty_tag_is_a_tag(cloud, berth, s3, bucket, prebuilt):

@@ -2,6 +2,7 @@
 #include "providers/aws/stack/policy_document.h"
 
 #include "base/json.h"
+#include "providers/aws/client/json_body.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,18 +207,24 @@ bool policy_document_has(const char *text, const json_t *statement) {
         return false;
 }
 
-/* Replaces what stands under the Sid, or adds at the end. */
+/*
+ * Replaces what stands under the Sid, or adds at the end. A Deny that stands there was changed by somebody, who may have wanted
+ * more denied: it stays, without the Sid, which a policy may hold but once.
+ */
 static void put_statement(json_t *statements, const json_t *statement) {
-        json_t *copy = json_checked(json_deep_copy(statement)), *item;
+        json_t *item;
         size_t i;
 
-        json_array_foreach (statements, i, item) {
-                if (has_sid(item, statement)) {
-                        json_array_set_new(statements, i, copy);
-                        return;
-                }
+        for (i = 0; i < json_array_size(statements); i++) {
+                item = json_array_get(statements, i);
+                if (!has_sid(item, statement))
+                        continue;
+                if (aws_json_says(item, "Effect", "Deny") && !same_statement(item, statement))
+                        json_object_del(item, "Sid");
+                else
+                        json_array_remove(statements, i--);
         }
-        json_array_append_new(statements, copy);
+        json_array_append_new(statements, json_checked(json_deep_copy(statement)));
 }
 
 char *policy_document_with(const char *text, const json_t *statement) {

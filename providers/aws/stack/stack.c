@@ -59,7 +59,7 @@ static struct value *desire_bucket(const struct provider *provider, const struct
         set_name(bucket, "name", provider->bucket, recorded, arena);
         if (!provider->manages_bucket)
                 return bucket;
-        value_set_text(arena, bucket, "encryption", "AES256");
+        value_set_text(arena, bucket, "encryption", STACK_ENCRYPTION);
         value_set_boolean(arena, bucket, "publicAccessBlock", true);
         value_set_boolean(arena, bucket, "tlsOnly", true);
         value_set(arena, bucket, "tags", *stack_tags(provider, arena));

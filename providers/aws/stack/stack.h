@@ -4,7 +4,7 @@
  * is; stack_step.c makes it so, stack_delete.c takes it down.
  *
  * The spec, as desired and observed:
- *   bucket {name, encryption "AES256", publicAccessBlock true (all four), tlsOnly true, tags}
+ *   bucket {name, encryption "AES256" or more, publicAccessBlock true (all four), tlsOnly true, tags}
  *   role   {name, trust, policy, tags}      documents in the normal form of policy_document.h
  * With createBucket: false the bucket is {name} and must exist; with an executionRole the role is {arn}. Neither is
  * touched then. What the stack had made before it was told so stands beside them:
@@ -19,6 +19,12 @@
 
 /* The name of the role's inline policy. */
 #define STACK_ROLE_POLICY "berth-execution"
+
+/*
+ * The encryption of a bucket that nobody gave another one. It reads like this whatever it is: who set a key of KMS wants more
+ * than S3's own, and keeps it, with its bucket key.
+ */
+#define STACK_ENCRYPTION "AES256"
 
 extern const struct kind_ops aws_stack_ops;
 

@@ -59,7 +59,8 @@ static int see_encryption(struct sight *sight, const struct s3_bucket *bucket) {
                 return -1;
         if (!*response.error_code && s3_read_encryption(&response, sight->arena, &algorithm, sight->err) < 0)
                 return -1;
-        value_set_text(sight->arena, sight->bucket.spec, "encryption", algorithm);
+        value_set_text(sight->arena, sight->bucket.spec, "encryption",
+                       algorithm && *algorithm ? STACK_ENCRYPTION : NULL);
         return 0;
 }
 

@@ -20,6 +20,7 @@ enum stack_stage {
         STAGE_READ_TAGS,
         STAGE_WRITE_TAGS,
         STAGE_BLOCK_ACCESS,
+        STAGE_READ_ENCRYPTION,
         STAGE_ENCRYPT,
         STAGE_READ_POLICY,
         STAGE_WRITE_POLICY,
@@ -195,9 +196,30 @@ static int block_access(struct stage_turn *turn) {
                                bucket_passing);
 }
 
+/* Where somebody has set a key of KMS since the plan, as a rule of the organisation does with new buckets, it stays. */
+static int read_encryption(struct stage_turn *turn) {
+        static const char *const none[] = { "ServerSideEncryptionConfigurationNotFoundError", NULL };
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct aws_request request = s3_get_bucket_encryption(&bucket);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, none, bucket_passing, &response);
+        const char *algorithm = NULL;
+
+        if (result != 0)
+                return result;
+        if (!*response.error_code &&
+            s3_read_encryption(&response, turn->progress->arena, &algorithm, turn->err) < 0)
+                return -1;
+        value_set_boolean(turn->progress->arena, stage_data(turn), "encrypted",
+                          algorithm && *algorithm && strcmp(algorithm, STACK_ENCRYPTION) != 0);
+        return STAGE_OVER;
+}
+
 static int encrypt(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
 
+        if (value_get_boolean(turn->progress->data, "encrypted", false))
+                return STAGE_OVER;
         return stage_call_over(turn, s3_put_bucket_encryption(&bucket, turn->progress->arena), NULL,
                                bucket_passing);
 }
@@ -319,6 +341,7 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_READ_TAGS] = { "s3", NULL, needs_bucket_tags, read_tags },
         [STAGE_WRITE_TAGS] = { "s3", NULL, needs_bucket_tags, write_tags },
         [STAGE_BLOCK_ACCESS] = { "s3", NULL, needs_access_block, block_access },
+        [STAGE_READ_ENCRYPTION] = { "s3", NULL, needs_encryption, read_encryption },
         [STAGE_ENCRYPT] = { "s3", NULL, needs_encryption, encrypt },
         [STAGE_READ_POLICY] = { "s3", NULL, needs_tls, read_policy },
         [STAGE_WRITE_POLICY] = { "s3", NULL, needs_tls, write_policy },

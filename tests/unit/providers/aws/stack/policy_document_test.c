@@ -151,6 +151,21 @@ static void other_statements_stay(void **state) {
         }
 }
 
+static void what_somebody_denies_under_our_sid_stays_denied(void **state) {
+        json_t *statement JSON_CLEANUP = policy_document_tls_statement("aws", "b");
+        char *text = policy_document_with("{\"Statement\":[{\"Sid\":\"BerthTlsOnly\",\"Effect\":\"Deny\","
+                                          "\"Principal\":\"*\",\"Action\":\"s3:Put*\"}]}",
+                                          statement);
+        char *again = policy_document_with(text, statement);
+
+        (void)state;
+        assert_true(policy_document_has(text, statement));
+        assert_non_null(strstr(text, "{\"Action\":\"s3:Put*\",\"Effect\":\"Deny\",\"Principal\":\"*\"}"));
+        assert_string_equal(text, again);
+        free(text);
+        free(again);
+}
+
 static void a_first_statement_makes_a_policy(void **state) {
         json_t *statement JSON_CLEANUP = policy_document_tls_statement("aws", "b");
         char *text = policy_document_with(NULL, statement);
@@ -171,6 +186,7 @@ int main(void) {
                 cmocka_unit_test(only_lambda_is_trusted),
                 cmocka_unit_test(tls_statement_is_found_in_any_form),
                 cmocka_unit_test(other_statements_stay),
+                cmocka_unit_test(what_somebody_denies_under_our_sid_stays_denied),
                 cmocka_unit_test(a_first_statement_makes_a_policy),
         };
 
