@@ -97,6 +97,7 @@ static const struct {
         { "logs CreateLogGroup", 10 },
         { "logs DeleteLogGroup", 10 },
         { "logs PutRetentionPolicy", 5 },
+        { "logs ListTagsForResource", 5 },
 };
 
 static int64_t floor_ms(const struct cost *cost) {
