@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Corners of Lambda and ECR: updates that fail or meet others, variables of others, log groups, repositories let go of."""
 
+import io
 import json
 import time
+import zipfile
 
 import pytest
 from botocore.exceptions import ClientError
@@ -339,3 +341,64 @@ def test_a_role_that_kms_does_not_know_yet_is_waited_for(cloud, berth, prebuilt,
     berth.apply()
     assert cloud.fault_hits() == [2]
     berth.assert_settled()
+
+
+# --- what is in the way, and what hangs on a function ---------------------------------------------------
+
+
+def reason_of(world, code=0):
+    (change,) = [c for c in world.berth.plan(code=code)["changes"] if c["address"] == "Environment/x"]
+    return change
+
+
+def declare(world, *documents):
+    world.berth.write("m.yaml", stacks.text(stacks.stack(), *documents))
+
+
+def test_a_zip_function_under_a_wanted_name_needs_replacement(world, cloud):
+    client = cloud.aws("lambda")
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w") as archive:
+        archive.writestr("f.py", "def f(event, context): return 1")
+    client.create_function(FunctionName=FUNCTION, Runtime="python3.11", Handler="f.f", Role=cloud.lambda_role("theirs"), Code={"ZipFile": package.getvalue()})
+    client.get_waiter("function_active_v2").wait(FunctionName=FUNCTION, WaiterConfig={"Delay": 0.1})
+    declare(world, stacks.environment("x"))
+    change = reason_of(world, code=3)
+    assert change["action"] == "replace" and "Zip" in change["reason"]
+    assert {r["id"] for r in change["refusals"]} == {"not-owned", "needs-replacement"}
+    mark = cloud.mark()
+    world.berth("apply", "--yes", "--allow", "not-owned").expect(3)
+    assert cloud.changing_calls(mark) == []
+    world.berth.apply("--allow", "not-owned:Environment/x", "--allow", "needs-replacement:Environment/x")
+    assert client.get_function(FunctionName=FUNCTION)["Configuration"]["PackageType"] == "Image"
+    world.berth.assert_settled()
+
+
+def test_a_deletion_says_what_hangs_on_the_function(world, cloud):
+    client = cloud.aws("lambda")
+    world(stacks.environment("x"), stacks.environment("y"))
+    queue = f"arn:aws:sqs:us-east-1:{cloud.account}:jobs"
+    cloud.direct("sqs").create_queue(QueueName="jobs")
+    version = client.publish_version(FunctionName=FUNCTION)["Version"]
+    for name in ("live", "test"):
+        client.create_alias(FunctionName=FUNCTION, Name=name, FunctionVersion=version)
+    client.create_function_url_config(FunctionName=FUNCTION, AuthType="AWS_IAM")
+    client.add_permission(FunctionName=FUNCTION, StatementId="by-their-api", Action="lambda:InvokeFunction", Principal="apigateway.amazonaws.com")
+    client.create_event_source_mapping(FunctionName=FUNCTION, EventSourceArn=queue)
+    declare(world, stacks.environment("y"))
+    reason = reason_of(world)["reason"]
+    assert reason.startswith("not in the manifests any more; what hangs on the function"), reason
+    for said in ("its URL http", "2 aliases (live, test)", "1 permission (by-their-api)", f"1 event source ({queue})"):
+        assert said in reason, reason
+
+    declare(world, stacks.environment("x", tenantIsolation=True), stacks.environment("y"))
+    assert "2 aliases (live, test)" in reason_of(world, code=3)["reason"]
+    cloud.faults(({"operation": "ListAliases"}, {"kind": "error", "status": 403, "code": "AccessDeniedException", "message": "no"}))
+    reason = reason_of(world, code=3)["reason"]
+    assert "aliases not known (allow lambda:ListAliases)" in reason and "by-their-api" in reason
+
+
+def test_of_a_function_on_which_nothing_hangs_nothing_is_said(world):
+    world(stacks.environment("x"), stacks.environment("y"))
+    declare(world, stacks.environment("y"))
+    assert reason_of(world)["reason"] == "not in the manifests any more"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Environment kind on AWS: its table, and what is desired. */
 #include "providers/aws/environment/environment.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/tags.h"
 
@@ -42,6 +43,21 @@ static int environment_desire(const struct provider *provider, const struct reso
         return 0;
 }
 
+/* What has failed is replaced without leave, since nobody can use it; but a Zip function may well be in use. */
+static void refuse_zip(struct change *change, struct arena *arena) {
+        if (change->action != ACTION_REPLACE || !texts_same(change->observed->health_reason, ENVIRONMENT_ZIP))
+                return;
+        aws_refuse(change,
+                   (struct refusal){
+                           .id = "needs-replacement",
+                           .message = ENVIRONMENT_ZIP ": the function would be deleted, and made again",
+                           .remedy = arena_printf(arena,
+                                                  "give the environment another name, or replace the "
+                                                  "function: --allow needs-replacement:%s",
+                                                  change->address) },
+                   arena);
+}
+
 /* Of a deletion also has-dependents, by what the bucket holds. */
 static int environment_ask(struct provider *provider, struct change *change, struct arena *arena,
                            struct error *err) {
@@ -50,7 +66,9 @@ static int environment_ask(struct provider *provider, struct change *change, str
         if (change->action == ACTION_DELETE && change->observed->exists &&
             bound_records_ask(provider, change, function, arena, err) < 0)
                 return -1;
-        if (environment_ask_logs(provider, change, arena, err) < 0)
+        refuse_zip(change, arena);
+        if (environment_ask_ties(provider, change, arena, err) < 0 ||
+            environment_ask_logs(provider, change, arena, err) < 0)
                 return -1;
         return environment_ask_image(provider, change, arena, err);
 }

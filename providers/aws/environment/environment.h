@@ -48,6 +48,12 @@ enum health environment_health(const json_t *configuration, struct arena *arena,
 /* NULL: it is not known. */
 void environment_keep_role(struct observation *observation, const char *role_id, struct arena *arena);
 
+/*
+ * The health_reason of a function whose package is a Zip: Lambda gives it no image, ever, so that it is of no use to us, and a
+ * function under this name needs another one in its place.
+ */
+#define ENVIRONMENT_ZIP "its code is a Zip package, and Lambda never turns that into an image"
+
 /* Whether it runs, but what it was last told to become failed: `health_reason` then says so. */
 bool environment_update_failed(const struct observation *observation);
 
@@ -100,6 +106,14 @@ void environment_keep_log_groups(struct provider *provider, const struct environ
  */
 int environment_ask_logs(struct provider *provider, struct change *change, struct arena *arena,
                          struct error *err) MUST_USE;
+/*
+ * ask(): says in the reason of a deletion or replacement what hangs on the function: URL, aliases, event sources, permissions.
+ * Of the first few functions of a plan, unless all are read singly.
+ */
+#define ENVIRONMENT_TIES_ASKED 8
+int environment_ask_ties(struct provider *provider, struct change *change, struct arena *arena,
+                         struct error *err) MUST_USE;
+
 /* In an observation's `extra`: Berth made the log group. */
 #define ENVIRONMENT_LOG_GROUP "logGroup"
 /* Whether a deletion takes the group with it, if Berth made that. Pure. */

@@ -13,6 +13,7 @@
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/tags.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -448,6 +449,7 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
         struct sweep sweep;
         int result;
 
+        provider->ties_to_ask = args->refresh == REFRESH_FULL ? UINT_MAX : ENVIRONMENT_TIES_ASKED;
         if (args->count == 0 && args->refresh != REFRESH_FULL)
                 return 0;
         sweep = prepare_sweep(provider, args);

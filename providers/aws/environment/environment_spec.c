@@ -163,6 +163,10 @@ void environment_observation(const struct provider *provider, const char *name, 
         observation.fingerprint = arena_strdup(arena, json_text(configuration, "RevisionId"));
         aws_set_ownership(provider, arena_printf(arena, "Environment/%s", name), tags, arena, &observation);
         observation.health = environment_health(configuration, arena, &reason);
+        if (aws_json_says(configuration, "PackageType", "Zip")) {
+                observation.health = HEALTH_FAILED;
+                reason = ENVIRONMENT_ZIP;
+        }
         spec = read_spec(provider, function, known, arena, &unreadable);
         if (log_retention_days > 0)
                 value_set_integer(arena, spec, "logRetentionDays", log_retention_days);

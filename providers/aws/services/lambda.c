@@ -125,3 +125,30 @@ struct aws_request lambda_delete_concurrency(const char *function, struct arena 
                                      .method = "DELETE",
                                      .path = function_path("2017-10-31", function, "/concurrency", arena) };
 }
+
+static struct aws_request read_part(const char *operation, const char *path) {
+        return (struct aws_request){
+                .service = AWS_LAMBDA, .operation = operation, .method = "GET", .path = path
+        };
+}
+
+struct aws_request lambda_get_url(const char *function, struct arena *arena) {
+        return read_part("GetFunctionUrlConfig", function_path("2021-10-31", function, "/url", arena));
+}
+
+struct aws_request lambda_list_aliases(const char *function, struct arena *arena) {
+        return read_part("ListAliases", function_path("2015-03-31", function, "/aliases", arena));
+}
+
+struct aws_request lambda_list_event_sources(const char *function, struct arena *arena) {
+        struct aws_request request =
+                read_part("ListEventSourceMappings", "/2015-03-31/event-source-mappings");
+
+        (void)arena;
+        request.query[0] = (struct aws_query){ "FunctionName", function };
+        return request;
+}
+
+struct aws_request lambda_get_policy(const char *function, struct arena *arena) {
+        return read_part("GetPolicy", function_path("2015-03-31", function, "/policy", arena));
+}

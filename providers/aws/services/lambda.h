@@ -65,4 +65,13 @@ struct aws_request lambda_put_concurrency(const char *function, int64_t reserved
 /* DELETE /2017-10-31/functions/{name}/concurrency -> 204. */
 struct aws_request lambda_delete_concurrency(const char *function, struct arena *arena);
 
+/* GET /2021-10-31/functions/{name}/url -> {"FunctionUrl"}. 404 ResourceNotFoundException where it has none. */
+struct aws_request lambda_get_url(const char *function, struct arena *arena);
+/* GET /2015-03-31/functions/{name}/aliases -> {"Aliases": [{"Name"}], "NextMarker"?}: the first page. */
+struct aws_request lambda_list_aliases(const char *function, struct arena *arena);
+/* GET /2015-03-31/event-source-mappings?FunctionName={name} -> {"EventSourceMappings": [{"EventSourceArn"}], ...}. */
+struct aws_request lambda_list_event_sources(const char *function, struct arena *arena);
+/* GET /2015-03-31/functions/{name}/policy -> {"Policy": document, as a text}. 404 where it has none. */
+struct aws_request lambda_get_policy(const char *function, struct arena *arena);
+
 #endif

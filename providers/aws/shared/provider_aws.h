@@ -50,6 +50,8 @@ struct provider {
         struct environment_log_group
                 *log_groups; /* of environments, as listed, by name; owned by environment_logs.c */
         size_t log_group_count;
+        /* How many more functions are asked what hangs on them, in this plan; owned by environment_ties.c. */
+        unsigned ties_to_ask;
         struct image_use *image_uses;    /* digests that environments run; owned by image_use.c */
         struct image_rules *image_rules; /* declared `retain`s; owned by image_use.c */
         /* How long functions lately took to become ready once created, and once updated (ms, 0: not known yet). */
