@@ -141,18 +141,18 @@ struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *
 }
 
 bool seats_work(struct seats *seats, struct seat *seat) {
-        bool free_one = true;
+        bool free_one;
 
         if (!seat)
                 return false;
         pthread_mutex_lock(&seats->lock);
-        if (seat->place == PLACE_WAITING) {
-                free_one = count_in(seats, PLACE_WORKING, NULL) < seats->limits.working &&
-                           count_in(seats, PLACE_WORKING, seat->address) < seats->limits.working_per_address;
-                if (free_one) {
-                        seat->place = PLACE_WORKING;
-                        seat->since_ms = now_ms();
-                }
+        /* What somebody sent before he was shown out can still be read from his socket: he is out all the same. */
+        free_one = seat->place == PLACE_WAITING &&
+                   count_in(seats, PLACE_WORKING, NULL) < seats->limits.working &&
+                   count_in(seats, PLACE_WORKING, seat->address) < seats->limits.working_per_address;
+        if (free_one) {
+                seat->place = PLACE_WORKING;
+                seat->since_ms = now_ms();
         }
         pthread_mutex_unlock(&seats->lock);
         return free_one;

@@ -41,7 +41,7 @@ void seats_close(struct seats *seats);
 struct seat *seats_take(struct seats *seats, int socket, const struct sockaddr *address);
 /* Shows one out of the waiting room, as for who comes when it is full. */
 void seats_make_room(struct seats *seats);
-/* False: all seats that this address may have are taken. */
+/* False: all seats that this address may have are taken, or he was shown out. From the waiting room only. */
 bool seats_work(struct seats *seats, struct seat *seat) MUST_USE;
 /* So much longer: bytes of a body came. */
 void seats_allow(struct seats *seats, struct seat *seat, int64_t more_ms);

@@ -151,10 +151,10 @@ static int world_step(struct provider *provider, const struct change *change, st
 
         pthread_mutex_lock(&provider->lock);
         if (provider->queue > 0 && !progress->reserved && !progress->sent) {
-                /* As a stage does that has its turn later, and keeps its place. */
+                /* As a stage does that has its turn later, and keeps its place: later than the interrupt, however slow the machine. */
                 progress->stage = 1;
                 progress->reserved = true;
-                progress->not_before_ms = clock_system.monotonic_ms(&clock_system) + 100;
+                progress->not_before_ms = clock_system.monotonic_ms(&clock_system) + 60000;
                 if (++provider->queued == provider->queue)
                         interrupt_raise(provider->interrupt);
                 pthread_mutex_unlock(&provider->lock);

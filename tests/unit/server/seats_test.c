@@ -125,6 +125,8 @@ static void the_waiting_room_is_never_full(void **state) {
         assert_int_equal(left, 37);
         last = come(seats, "10.0.0.3");
         assert_true(is_shown_out(&crowd[37], 0));
+        /* Whose head came all the same: there is no seat for him any more. */
+        assert_false(seats_work(seats, crowd[37].seat));
         assert_false(is_shown_out(&crowd[39], 0));
         assert_false(is_shown_out(&first, 0));
         assert_false(is_shown_out(&last, 0));
