@@ -146,6 +146,9 @@ static ssize_t receive_some(struct frame_reader *reader, void *to, size_t length
         } while (count < 0 && errno == EINTR);
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
                 return -1;
+        /* The other side closed, and had not read all that we sent: all the same it closed. */
+        if (count < 0 && errno == ECONNRESET)
+                return 0;
         if (count < 0)
                 return error_set(err, "cannot receive: %s", strerror(errno)) - 1;
         if (keep_descriptors(&reader->frame, &message) < 0)

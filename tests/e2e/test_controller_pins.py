@@ -188,13 +188,13 @@ def test_pinned_to_the_stand_in(cloud, berth, prebuilt, repository):
     url, pattern = berth.env.pop("AWS_ENDPOINT_URL"), role[: role.rindex("/")] + "/team-*"
     pins = {"provider": "aws", "aws": {"region": cloud.region, "account": cloud.account, "endpointUrl": url}}
     commit = repository.commit(manifests(aws={"executionRole": role}))
-    controller = Controller(berth, source("lab", f"file://{repository.bare}", pins=pins, may={"executionRoles": [pattern]}))
+    controller = Controller(berth, source("lab", f"file://{repository.bare}", pins=pins, may={"executionRoles": [pattern, pattern.replace(cloud.account, "999999999999")]}))
     try:
         controller.start().wait_for("Applied", commit, timeout=60)
         assert list(cloud.functions()) == ["alphaagent-env-etl"]
         # Any other account is refused before it is asked, and so is any other role.
         mark = cloud.mark()
-        other = repository.commit(manifests(aws={"executionRole": role, "account": "999999999999"}))
+        other = repository.commit(manifests(aws={"executionRole": role.replace(cloud.account, "999999999999"), "account": "999999999999"}))
         controller.wait_for("NotPermitted", other)
         another = repository.commit(manifests(aws={"executionRole": role.replace("team-x", "admin")}))
         controller.wait_for("NotPermitted", another)

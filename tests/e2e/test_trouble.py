@@ -161,7 +161,7 @@ def interrupted(cloud, four, signums, hangup=signal.SIG_DFL):
 
 
 def test_a_state_that_goes_away(cloud, four):
-    """What would be recorded nowhere is no success; the next run finds what was made by its tags."""
+    """What would be recorded nowhere is no success; the next state takes what was made by its tags when it is told to."""
     cloud.settings(pending_s=2)
     process = four.popen("apply", "--yes")
     end = time.monotonic() + 30
@@ -173,6 +173,8 @@ def test_a_state_that_goes_away(cloud, four):
     result = four.result(["apply"], process.returncode, out, err).expect(1)
     assert "data.mdb was removed or replaced while it was in use" in result.out + result.err
     cloud.settings(pending_s=0.1)
+    assert "not-owned" in four("apply", "--yes").expect(3).out
+    four("state", "adopt", "--yes").expect(0)
     four.apply()
     assert made(cloud) == set(NAMES)
     created = [c["params"]["FunctionName"] for c in cloud.calls(operation="CreateFunction") if c["status"] == 201]

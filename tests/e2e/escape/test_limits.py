@@ -268,6 +268,8 @@ def test_no_process_to_be_had_is_no_deadline(box):
 
 @pytest.mark.parametrize("most", [16, 24, 100])
 def test_too_few_open_files_are_told(box, most):
+    if box.user == "launched":
+        pytest.skip("the worker has as many as the launcher, and the client needs few")
     done = box.berth(*box.words("print(1)"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)))
     assert done.returncode == 125, done.stdout
     assert b"Too many open files" in done.stderr or b"ulimit -n" in done.stderr, done.stderr

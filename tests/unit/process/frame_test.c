@@ -72,6 +72,22 @@ static void test_one_message_after_another(void **state) {
         assert_int_equal(frame_receive(&pair.reader, &frame, &err), FRAME_CLOSED);
 }
 
+/* Whoever closes without having read all that was sent has closed, and what he said before is heard. */
+static void test_who_closes_unread_has_closed(void **state) {
+        struct frame frame FRAME_CLEANUP = { 0 };
+        struct error err = { 0 };
+        PAIR(pair);
+
+        (void)state;
+        assert_int_equal(frame_send_now(pair.reader.socket, 1, "unread", 6, NULL, 0, &err), 0);
+        assert_int_equal(frame_send_now(pair.ends[0], 2, "last", 4, NULL, 0, &err), 0);
+        close_descriptor(&pair.ends[0]);
+        assert_int_equal(frame_receive(&pair.reader, &frame, &err), FRAME_WHOLE);
+        assert_int_equal(frame.type, 2);
+        frame_release(&frame);
+        assert_int_equal(frame_receive(&pair.reader, &frame, &err), FRAME_CLOSED);
+}
+
 static void test_descriptors_stay_with_their_message(void **state) {
         size_t before;
         struct error err = { 0 };
@@ -216,6 +232,7 @@ static void test_what_is_no_message_is_refused(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_one_message_after_another),
+                cmocka_unit_test(test_who_closes_unread_has_closed),
                 cmocka_unit_test(test_descriptors_stay_with_their_message),
                 cmocka_unit_test(test_a_large_one_comes_in_pieces),
                 cmocka_unit_test(test_who_does_not_read_is_not_waited_for),
