@@ -90,8 +90,8 @@ static int prepare(struct arena *arena, struct image_prepared *ret, const char *
 }
 
 int image_worker_main(void) {
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        json_t *answer JSON_CLEANUP = NULL;
+        struct arena *arena = arena_new();
+        json_t *answer;
         struct image_prepared prepared = { 0 };
         const char *weak = NULL;
         struct error err = { 0 };
@@ -110,7 +110,10 @@ int image_worker_main(void) {
         text = json_compact(answer);
         result = descriptor_write(STDOUT_FILENO, text, strlen(text));
         free(text);
-        return result < 0;
+        json_decref(answer);
+        arena_free(arena);
+        /* At once: a sanitizer that looks for leaks at the end cannot trace a process that is caged, and would say so. */
+        _exit(result < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 /* Who asks it */
