@@ -12,6 +12,7 @@
 #include "providers/aws/binding/binding_record.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/lineage.h"
+#include "providers/aws/shared/objects.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 
@@ -53,17 +54,6 @@ static void binding_cost(const struct provider *provider, const struct change *c
         cost_add(ret, "s3", 1);
 }
 
-static void keep_page(struct binding_listing *listing, const struct s3_page *page) {
-        for (size_t i = 0; i < page->count; i++) {
-                listing->objects = array_grow(listing->arena, listing->objects, listing->count,
-                                              sizeof(*listing->objects));
-                listing->objects[listing->count++] = (struct s3_object){
-                        .key = arena_strdup(listing->arena, page->objects[i].key),
-                        .etag = arena_strdup(listing->arena, page->objects[i].etag),
-                };
-        }
-}
-
 static int by_key(const void *a, const void *b) {
         return strcmp(((const struct s3_object *)a)->key, ((const struct s3_object *)b)->key);
 }
@@ -81,32 +71,16 @@ static void binding_read_ahead(struct provider *provider, const struct observe_a
                 aws_ahead_pages(provider->client, &request, s3_next_objects, NULL);
 }
 
-static int read_pages(struct provider *provider, struct binding_listing *listing, struct error *err) {
-        static const char *const none[] = { "NoSuchBucket", NULL };
-        const struct s3_bucket bucket = aws_bucket(provider);
-        const char *prefix = listed_prefix(provider, listing->arena);
-        const char *token = NULL;
+static int keep_object(void *context, const struct s3_object *object, struct error *err) {
+        struct binding_listing *listing = context;
 
-        do {
-                struct arena *arena ARENA_CLEANUP = arena_new();
-                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-                struct aws_request request = s3_list_objects(&bucket, prefix, token);
-                struct s3_page page = { 0 };
-
-                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
-                        return -1;
-                if (*response.error_code)
-                        return 0;
-                if (s3_read_objects(&response, arena, &page, err) < 0)
-                        return -1;
-                keep_page(listing, &page);
-                if (token && page.next && strcmp(token, page.next) == 0)
-                        return error_set(err, "the listing of s3://%s/%s has no end: a page leads to itself",
-                                         bucket.name, prefix);
-                token = arena_strdup(listing->arena, page.next);
-        } while (token);
-        if (listing->count > 1)
-                qsort(listing->objects, listing->count, sizeof(*listing->objects), by_key);
+        (void)err;
+        listing->objects =
+                array_grow(listing->arena, listing->objects, listing->count, sizeof(*listing->objects));
+        listing->objects[listing->count++] = (struct s3_object){
+                .key = arena_strdup(listing->arena, object->key),
+                .etag = arena_strdup(listing->arena, object->etag),
+        };
         return 0;
 }
 
@@ -122,10 +96,13 @@ static int list_once(struct provider *provider, enum kind_id kind, struct error 
         if (!listing)
                 abort();
         listing->arena = arena_new();
-        if (read_pages(provider, listing, err) < 0) {
+        if (objects_each(provider, listed_prefix(provider, listing->arena), keep_object, listing, err) < 0) {
                 bindings_release(listing);
                 return -1;
         }
+        /* S3 lists in this order; other servers need not. */
+        if (listing->count > 1)
+                qsort(listing->objects, listing->count, sizeof(*listing->objects), by_key);
         listing->used_by[kind] = true;
         bindings_release(provider->bindings);
         provider->bindings = listing;

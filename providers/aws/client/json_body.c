@@ -39,20 +39,9 @@ struct aws_request aws_json_request(enum aws_service service, const char *operat
         return request;
 }
 
-int aws_next_page(const struct aws_response *response, const char *member, const char **token,
+int aws_next_page(const struct aws_response *response, const char *member, struct aws_paging *paging,
                   struct arena *arena, struct error *err) {
-        const char *next = json_text(response->json, member);
-
-        if (!next || !*next) {
-                *token = NULL;
-                return 0;
-        }
-        if (*token && strcmp(*token, next) == 0)
-                return error_set(err,
-                                 "the listing has no end: after the page %.80s comes that page again (%s)",
-                                 next, member);
-        *token = arena_strdup(arena, next);
-        return 0;
+        return aws_paging_next(paging, json_text(response->json, member), arena, err);
 }
 
 bool aws_json_next(const struct aws_response *page, const struct aws_request *first, const char *member,

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "providers/aws/client/client.h"
+#include "providers/aws/client/paging.h"
 #include "schema/value.h"
 
 #include <jansson.h>
@@ -16,12 +17,8 @@ void aws_request_body(struct aws_request *request, json_t *body, struct arena *a
 struct aws_request aws_json_request(enum aws_service service, const char *operation, json_t *body,
                                     struct arena *arena);
 
-/*
- * Where the next page of a listing begins: moves *token (NULL or the one that `response` was asked for with) on to what
- * `member` of the answer says, in the arena; NULL behind the last page. Fails where the answer leads to itself: a listing
- * without an end.
- */
-int aws_next_page(const struct aws_response *response, const char *member, const char **token,
+/* aws_paging_next() with the token that `member` of the answer says. */
+int aws_next_page(const struct aws_response *response, const char *member, struct aws_paging *paging,
                   struct arena *arena, struct error *err) MUST_USE;
 
 /* An aws_next_request of a JSON 1.1 service: `first` with `member` as the page says it. */

@@ -104,10 +104,10 @@ static void note_listed(struct sweep *sweep, const json_t *configuration) {
 }
 
 static int list_functions(struct sweep *sweep, struct error *err) {
-        const char *marker = NULL;
+        struct aws_paging paging = { 0 };
 
         do {
-                struct aws_request request = lambda_list_functions(marker);
+                struct aws_request request = lambda_list_functions(paging.token);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 const json_t *configuration;
                 size_t i;
@@ -116,9 +116,9 @@ static int list_functions(struct sweep *sweep, struct error *err) {
                         return -1;
                 json_array_foreach (json_object_get(response.json, "Functions"), i, configuration)
                         note_listed(sweep, configuration);
-                if (aws_next_page(&response, "NextMarker", &marker, sweep->arena, err) < 0)
+                if (aws_next_page(&response, "NextMarker", &paging, sweep->arena, err) < 0)
                         return -1;
-        } while (marker);
+        } while (paging.token);
         return 0;
 }
 
@@ -242,10 +242,10 @@ static void note_log_group(struct sweep *sweep, const json_t *group) {
 
 /* Pages come in the order of names: none is asked for beyond `last`. */
 static int list_log_groups(struct sweep *sweep, const char *prefix, const char *last, struct error *err) {
-        const char *token = NULL;
+        struct aws_paging paging = { 0 };
 
         do {
-                struct aws_request request = logs_describe_groups(prefix, token, sweep->arena);
+                struct aws_request request = logs_describe_groups(prefix, paging.token, sweep->arena);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 const json_t *groups, *group;
                 const char *name = NULL;
@@ -257,11 +257,11 @@ static int list_log_groups(struct sweep *sweep, const char *prefix, const char *
                 json_array_foreach (groups, i, group)
                         note_log_group(sweep, group);
                 name = json_text(json_array_get(groups, json_array_size(groups) - 1), "logGroupName");
-                if (aws_next_page(&response, "nextToken", &token, sweep->arena, err) < 0)
+                if (aws_next_page(&response, "nextToken", &paging, sweep->arena, err) < 0)
                         return -1;
                 if (name && strcmp(name, last) >= 0)
                         break;
-        } while (token);
+        } while (paging.token);
         return 0;
 }
 

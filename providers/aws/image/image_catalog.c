@@ -141,18 +141,18 @@ static int add_repositories(struct catalog *catalog, const json_t *repositories,
 }
 
 static int add_all_repositories(struct catalog *catalog, struct error *err) {
-        const char *token = NULL;
+        struct aws_paging paging = { 0 };
 
         do {
-                struct aws_request request = ecr_describe_repositories(token, catalog->arena);
+                struct aws_request request = ecr_describe_repositories(paging.token, catalog->arena);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
 
                 if (aws_call(catalog->provider->client, &request, &response, err) < 0 ||
                     add_repositories(catalog, json_object_get(response.json, "repositories"), err) < 0)
                         return -1;
-                if (aws_next_page(&response, "nextToken", &token, catalog->arena, err) < 0)
+                if (aws_next_page(&response, "nextToken", &paging, catalog->arena, err) < 0)
                         return -1;
-        } while (token);
+        } while (paging.token);
         return 0;
 }
 

@@ -100,10 +100,10 @@ static void note_repository(struct sweep *sweep, const json_t *repository) {
 }
 
 static int list_repositories(struct sweep *sweep, struct error *err) {
-        const char *token = NULL;
+        struct aws_paging paging = { 0 };
 
         do {
-                struct aws_request request = ecr_describe_repositories(token, sweep->arena);
+                struct aws_request request = ecr_describe_repositories(paging.token, sweep->arena);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 const json_t *repository;
                 size_t i;
@@ -112,9 +112,9 @@ static int list_repositories(struct sweep *sweep, struct error *err) {
                         return -1;
                 json_array_foreach (json_object_get(response.json, "repositories"), i, repository)
                         note_repository(sweep, repository);
-                if (aws_next_page(&response, "nextToken", &token, sweep->arena, err) < 0)
+                if (aws_next_page(&response, "nextToken", &paging, sweep->arena, err) < 0)
                         return -1;
-        } while (token);
+        } while (paging.token);
         return 0;
 }
 

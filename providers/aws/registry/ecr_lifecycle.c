@@ -49,11 +49,11 @@ static void append_page(const json_t *details, struct arena *arena, struct ecr_i
 int ecr_list_images(struct provider *provider, const char *repository, struct arena *arena,
                     struct ecr_image **ret, size_t *ret_count, struct error *err) {
         struct ecr_image *images = NULL;
-        const char *token = NULL;
+        struct aws_paging paging = { 0 };
         size_t count = 0;
 
         do {
-                struct aws_request request = ecr_describe_images(repository, token, arena);
+                struct aws_request request = ecr_describe_images(repository, paging.token, arena);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
 
                 if (aws_call(provider->client, &request, &response, err) < 0) {
@@ -64,9 +64,9 @@ int ecr_list_images(struct provider *provider, const char *repository, struct ar
                         return -1;
                 }
                 append_page(json_object_get(response.json, "imageDetails"), arena, &images, &count);
-                if (aws_next_page(&response, "nextToken", &token, arena, err) < 0)
+                if (aws_next_page(&response, "nextToken", &paging, arena, err) < 0)
                         return -1;
-        } while (token);
+        } while (paging.token);
         *ret = images;
         *ret_count = count;
         return 0;

@@ -43,10 +43,10 @@ static int by_arn(const void *a, const void *b) {
 int tagging_list(struct aws_client *client, const char *type, const char *stack, struct arena *arena,
                  struct tagged_resource **ret, size_t *ret_count, struct error *err) {
         struct listing listing = { .arena = arena };
-        const char *token = NULL;
+        struct aws_paging paging = { 0 };
 
         do {
-                struct aws_request request = tagging_get_resources(type, stack, token, arena);
+                struct aws_request request = tagging_get_resources(type, stack, paging.token, arena);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 const json_t *mapping;
                 size_t i;
@@ -55,9 +55,9 @@ int tagging_list(struct aws_client *client, const char *type, const char *stack,
                         return -1;
                 json_array_foreach (json_object_get(response.json, "ResourceTagMappingList"), i, mapping)
                         listing_add(&listing, mapping);
-                if (aws_next_page(&response, "PaginationToken", &token, arena, err) < 0)
+                if (aws_next_page(&response, "PaginationToken", &paging, arena, err) < 0)
                         return -1;
-        } while (token);
+        } while (paging.token);
         if (listing.count)
                 qsort(listing.items, listing.count, sizeof(*listing.items), by_arn);
         *ret = listing.items;

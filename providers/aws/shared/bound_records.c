@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Observing notes the keys of all records that the plan knows; those the controller judges, by what it has observed. Only
+ * where an environment is to be deleted is the registry listed, of all stacks, and each object that is left over read. What
+ * it names as its function is kept, so that a second deletion asks nobody. A record that is being deleted at this moment,
+ * or that cannot be read as JSON, names nothing.
+ */
 #include "providers/aws/shared/bound_records.h"
 
 #include "base/array.h"
 #include "base/json.h"
 #include "base/sorted.h"
+#include "providers/aws/shared/objects.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +23,7 @@ struct bound_record {
 
 /* All in the provider's arena: what one plan knows and has read. */
 struct bound_records {
-        const char **known;
+        const char **known; /* keys; in order once the registry is read */
         size_t known_count;
         bool read;
         struct bound_record *records;
@@ -41,25 +48,15 @@ void bound_records_know(struct provider *provider, const char *key) {
         records->known[records->known_count++] = arena_strdup(provider->arena, key);
 }
 
-static int compare_text(const void *text, const void *item) {
-        return strcmp(text, *(const char *const *)item);
-}
-
-static bool is_known(const struct bound_records *records, const char *key) {
-        return records->known_count > 0 &&
-               bsearch(key, records->known, records->known_count, sizeof(*records->known), compare_text);
-}
-
 /* "registry/STACK/agents/NAME.json" as people call it; NULL where the key is none of that form. */
-static const char *name_of(const struct provider *provider, const char *key, struct arena *arena) {
+static const char *dependent_of(const struct provider *provider, const char *key, struct arena *arena) {
         static const struct {
                 const char *folder, *kind;
         } folders[] = { { "/agents/", "Agent" }, { "/swarms/", "Swarm" } };
         const char *stack = key + strlen(REGISTRY), *end = strchr(stack, '/');
         size_t length = strlen(key);
 
-        if (strncmp(key, REGISTRY, strlen(REGISTRY)) != 0 || !end || length < 5 ||
-            strcmp(key + length - 5, ".json") != 0)
+        if (!end || length < 5 || strcmp(key + length - 5, ".json") != 0)
                 return NULL;
         for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
                 size_t folder = strlen(folders[i].folder);
@@ -67,6 +64,7 @@ static const char *name_of(const struct provider *provider, const char *key, str
 
                 if (strncmp(end, folders[i].folder, folder) != 0)
                         continue;
+                /* The folder ends with a slash, which ".json" does not hold: they do not overlap. */
                 name = arena_strndup(arena, end + folder, length - 5 - (size_t)(end + folder - key));
                 return strcmp(owner, provider->stack_name) == 0
                                ? arena_printf(arena, "%s/%s", folders[i].kind, name)
@@ -75,20 +73,28 @@ static const char *name_of(const struct provider *provider, const char *key, str
         return NULL;
 }
 
-static int read_record(struct provider *provider, struct bound_records *records, const char *key,
-                       struct error *err) {
+/* One object below registry/: read where the plan does not know it, and kept where it names a function. */
+static int read_unknown_record(void *context, const struct s3_object *object, struct error *err) {
         static const char *const gone[] = { "NoSuchKey", NULL };
+        struct provider *provider = context;
+        struct bound_records *records = records_of(provider);
         struct arena *arena ARENA_CLEANUP = arena_new();
         const struct s3_bucket bucket = aws_bucket(provider);
-        struct aws_request request = s3_get_object(&bucket, key, arena);
+        struct aws_request request;
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         json_t *body JSON_CLEANUP = NULL;
-        const char *function, *dependent = name_of(provider, key, arena);
+        const char *function, *dependent;
 
+        if (records->known_count > 0 && bsearch(&object->key, records->known, records->known_count,
+                                                sizeof(*records->known), sorted_compare_texts))
+                return 0;
+        dependent = dependent_of(provider, object->key, arena);
         if (!dependent)
                 return 0;
+        request = s3_get_object(&bucket, object->key, arena);
         if (aws_call_accepting(provider->client, &request, gone, &response, err) < 0)
-                return error_context(err, "who uses what would be deleted: s3://%s/%s", bucket.name, key);
+                return error_context(err, "who uses what would be deleted: s3://%s/%s", bucket.name,
+                                     object->key);
         if (*response.error_code)
                 return 0;
         body = json_loadb(strbuf_text(&response.body), response.body.length, 0, NULL);
@@ -104,46 +110,22 @@ static int read_record(struct provider *provider, struct bound_records *records,
         return 0;
 }
 
-static int read_registry(struct provider *provider, struct bound_records *records, struct error *err) {
-        static const char *const none[] = { "NoSuchBucket", NULL };
-        struct arena *arena ARENA_CLEANUP = arena_new();
-        const struct s3_bucket bucket = aws_bucket(provider);
-        const char *token = NULL;
-
-        if (records->known_count > 1)
-                qsort(records->known, records->known_count, sizeof(*records->known), sorted_compare_texts);
-        do {
-                struct aws_request request = s3_list_objects(&bucket, REGISTRY, token);
-                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-                struct s3_page page = { 0 };
-
-                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
-                        return -1;
-                if (!*response.error_code && s3_read_objects(&response, arena, &page, err) < 0)
-                        return -1;
-                for (size_t i = 0; i < page.count; i++) {
-                        if (!is_known(records, page.objects[i].key) &&
-                            read_record(provider, records, page.objects[i].key, err) < 0)
-                                return -1;
-                }
-                if (token && page.next && strcmp(token, page.next) == 0)
-                        return error_set(
-                                err, "the listing of s3://%s/" REGISTRY " has no end: a page leads to itself",
-                                bucket.name);
-                token = page.next;
-        } while (token);
-        records->read = true;
-        return 0;
-}
-
 int bound_records_ask(struct provider *provider, struct change *change, const char *function,
                       struct arena *arena, struct error *err) {
         struct bound_records *records = records_of(provider);
         const char **found;
         size_t count = 0;
 
-        if (!records->read && read_registry(provider, records, err) < 0)
-                return -1;
+        if (!records->read) {
+                /* A walk that failed half way is begun anew. */
+                records->count = 0;
+                if (records->known_count > 1)
+                        qsort(records->known, records->known_count, sizeof(*records->known),
+                              sorted_compare_texts);
+                if (objects_each(provider, REGISTRY, read_unknown_record, provider, err) < 0)
+                        return -1;
+                records->read = true;
+        }
         found = arena_array(arena, records->count + 1, sizeof(*found));
         for (size_t i = 0; i < records->count; i++) {
                 if (strcmp(records->records[i].function, function) == 0)

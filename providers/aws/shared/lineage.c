@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"
-#include "providers/aws/client/texts.h"
+#include "providers/aws/shared/objects.h"
 #include "providers/aws/shared/stage_call.h"
 
 #include <string.h>
@@ -89,67 +89,55 @@ static int read_note(struct provider *provider, const char *lineage, struct aren
 }
 
 int lineage_read(struct provider *provider, const char *lineage, struct arena *arena,
-                 struct lineage_note *ret, const char **ret_etag, struct error *err) {
+                 struct lineage_note *ret, struct error *err) {
         const char *etag;
 
-        if (read_note(provider, lineage, arena, ret, &etag, err) < 0)
+        return read_note(provider, lineage, arena, ret, &etag, err) < 0 ? -1 : 0;
+}
+
+/* Notes of others, as the walk through all of them finds them. */
+struct other_notes {
+        struct provider *provider;
+        struct arena *arena;
+        struct lineage_note *notes;
+        size_t count;
+};
+
+static int keep_note_of_other(void *context, const struct s3_object *object, struct error *err) {
+        struct other_notes *others = context;
+        const char *lineage = object->key + strlen(LINEAGE_NOTES);
+        struct lineage_note note;
+
+        if (lineage_is_ours(others->provider, lineage))
+                return 0;
+        if (lineage_read(others->provider, lineage, others->arena, &note, err) < 0)
                 return -1;
-        if (ret_etag)
-                *ret_etag = etag;
+        /* What is no note says nothing; a lineage that was taken over owns nothing any more. */
+        if (!note.lineage || note.taken_by)
+                return 0;
+        others->notes = array_grow(others->arena, others->notes, others->count, sizeof(*others->notes));
+        others->notes[others->count++] = note;
         return 0;
 }
 
 int lineage_others(struct provider *provider, struct arena *arena, struct lineage_note **ret,
                    size_t *ret_count, struct error *err) {
-        static const char *const none[] = { "NoSuchBucket", NULL };
-        const struct s3_bucket bucket = aws_bucket(provider);
-        struct lineage_note *notes = NULL;
-        size_t count = 0;
-        const char *token = NULL;
+        struct other_notes others = { .provider = provider, .arena = arena };
 
-        do {
-                struct aws_request request = s3_list_objects(&bucket, LINEAGE_NOTES, token);
-                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-                struct s3_page page = { 0 };
-
-                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
-                        return -1;
-                if (!*response.error_code && s3_read_objects(&response, arena, &page, err) < 0)
-                        return -1;
-                for (size_t i = 0; i < page.count; i++) {
-                        const char *lineage = page.objects[i].key + strlen(LINEAGE_NOTES);
-                        struct lineage_note note;
-
-                        if (strncmp(page.objects[i].key, LINEAGE_NOTES, strlen(LINEAGE_NOTES)) != 0 ||
-                            lineage_is_ours(provider, lineage))
-                                continue;
-                        if (lineage_read(provider, lineage, arena, &note, NULL, err) < 0)
-                                return -1;
-                        if (!note.lineage || note.taken_by)
-                                continue;
-                        notes = array_grow(arena, notes, count, sizeof(*notes));
-                        notes[count++] = note;
-                }
-                if (token && page.next && strcmp(token, page.next) == 0)
-                        return error_set(err, "the listing of s3://%s/%s has no end: a page leads to itself",
-                                         bucket.name, LINEAGE_NOTES);
-                token = page.next;
-        } while (token);
-        *ret = notes;
-        *ret_count = count;
+        if (objects_each(provider, LINEAGE_NOTES, keep_note_of_other, &others, err) < 0)
+                return -1;
+        *ret = others.notes;
+        *ret_count = others.count;
         return 0;
 }
 
-static void set(struct provider *provider, const struct lineage *lineage) {
+static void remember_lineage(struct provider *provider, const struct lineage *lineage) {
         struct arena *arena = provider->arena;
         size_t count = 0;
         const char **taken;
 
-        /* A controller plans for months with one provider: what is the same is not kept twice. */
         while (lineage->taken && lineage->taken[count])
                 count++;
-        if (texts_same(provider->lineage.id, lineage->id) && provider->lineage_taken == count)
-                return;
         taken = arena_array(arena, count + 1, sizeof(*taken));
         for (size_t i = 0; i < count; i++)
                 taken[i] = arena_strdup(arena, lineage->taken[i]);
@@ -219,7 +207,7 @@ static int fail_busy(const struct provider *provider, const char *lineage, struc
                 provider->bucket, lineage);
 }
 
-static int renew(struct provider *provider, bool renews, struct error *err) {
+static int renew_note(struct provider *provider, bool renews, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const char *text, *own = provider->lineage.id;
 
@@ -246,13 +234,8 @@ static int renew(struct provider *provider, bool renews, struct error *err) {
         return fail_busy(provider, own, err);
 }
 
-static int read_one(struct provider *provider, const char *lineage, struct arena *arena,
-                    struct lineage_note *ret, struct error *err) {
-        return lineage_read(provider, lineage, arena, ret, NULL, err);
-}
-
 /* Whatever the note says now: this lineage has been taken over; or, of our own, that it lives. */
-static int overwrite(struct provider *provider, const char *lineage, struct error *err) {
+static int mark_taken_over(struct provider *provider, const char *lineage, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         bool own = strcmp(lineage, provider->lineage.id) == 0;
 
@@ -277,14 +260,15 @@ static int overwrite(struct provider *provider, const char *lineage, struct erro
         return fail_busy(provider, lineage, err);
 }
 
-static int take(struct provider *provider, const char *const *lineages, size_t count, struct error *err) {
+static int take_over_lineages(struct provider *provider, const char *const *lineages, size_t count,
+                              struct error *err) {
         if (!provider->lineage.id || !provider->bucket)
                 return 0;
         for (size_t i = 0; i < count; i++) {
-                if (overwrite(provider, lineages[i], err) < 0)
+                if (mark_taken_over(provider, lineages[i], err) < 0)
                         return -1;
         }
-        return overwrite(provider, provider->lineage.id, err);
+        return mark_taken_over(provider, provider->lineage.id, err);
 }
 
 void lineage_orphan(struct provider *provider, enum kind_id kind, const char *name, const char *id,
@@ -310,7 +294,7 @@ void lineage_orphans_forget(struct provider *provider) {
         provider->orphan_count = 0;
 }
 
-static void orphans(const struct provider *provider, const struct orphan **ret, size_t *ret_count) {
+static void list_orphans(const struct provider *provider, const struct orphan **ret, size_t *ret_count) {
         *ret = provider->orphans;
         *ret_count = provider->orphan_count;
 }
@@ -338,9 +322,9 @@ int lineage_stage_write(struct stage_turn *turn) {
 }
 
 const struct lineage_ops aws_lineage_ops = {
-        .set = set,
-        .renew = renew,
-        .read = read_one,
-        .take = take,
-        .orphans = orphans,
+        .set = remember_lineage,
+        .renew = renew_note,
+        .read = lineage_read,
+        .take = take_over_lineages,
+        .orphans = list_orphans,
 };

@@ -28,9 +28,9 @@ const char *lineage_owner(const char *stack, const char *lineage, struct arena *
 const char *lineage_note_text(const struct lineage_note *note, struct arena *arena);
 struct lineage_note lineage_note_parse(const char *text, size_t length, struct arena *arena);
 
-/* Reads one lineage's note: ret->lineage NULL where there is none. *ret_etag may be NULL. Waits by itself. */
+/* Reads one lineage's note: ret->lineage NULL where there is none. Waits by itself. */
 int lineage_read(struct provider *provider, const char *lineage, struct arena *arena,
-                 struct lineage_note *ret, const char **ret_etag, struct error *err) MUST_USE;
+                 struct lineage_note *ret, struct error *err) MUST_USE;
 /* The notes of all lineages but this state's own and those taken over by anybody, of whatever stack. */
 int lineage_others(struct provider *provider, struct arena *arena, struct lineage_note **ret,
                    size_t *ret_count, struct error *err) MUST_USE;

@@ -296,8 +296,7 @@ static const char *last_hand(const struct sight *sight, const struct part *part)
         struct error ignored;
 
         if (!part->lineage || lineage_is_ours(sight->provider, part->lineage) ||
-            lineage_read(sight->provider, part->lineage, sight->arena, &note, NULL, &ignored) < 0 ||
-            !note.lineage)
+            lineage_read(sight->provider, part->lineage, sight->arena, &note, &ignored) < 0 || !note.lineage)
                 return "";
         return arena_printf(sight->arena, ", last applied by %s at %s from %s", note.who ? note.who : "?",
                             note.at ? note.at : "?", note.folder ? note.folder : "?");

@@ -32,12 +32,13 @@ static void add_user(struct users *users, const char *name) {
 
 int stack_role_functions(struct provider *provider, const char *role, struct arena *arena, const char ***ret,
                          size_t *ret_count, struct error *err) {
-        const char *marker = NULL, *arn = arena_printf(arena, "arn:%s:iam::%s:role/%s", provider->partition,
-                                                       provider->account, role);
+        const char *arn =
+                arena_printf(arena, "arn:%s:iam::%s:role/%s", provider->partition, provider->account, role);
+        struct aws_paging paging = { 0 };
         struct users users = { .arena = arena };
 
         do {
-                struct aws_request request = lambda_list_functions(marker);
+                struct aws_request request = lambda_list_functions(paging.token);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 const json_t *function;
                 size_t i;
@@ -49,9 +50,9 @@ int stack_role_functions(struct provider *provider, const char *role, struct are
                             json_text(function, "FunctionName"))
                                 add_user(&users, arena_strdup(arena, json_text(function, "FunctionName")));
                 }
-                if (aws_next_page(&response, "NextMarker", &marker, arena, err) < 0)
+                if (aws_next_page(&response, "NextMarker", &paging, arena, err) < 0)
                         return -1;
-        } while (marker);
+        } while (paging.token);
         *ret = users.names;
         *ret_count = users.count;
         return 0;
