@@ -36,6 +36,11 @@ extern const struct field environment_name_field;
 #define DIGEST_PATTERN "sha256:[0-9a-f]{64}"
 #define DIGEST_PATTERN_MESSAGE "a digest: sha256: and 64 lower-case hex digits"
 #define ROLE_PATTERN "arn:aws(-[a-z]+)*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+"
+#define KMS_KEY_PATTERN \
+        "arn:aws(-[a-z]+)*:kms:[a-z]{2,}(-[a-z]+)+-[0-9]+:[0-9]{12}:key/(mrk-)?[0-9a-f-]{32,36}"
+#define KMS_KEY_PATTERN_MESSAGE                                                                                          \
+        "the ARN of a KMS key, such as arn:aws:kms:eu-central-1:123456789012:key/...; an alias may be moved to another " \
+        "key unseen"
 #define ROLE_PATTERN_MESSAGE "the ARN of an IAM role, such as arn:aws:iam::123456789012:role/NAME"
 
 #endif

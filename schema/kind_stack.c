@@ -95,6 +95,15 @@ static const struct field aws_fields[] = {
                 .doc = "Whether the workspace bucket is this stack's to make and to keep. With false, and an "
                        "executionRole, the stack shares the bucket of another stack with the same namePrefix.",
         },
+        {
+                .name = "kmsKey",
+                .type = FIELD_TEXT,
+                .pattern = KMS_KEY_PATTERN,
+                .pattern_message = KMS_KEY_PATTERN_MESSAGE,
+                .doc = "The ARN of a key of KMS, of this region, that variables, images as Lambda keeps them, the "
+                       "bucket's new objects and log groups are encrypted with; log groups are then Berth's to make. "
+                       "Absent: what each of them has stays, and new ones get the service's own keys.",
+        },
         { 0 },
 };
 
@@ -260,15 +269,32 @@ static void check_role_account(struct loading *loading, const struct value *role
                         in_role + strlen(":iam::"), account->text);
 }
 
+/* "arn:aws:kms:REGION:ACCOUNT:key/ID". The account may be another one: many keep their keys apart. */
+static void check_key_region(struct loading *loading, const struct value *key, const struct value *region) {
+        const char *in_key = strstr(key->text, ":kms:");
+        size_t length = in_key ? strcspn(in_key + strlen(":kms:"), ":") : 0;
+
+        if (in_key &&
+            (strlen(region->text) != length || strncmp(in_key + strlen(":kms:"), region->text, length) != 0))
+                problem_error(
+                        loading, place_of(key), NULL,
+                        "the key is in the region %.*s, the stack in %s: a key encrypts in its own region alone",
+                        (int)length, in_key + strlen(":kms:"), region->text);
+}
+
 static void check_aws(struct loading *loading, const struct value *aws) {
         const struct value *prefix = typed_member(aws, "namePrefix", VALUE_TEXT);
         const struct value *role = typed_member(aws, "executionRole", VALUE_TEXT);
         const struct value *account = typed_member(aws, "account", VALUE_TEXT);
+        const struct value *key = typed_member(aws, "kmsKey", VALUE_TEXT);
+        const struct value *region = typed_member(aws, "region", VALUE_TEXT);
 
         if (prefix)
                 check_bucket_name(loading, prefix);
         if (role && account)
                 check_role_account(loading, role, account);
+        if (key && region)
+                check_key_region(loading, key, region);
 }
 
 static void check_stack(struct loading *loading, const struct draft *draft) {

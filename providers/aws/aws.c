@@ -31,6 +31,7 @@ static int open_provider(const struct provider_config *config, struct provider *
                 .stack_name = config->stack_name,
                 .prefix = prefix ? prefix : "alphaagent",
                 .execution_role = value_get_text(aws, "executionRole"),
+                .kms_key = value_get_text(aws, "kmsKey"),
                 .manages_role = !value_get_text(aws, "executionRole"),
                 .manages_bucket = value_get_boolean(aws, "createBucket", true),
         };
@@ -98,6 +99,7 @@ static const struct {
         { "logs DeleteLogGroup", 10 },
         { "logs PutRetentionPolicy", 5 },
         { "logs ListTagsForResource", 5 },
+        { "logs AssociateKmsKey", 5 },
 };
 
 static int64_t floor_ms(const struct cost *cost) {

@@ -40,6 +40,7 @@ enum aws_service {
         AWS_STS,
         AWS_LOGS,
         AWS_TAGGING,
+        AWS_KMS,
         AWS_SSO, /* this and the next for credentials only, unsigned: credentials_sso.c */
         AWS_SSO_OIDC,
         AWS_SERVICE_COUNT
@@ -66,7 +67,7 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
 const char *aws_client_region(const struct aws_client *client);    /* "eu-west-1" */
 const char *aws_client_partition(const struct aws_client *client); /* "aws", "aws-cn", "aws-us-gov" */
 const struct clock *aws_client_clock(const struct aws_client *client);
-/* Static, for costs and messages: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging", "sso", "sso-oidc". */
+/* Static, for costs and messages: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging", "kms", "sso", "sso-oidc". */
 const char *aws_service_name(enum aws_service service);
 
 struct aws_query {
@@ -103,7 +104,7 @@ struct aws_request {
 struct aws_response {
         int status; /* HTTP status, 0 where no answer came */
         struct strbuf body;
-        json_t *json; /* the body parsed, for Lambda, ECR, Logs, tagging; owned by the response; may be NULL */
+        json_t *json; /* the body parsed, for Lambda, ECR, Logs, tagging, KMS; owned by the response; may be NULL */
         int64_t date_ms;     /* Date: the server's clock as it answered, in whole seconds; 0 where absent */
         int64_t modified_ms; /* Last-Modified, by that same clock; 0 where absent */
         char etag[128];      /* with its quotes, as S3 gives it; "" where absent */

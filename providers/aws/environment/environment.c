@@ -36,6 +36,9 @@ static int environment_desire(const struct provider *provider, const struct reso
                                           arena);
         value_set(arena, spec, "image", *image);
         value_set_text(arena, spec, "architecture", "x86_64");
+        value_set_text(arena, spec, "kmsKey", aws_desired_key(provider, value_get_text(recorded, "kmsKey")));
+        value_set_text(arena, spec, "logKmsKey",
+                       aws_desired_key(provider, value_get_text(recorded, "logKmsKey")));
         /* Before identify() the role's ARN is not known, and nothing says that it is another than it was. */
         value_set_text(arena, spec, "role", role ? role : value_get_text(recorded, "role"));
         value_set(arena, spec, "tags", *aws_tags_for(provider, resource->kind->name, resource->name, arena));

@@ -30,6 +30,8 @@ struct environment_known {
         const struct value *recorded_variables;
         const struct value *tags; /* desired */
         const struct value *recorded_tags;
+        const char *recorded_key, *recorded_log_key;
+        const char *log_key; /* the log group's as it is; NULL: none, or not looked at */
 };
 
 /*

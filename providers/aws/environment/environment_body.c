@@ -53,6 +53,7 @@ json_t *environment_create_body(const struct provider *provider, const char *nam
         if (value_get_boolean(spec, "tenantIsolation", false))
                 json_object_set_new(body, "TenancyConfig",
                                     json_pack("{s:s}", "TenantIsolationMode", "PER_TENANT"));
+        json_set_text(body, "KMSKeyArn", value_get_text(spec, "kmsKey"));
         json_object_set_new(body, "Tags", aws_json_map(value_get(spec, "tags")));
         return body;
 }
@@ -80,6 +81,9 @@ json_t *environment_configuration_body(const struct change *change, const struct
                                   (json_int_t)value_get_integer(spec, "workspaceStorageMB", 512)));
         if (change_touches(change, "role"))
                 json_set_text(body, "Role", value_get_text(spec, "role"));
+        /* A key is never taken away: without one in the spec there is nothing to say. */
+        if (change_touches(change, "kmsKey"))
+                json_set_text(body, "KMSKeyArn", value_get_text(spec, "kmsKey"));
         if (change_touches(change, "variables"))
                 json_object_set_new(body, "Environment",
                                     variables_json(value_get(spec, "variables"), foreign));

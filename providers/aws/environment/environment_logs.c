@@ -45,7 +45,7 @@ static const struct environment_log_group *find_group(const struct provider *pro
 
 bool environment_deletes_logs(const struct change *change) {
         return change->action == ACTION_DELETE &&
-               (value_get(change->recorded, "logRetentionDays") ||
+               (value_get(change->recorded, "logRetentionDays") || value_get(change->recorded, "logKmsKey") ||
                 value_get_boolean(change->observed->extra, ENVIRONMENT_LOG_GROUP, false));
 }
 

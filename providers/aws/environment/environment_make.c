@@ -64,19 +64,44 @@ int environment_run_delete_logs(struct stage_turn *turn) {
         return stage_call_over(turn, request, environment_not_there, NULL);
 }
 
+/* The key's own policy has to name CloudWatch Logs, which KMS asks of no other service here. */
+static int explain_log_key(struct stage_turn *turn, const struct aws_response *response) {
+        if (!aws_failed_with(response, "InvalidParameterException") ||
+            !value_get_text(turn->change->desired, "logKmsKey"))
+                return -1;
+        return error_context(turn->err,
+                             "the policy of aws.kmsKey must let logs.%s use the key for the log group %s",
+                             turn->provider->region, environment_log_group_of(turn));
+}
+
 int environment_run_log_group(struct stage_turn *turn) {
         static const char *const there[] = { "ResourceAlreadyExistsException", NULL };
-        struct aws_request request =
-                logs_create_group(environment_log_group_of(turn), value_get(turn->change->desired, "tags"),
-                                  turn->progress->arena);
+        const struct value *desired = turn->change->desired;
+        const char *key = value_get_text(desired, "logKmsKey");
+        struct aws_request request = logs_create_group(environment_log_group_of(turn), key,
+                                                       value_get(desired, "tags"), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = stage_call(turn, &request, there, NULL, &response);
 
+        if (result < 0)
+                return explain_log_key(turn, &response);
         if (result != 0)
                 return result;
         if (!*response.error_code)
                 value_set_boolean(turn->progress->arena, stage_data(turn), ENVIRONMENT_LOG_GROUP, true);
-        return STAGE_OVER;
+        return *response.error_code && key ? stage_enter(turn, ENVIRONMENT_STAGE_LOG_KEY) : STAGE_OVER;
+}
+
+int environment_run_log_key(struct stage_turn *turn) {
+        struct aws_request request =
+                logs_associate_key(environment_log_group_of(turn),
+                                   value_get_text(turn->change->desired, "logKmsKey"), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, NULL, NULL, &response);
+
+        if (result < 0)
+                return explain_log_key(turn, &response);
+        return result == 0 ? STAGE_OVER : result;
 }
 
 int environment_run_retention(struct stage_turn *turn) {

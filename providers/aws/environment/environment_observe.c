@@ -57,10 +57,13 @@ static void prepare_sight(struct sweep *sweep, size_t i) {
                 .recorded_variables = value_get(wanted->recorded, "variables"),
                 .tags = aws_tags_for(sweep->provider, "Environment", wanted->name, sweep->arena),
                 .recorded_tags = value_get(wanted->recorded, "tags"),
+                .recorded_key = value_get_text(wanted->recorded, "kmsKey"),
+                .recorded_log_key = value_get_text(wanted->recorded, "logKmsKey"),
         };
         /* Of what goes, people want to know what becomes of its logs. */
-        sight->wants_logs = !desired || value_get(desired, "logRetentionDays") ||
-                            value_get(wanted->recorded, "logRetentionDays");
+        sight->wants_logs = !desired || sweep->provider->kms_key || value_get(desired, "logRetentionDays") ||
+                            value_get(wanted->recorded, "logRetentionDays") ||
+                            value_get(wanted->recorded, "logKmsKey");
         sight->log_group.environment = wanted->name;
 }
 
@@ -157,6 +160,11 @@ static bool hides_open_variable(const struct sight *sight, const struct value *s
         return false;
 }
 
+/* It was last read when nobody asked for its key. */
+static bool hides_key(const struct sweep *sweep, const struct value *spec) {
+        return sweep->provider->kms_key && !value_get(spec, "kmsKey");
+}
+
 static bool tags_moved(const struct sweep *sweep, const struct sight *sight, const struct value *spec) {
         const struct value *ours =
                 aws_tags_of_ours(sight->tags, sight->known.tags, sight->known.recorded_tags, sweep->arena);
@@ -179,7 +187,7 @@ static bool is_still_as_last_seen(const struct sweep *sweep, const struct sight 
                strcmp(last->fingerprint, sight->revision) == 0 && last->health == HEALTH_READY &&
                !last->health_reason && !sight->wanted->must_read && sweep->args->refresh == REFRESH_SWEEP &&
                sight->tags && !tags_moved(sweep, sight, last->spec) && same_owner(sweep, sight, last) &&
-               !hides_open_variable(sight, last->spec);
+               !hides_open_variable(sight, last->spec) && !hides_key(sweep, last->spec);
 }
 
 /* What was there the last time, or may be: its absence from a list is not enough to call it gone. */
@@ -237,6 +245,7 @@ static void note_log_group(struct sweep *sweep, const json_t *group) {
         sight->log_group.exists = true;
         sight->log_group.days = json_integer_or(group, "retentionInDays", 0);
         sight->log_group.bytes = json_integer_or(group, "storedBytes", 0);
+        sight->known.log_key = arena_strdup(sweep->arena, json_text(group, "kmsKeyId"));
         sight->log_group.created_ms = json_integer_or(group, "creationTime", 0);
 }
 
@@ -314,22 +323,38 @@ static void keep_log_groups(const struct sweep *sweep) {
         environment_keep_log_groups(sweep->provider, groups, sweep->args->count);
 }
 
-/* What was seen the last time, with the retention that is there now. */
+static bool is_same(const char *a, const char *b) {
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* What was seen the last time, with the retention and the key of the log group that are there now. */
 static void observe_as_last(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
         const struct observation *last = sight->wanted->last;
+        const char *key = aws_observed_key(sweep->provider, value_get_text(last->spec, "kmsKey"),
+                                           sight->known.recorded_key),
+                   *log_key = aws_observed_key(sweep->provider, sight->known.log_key,
+                                               sight->known.recorded_log_key);
         struct value *spec;
 
         *ret = *last;
         ret->name = sight->wanted->name;
         ret->resolved = NULL;
-        if (!sight->wants_logs ||
-            value_get_integer(last->spec, "logRetentionDays", 0) == sight->log_group.days)
+        if ((!sight->wants_logs ||
+             value_get_integer(last->spec, "logRetentionDays", 0) == sight->log_group.days) &&
+            is_same(key, value_get_text(last->spec, "kmsKey")) &&
+            is_same(log_key, value_get_text(last->spec, "logKmsKey")))
                 return;
         spec = value_new_map(sweep->arena);
         *spec = value_copy(sweep->arena, last->spec);
-        value_unset(spec, "logRetentionDays");
-        if (sight->log_group.days > 0)
-                value_set_integer(sweep->arena, spec, "logRetentionDays", sight->log_group.days);
+        value_unset(spec, "kmsKey");
+        value_unset(spec, "logKmsKey");
+        value_set_text(sweep->arena, spec, "kmsKey", key);
+        value_set_text(sweep->arena, spec, "logKmsKey", log_key);
+        if (sight->wants_logs) {
+                value_unset(spec, "logRetentionDays");
+                if (sight->log_group.days > 0)
+                        value_set_integer(sweep->arena, spec, "logRetentionDays", sight->log_group.days);
+        }
         ret->spec = spec;
 }
 

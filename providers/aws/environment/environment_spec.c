@@ -146,6 +146,11 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
         variables = variables_or_recorded(configuration, known, arena, reason);
         if (variables && variables->count > 0)
                 value_set(arena, spec, "variables", *variables);
+        value_set_text(
+                arena, spec, "kmsKey",
+                aws_observed_key(provider, json_text(configuration, "KMSKeyArn"), known->recorded_key));
+        value_set_text(arena, spec, "logKmsKey",
+                       aws_observed_key(provider, known->log_key, known->recorded_log_key));
         tags = aws_tags_from_json(json_object_get(function, "Tags"), arena);
         value_set(arena, spec, "tags", *aws_tags_of_ours(tags, known->tags, known->recorded_tags, arena));
         return spec;

@@ -15,6 +15,7 @@ enum {
         ENVIRONMENT_STAGE_DELETE,
         ENVIRONMENT_STAGE_GONE,
         ENVIRONMENT_STAGE_LOG_GROUP,
+        ENVIRONMENT_STAGE_LOG_KEY,
         ENVIRONMENT_STAGE_RETENTION,
         ENVIRONMENT_STAGE_CREATE,
         ENVIRONMENT_STAGE_CREATED,
@@ -72,6 +73,7 @@ int environment_run_gone(struct stage_turn *turn);
 int environment_run_look_logs(struct stage_turn *turn);
 int environment_run_delete_logs(struct stage_turn *turn);
 int environment_run_log_group(struct stage_turn *turn);
+int environment_run_log_key(struct stage_turn *turn);
 int environment_run_retention(struct stage_turn *turn);
 int environment_run_create(struct stage_turn *turn);
 int environment_run_existing(struct stage_turn *turn);

@@ -26,11 +26,22 @@ static bool needs_look_logs(const struct change *change) {
 }
 
 static bool needs_log_group(const struct change *change) {
-        if (!value_get(change->desired, "logRetentionDays"))
-                return false;
-        return environment_makes(change) ||
-               (environment_mends(change) && change_touches(change, "logRetentionDays") &&
-                !value_get(change->observed->spec, "logRetentionDays"));
+        const struct value *seen = change->observed->spec;
+
+        if (environment_makes(change))
+                return value_get(change->desired, "logRetentionDays") ||
+                       value_get(change->desired, "logKmsKey");
+        return environment_mends(change) &&
+               ((value_get(change->desired, "logRetentionDays") &&
+                 change_touches(change, "logRetentionDays") && !value_get(seen, "logRetentionDays")) ||
+                (value_get(change->desired, "logKmsKey") && change_touches(change, "logKmsKey") &&
+                 !value_get(seen, "logKmsKey")));
+}
+
+/* A group that was just made has its key; one that was there already enters the stage out of turn. */
+static bool needs_log_key(const struct change *change) {
+        return environment_mends(change) && change_touches(change, "logKmsKey") &&
+               value_get(change->desired, "logKmsKey");
 }
 
 static bool needs_retention(const struct change *change) {
@@ -95,13 +106,15 @@ static bool needs_read(const struct change *change) {
 static const char control[] = "lambda", reads[] = "lambda GetFunction";
 /* The retention is one call or the other, with the same quota. */
 static const char log_group[] = "logs CreateLogGroup", retention[] = "logs PutRetentionPolicy",
-                  no_log_group[] = "logs DeleteLogGroup", log_tags[] = "logs ListTagsForResource";
+                  no_log_group[] = "logs DeleteLogGroup", log_key[] = "logs AssociateKmsKey",
+                  log_tags[] = "logs ListTagsForResource";
 
 static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         [ENVIRONMENT_STAGE_LOOK] = { reads, NULL, needs_look, environment_run_look },
         [ENVIRONMENT_STAGE_DELETE] = { control, NULL, environment_removes, environment_run_delete },
         [ENVIRONMENT_STAGE_GONE] = { reads, "to be gone", needs_gone, environment_run_gone },
         [ENVIRONMENT_STAGE_LOG_GROUP] = { log_group, NULL, needs_log_group, environment_run_log_group },
+        [ENVIRONMENT_STAGE_LOG_KEY] = { log_key, NULL, needs_log_key, environment_run_log_key },
         [ENVIRONMENT_STAGE_RETENTION] = { retention, NULL, needs_retention, environment_run_retention },
         [ENVIRONMENT_STAGE_CREATE] = { control, NULL, needs_create, environment_run_create },
         [ENVIRONMENT_STAGE_CREATED] = { reads, "to become active", needs_create, environment_run_created },

@@ -51,6 +51,9 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
                 .recorded_variables = value_get(change->recorded, "variables"),
                 .tags = value_get(change->desired, "tags"),
                 .recorded_tags = value_get(change->recorded, "tags"),
+                .recorded_key = value_get_text(change->recorded, "kmsKey"),
+                .recorded_log_key = value_get_text(change->recorded, "logKmsKey"),
+                .log_key = value_get_text(change->desired, "logKmsKey"),
         };
         int64_t days = value_get_integer(change->desired, "logRetentionDays", 0);
 
@@ -65,9 +68,10 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
                 value_set_boolean(turn->progress->arena, extra, ENVIRONMENT_LOG_GROUP, true);
                 turn->observed->extra = extra;
         }
-        /* Whatever sets role or variables has Lambda make its grants anew, for the role as it is now. */
-        if (turn->provider->manages_role && (environment_makes(change) || change_touches(change, "role") ||
-                                             change_touches(change, "variables")))
+        /* Whatever sets role, key or variables has Lambda make its grants anew, for the role as it is now. */
+        if (turn->provider->manages_role &&
+            (environment_makes(change) || change_touches(change, "role") ||
+             change_touches(change, "kmsKey") || change_touches(change, "variables")))
                 environment_keep_role(turn->observed,
                                       *turn->provider->role_id ? turn->provider->role_id : NULL,
                                       turn->progress->arena);

@@ -22,12 +22,19 @@ bool logs_next_groups(const struct aws_response *page, const struct aws_request 
         return aws_json_next(page, first, "nextToken", arena, ret);
 }
 
-struct aws_request logs_create_group(const char *group, const struct value *tags, struct arena *arena) {
+struct aws_request logs_create_group(const char *group, const char *key, const struct value *tags,
+                                     struct arena *arena) {
         json_t *body = json_pack("{s:s}", "logGroupName", group);
 
+        json_set_text(body, "kmsKeyId", key);
         if (tags && tags->count > 0)
                 json_object_set_new(body, "tags", aws_json_map(tags));
         return aws_json_request(AWS_LOGS, "CreateLogGroup", body, arena);
+}
+
+struct aws_request logs_associate_key(const char *group, const char *key, struct arena *arena) {
+        return aws_json_request(AWS_LOGS, "AssociateKmsKey",
+                                json_pack("{s:s, s:s}", "logGroupName", group, "kmsKeyId", key), arena);
 }
 
 struct aws_request logs_delete_group(const char *group, struct arena *arena) {

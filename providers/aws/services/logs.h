@@ -7,15 +7,18 @@
 
 /*
  * DescribeLogGroups {logGroupNamePrefix, limit 50[, nextToken]} -> {"logGroups": [{logGroupName, retentionInDays?,
- * storedBytes, creationTime}], "nextToken"?}, in byte order of the names. storedBytes runs some hours behind, creationTime is
+ * kmsKeyId?, storedBytes, creationTime}], "nextToken"?}, in byte order of the names. storedBytes runs some hours behind, creationTime is
  * in milliseconds since 1970.
  */
 struct aws_request logs_describe_groups(const char *prefix, const char *token, struct arena *arena);
 /* Its following pages, for aws_ahead_pages(), as far as the group `last`. */
 bool logs_next_groups(const struct aws_response *page, const struct aws_request *first, const char *last,
                       struct arena *arena, struct aws_request *ret);
-/* CreateLogGroup {logGroupName, tags}: ResourceAlreadyExistsException where it exists. */
-struct aws_request logs_create_group(const char *group, const struct value *tags, struct arena *arena);
+/* CreateLogGroup {logGroupName, tags[, kmsKeyId]}: ResourceAlreadyExistsException where it exists. `key` is an ARN or NULL. */
+struct aws_request logs_create_group(const char *group, const char *key, const struct value *tags,
+                                     struct arena *arena);
+/* AssociateKmsKey {logGroupName, kmsKeyId}: encrypts what comes from now on. InvalidParameterException where it cannot. */
+struct aws_request logs_associate_key(const char *group, const char *key, struct arena *arena);
 /* DeleteLogGroup {logGroupName}: ResourceNotFoundException where it does not exist. */
 struct aws_request logs_delete_group(const char *group, struct arena *arena);
 /* PutRetentionPolicy {logGroupName, retentionInDays}; only the days that AWS lists are taken. */

@@ -115,24 +115,52 @@ struct aws_request s3_get_bucket_encryption(const struct s3_bucket *bucket) {
         return setting(bucket, "GetBucketEncryption", "GET", "encryption");
 }
 
-int s3_read_encryption(const struct aws_response *response, struct arena *arena, const char **ret,
+int s3_read_encryption(const struct aws_response *response, struct arena *arena, struct value **ret,
                        struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
+        const struct xml_node *rule, *chosen, *kind;
+        struct value *result, *blocked;
+        const char *bucket_key;
 
         if (aws_answer_xml(response, "s3 GetBucketEncryption", "ServerSideEncryptionConfiguration", &document,
                            err) < 0)
                 return -1;
-        *ret = xml_text(xml_root(document), "Rule/ApplyServerSideEncryptionByDefault/SSEAlgorithm", arena);
+        rule = xml_child(xml_root(document), "Rule");
+        chosen = xml_child(rule, "ApplyServerSideEncryptionByDefault");
+        bucket_key = xml_text(rule, "BucketKeyEnabled", arena);
+        result = value_new_map(arena);
+        value_set_text(arena, result, "algorithm", xml_text(chosen, "SSEAlgorithm", arena));
+        value_set_text(arena, result, "key", xml_text(chosen, "KMSMasterKeyID", arena));
+        if (bucket_key && strcasecmp(bucket_key, "true") == 0)
+                value_set_boolean(arena, result, "bucketKey", true);
+        blocked = value_new_list(arena);
+        for (kind = xml_child(xml_child(rule, "BlockedEncryptionTypes"), "EncryptionType"); kind;
+             kind = xml_next(kind, "EncryptionType"))
+                value_append(arena, blocked, value_text(arena, xml_text(kind, "", arena)));
+        if (blocked->count > 0)
+                value_set(arena, result, "blocked", *blocked);
+        *ret = result;
         return 0;
 }
 
-struct aws_request s3_put_bucket_encryption(const struct s3_bucket *bucket, struct arena *arena) {
+struct aws_request s3_put_bucket_encryption(const struct s3_bucket *bucket, const char *key,
+                                            const struct value *blocked, struct arena *arena) {
         struct aws_request request = setting(bucket, "PutBucketEncryption", "PUT", "encryption");
         struct xml_document *document XML_CLEANUP =
                 xml_new("ServerSideEncryptionConfiguration", S3_NAMESPACE);
-        struct xml_node *rule = xml_add(xml_root(document), "Rule", NULL);
+        struct xml_node *rule = xml_add(xml_root(document), "Rule", NULL), *chosen, *list;
 
-        xml_add(xml_add(rule, "ApplyServerSideEncryptionByDefault", NULL), "SSEAlgorithm", "AES256");
+        chosen = xml_add(rule, "ApplyServerSideEncryptionByDefault", NULL);
+        xml_add(chosen, "SSEAlgorithm", key ? "aws:kms" : "AES256");
+        if (key) {
+                xml_add(chosen, "KMSMasterKeyID", key);
+                xml_add(rule, "BucketKeyEnabled", "true");
+        }
+        if (blocked && blocked->count > 0) {
+                list = xml_add(rule, "BlockedEncryptionTypes", NULL);
+                for (uint32_t i = 0; i < blocked->count; i++)
+                        xml_add(list, "EncryptionType", value_text_of(&blocked->items[i]));
+        }
         set_xml_body(&request, document, arena);
         return request;
 }

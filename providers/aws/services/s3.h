@@ -43,11 +43,18 @@ struct aws_request s3_put_bucket_tagging(const struct s3_bucket *bucket, const s
 
 /* GET ?encryption. 404 ServerSideEncryptionConfigurationNotFoundError. */
 struct aws_request s3_get_bucket_encryption(const struct s3_bucket *bucket);
-/* "AES256", "aws:kms", ...; NULL where the answer names none. */
-int s3_read_encryption(const struct aws_response *response, struct arena *arena, const char **ret,
+/*
+ * A map: algorithm "AES256", "aws:kms", "aws:kms:dsse"; key, of KMS, as somebody wrote it; bucketKey, true where there is one;
+ * blocked, a list of texts: the kinds of encryption that no object may come with (SSE-C). What the answer does not name is absent.
+ */
+int s3_read_encryption(const struct aws_response *response, struct arena *arena, struct value **ret,
                        struct error *err) MUST_USE;
-/* PUT ?encryption: new objects are encrypted with S3's own keys (AES256). */
-struct aws_request s3_put_bucket_encryption(const struct s3_bucket *bucket, struct arena *arena);
+/*
+ * PUT ?encryption: new objects are encrypted with this key of KMS, by way of a bucket key, or with S3's own keys (AES256)
+ * where `key` is NULL. `blocked` as above, or NULL: the PUT replaces all of the settings.
+ */
+struct aws_request s3_put_bucket_encryption(const struct s3_bucket *bucket, const char *key,
+                                            const struct value *blocked, struct arena *arena);
 
 /* GET ?publicAccessBlock. 404 NoSuchPublicAccessBlockConfiguration. */
 struct aws_request s3_get_public_access_block(const struct s3_bucket *bucket);

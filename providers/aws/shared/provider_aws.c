@@ -7,6 +7,16 @@ struct s3_bucket aws_bucket(const struct provider *provider) {
         return (struct s3_bucket){ .name = provider->bucket, .account = provider->account };
 }
 
+const char *aws_desired_key(const struct provider *provider, const char *recorded) {
+        return provider->kms_key ? provider->kms_key : recorded;
+}
+
+const char *aws_observed_key(const struct provider *provider, const char *there, const char *recorded) {
+        if (!provider->kms_key)
+                return recorded;
+        return there && *there ? there : NULL;
+}
+
 int aws_need_account(const struct provider *provider, struct error *err) {
         return provider->account ? 0 : error_set(err, "the account is not known: plan with --refresh sweep");
 }

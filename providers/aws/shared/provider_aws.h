@@ -29,6 +29,7 @@ struct provider {
         struct orphan *orphans; /* as observed; owned by lineage.c */
         size_t orphan_count;
         bool owns_bucket; /* the bucket exists and is this stack's: as observed; owned by stack_observe.c */
+        const char *kms_key; /* ARN: the Stack's kmsKey, or NULL */
         bool manages_role;
         /*
          * The managed role as it is: whether there was none when it was last looked for, and its id ("": not known), which a
@@ -60,6 +61,14 @@ struct provider {
 
 /* The bucket that everything of this stack is in. provider->bucket must be known. */
 struct s3_bucket aws_bucket(const struct provider *provider);
+
+/*
+ * The key that something shall be encrypted with: the Stack's, or else the one that it was applied with, since a manifest that
+ * says nothing of keys takes none away. NULL: whichever it has.
+ */
+const char *aws_desired_key(const struct provider *provider, const char *recorded);
+/* The key to be compared: the one that is there where the Stack says one, or else as recorded. */
+const char *aws_observed_key(const struct provider *provider, const char *there, const char *recorded);
 
 /* Fails where identify() has not said whose account this is: changes of such a plan cannot be made. */
 int aws_need_account(const struct provider *provider, struct error *err) MUST_USE;

@@ -45,12 +45,25 @@ static json_t *listing_statement(const struct policy_place *place, struct arena 
                                       "StringLike", "s3:prefix", WORKSPACES "*"));
 }
 
+static json_t *key_statement(const struct policy_place *place, struct arena *arena) {
+        /* The host's ending differs by partition. */
+        const char *through = arena_printf(arena, "s3.%s.*", place->region);
+
+        return json_checked(json_pack("{s:s, s:s, s:[s,s], s:s, s:{s:{s:s}}}", "Sid", "UseKey", "Effect",
+                                      "Allow", "Action", "kms:Decrypt", "kms:GenerateDataKey", "Resource",
+                                      place->key, "Condition", "StringLike", "kms:ViaService", through));
+}
+
 json_t *policy_document_execution(const struct policy_place *place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
+        json_t *document;
 
-        return json_checked(json_pack("{s:s, s:[o,o,o]}", "Version", VERSION, "Statement",
-                                      logs_statement(place, arena), objects_statement(place, arena),
-                                      listing_statement(place, arena)));
+        document = json_checked(json_pack("{s:s, s:[o,o,o]}", "Version", VERSION, "Statement",
+                                          logs_statement(place, arena), objects_statement(place, arena),
+                                          listing_statement(place, arena)));
+        if (place->key)
+                json_array_append_new(json_object_get(document, "Statement"), key_statement(place, arena));
+        return document;
 }
 
 json_t *policy_document_tls_statement(const char *partition, const char *bucket) {

@@ -18,10 +18,11 @@ json_t *policy_document_trust(void);
 
 struct policy_place {
         const char *partition, *region, *account, *prefix, *bucket;
+        const char *key; /* of KMS, which the bucket's objects are encrypted with; an ARN, or NULL */
 };
 /*
  * What a function needs and no more: its logs, and the session workspaces of the bucket (the objects, their tags, and
- * a listing of that prefix alone).
+ * a listing of that prefix alone; the key of those objects, by way of S3 alone).
  */
 json_t *policy_document_execution(const struct policy_place *place);
 

@@ -54,12 +54,16 @@ static void set_name(struct value *map, const char *name, const char *known, con
 
 static struct value *desire_bucket(const struct provider *provider, const struct value *recorded,
                                    struct arena *arena) {
+        const char *key = aws_desired_key(provider, value_get_text(recorded, "kmsKey"));
         struct value *bucket = value_new_map(arena);
 
         set_name(bucket, "name", provider->bucket, recorded, arena);
         if (!provider->manages_bucket)
                 return bucket;
         value_set_text(arena, bucket, "encryption", STACK_ENCRYPTION);
+        value_set_text(arena, bucket, "kmsKey", key);
+        if (key)
+                value_set_boolean(arena, bucket, "bucketKey", true);
         value_set_boolean(arena, bucket, "publicAccessBlock", true);
         value_set_boolean(arena, bucket, "tlsOnly", true);
         value_set(arena, bucket, "tags", *stack_tags(provider, arena));
@@ -67,7 +71,7 @@ static struct value *desire_bucket(const struct provider *provider, const struct
 }
 
 static struct value *desire_role(const struct provider *provider, const struct value *recorded,
-                                 struct arena *arena) {
+                                 const char *key, struct arena *arena) {
         struct value *role = value_new_map(arena);
         const struct value *policy = value_get(recorded, "policy");
 
@@ -79,7 +83,7 @@ static struct value *desire_role(const struct provider *provider, const struct v
         stack_set_document(role, "trust", policy_document_trust(), arena);
         if (provider->account) {
                 const struct policy_place place = { provider->partition, provider->region, provider->account,
-                                                    provider->prefix, provider->bucket };
+                                                    provider->prefix,    provider->bucket, key };
 
                 stack_set_document(role, "policy", policy_document_execution(&place), arena);
         } else if (policy) {
@@ -107,12 +111,15 @@ static void desire_former(const struct provider *provider, const struct observat
 static int stack_desire(const struct provider *provider, const struct resource *resource,
                         const struct observation *observed, const struct value *recorded, struct arena *arena,
                         struct value **ret, struct error *err) {
-        struct value *spec = value_new_map(arena);
+        struct value *spec = value_new_map(arena),
+                     *bucket = desire_bucket(provider, value_get(recorded, "bucket"), arena);
+        /* In a bucket that is another stack's, objects may well be under the key of both. */
+        const char *key = aws_desired_key(provider, value_get_text(bucket, "kmsKey"));
 
         (void)resource;
         (void)err;
-        value_set(arena, spec, "bucket", *desire_bucket(provider, value_get(recorded, "bucket"), arena));
-        value_set(arena, spec, "role", *desire_role(provider, value_get(recorded, "role"), arena));
+        value_set(arena, spec, "bucket", *bucket);
+        value_set(arena, spec, "role", *desire_role(provider, value_get(recorded, "role"), key, arena));
         desire_former(provider, observed, recorded, arena, spec);
         *ret = spec;
         return 0;

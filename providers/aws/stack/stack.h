@@ -4,7 +4,7 @@
  * is; stack_step.c makes it so, stack_delete.c takes it down.
  *
  * The spec, as desired and observed:
- *   bucket {name, encryption "AES256" or more, publicAccessBlock true (all four), tlsOnly true, tags}
+ *   bucket {name, encryption "AES256" or more, kmsKey?, bucketKey?, publicAccessBlock true (all four), tlsOnly true, tags}
  *   role   {name, trust, policy, tags}      documents in the normal form of policy_document.h
  * With createBucket: false the bucket is {name} and must exist; with an executionRole the role is {arn}. Neither is
  * touched then. What the stack had made before it was told so stands beside them:
@@ -56,6 +56,10 @@ void stack_set_document(struct value *map, const char *name, json_t *document, s
 void stack_read_ahead(struct provider *provider, const struct observe_args *args);
 int stack_observe(struct provider *provider, const struct observe_args *args, struct observation *ret,
                   struct error *err);
+
+/* stack_key.c: fails where the Stack's kmsKey is of no use. */
+void stack_read_key_ahead(struct provider *provider, struct arena *arena);
+int stack_check_key(struct provider *provider, struct arena *arena, struct error *err) MUST_USE;
 
 /* stack_users.c: the names of all functions of account and region that run with this role. */
 int stack_role_functions(struct provider *provider, const char *role, struct arena *arena, const char ***ret,

@@ -49,16 +49,42 @@ static void set_owner(struct sight *sight, struct part *part, const struct value
                   *aws_tags_of_ours(tags, desired, value_get(recorded, "tags"), sight->arena));
 }
 
+/*
+ * The key that objects are encrypted with, as the Stack would write it: S3 gives back whatever somebody wrote, which may be the
+ * end of the ARN alone. Double encryption with that key (aws:kms:dsse) has no bucket key, and is more than is asked for: it
+ * reads as if it had one.
+ */
+static void set_key(struct sight *sight, const struct value *encryption) {
+        const char *algorithm = value_get_text(encryption, "algorithm"),
+                   *there = value_get_text(encryption, "key"), *ours = sight->provider->kms_key;
+        const char *name = ours ? strrchr(ours, '/') + 1 : NULL;
+        bool kms = algorithm && strncmp(algorithm, "aws:kms", strlen("aws:kms")) == 0;
+        bool bucket_key = value_get_boolean(encryption, "bucketKey", false) ||
+                          (kms && strcmp(algorithm, "aws:kms:dsse") == 0);
+        const struct value *recorded = value_get(sight->wanted->recorded, "bucket");
+        const char *key =
+                aws_observed_key(sight->provider, kms ? there : NULL, value_get_text(recorded, "kmsKey"));
+
+        if (ours && key && strcmp(key, name) == 0 && strstr(ours, sight->provider->account))
+                key = ours;
+        value_set_text(sight->arena, sight->bucket.spec, "kmsKey", key);
+        if (key)
+                value_set_boolean(sight->arena, sight->bucket.spec, "bucketKey", !ours || bucket_key);
+}
+
 static int see_encryption(struct sight *sight, const struct s3_bucket *bucket) {
         static const char *const absent[] = { "ServerSideEncryptionConfigurationNotFoundError", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request = s3_get_bucket_encryption(bucket);
-        const char *algorithm = NULL;
+        struct value *encryption = NULL;
+        const char *algorithm;
 
         if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
                 return -1;
-        if (!*response.error_code && s3_read_encryption(&response, sight->arena, &algorithm, sight->err) < 0)
+        if (!*response.error_code && s3_read_encryption(&response, sight->arena, &encryption, sight->err) < 0)
                 return -1;
+        algorithm = value_get_text(encryption, "algorithm");
+        set_key(sight, encryption);
         value_set_text(sight->arena, sight->bucket.spec, "encryption",
                        algorithm && *algorithm ? STACK_ENCRYPTION : NULL);
         return 0;
@@ -389,6 +415,8 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         stack_note_role(provider, NULL);
         if (!provider->bucket)
                 return 0;
+        if (sight->wanted->desired && stack_check_key(provider, sight->arena, sight->err) < 0)
+                return -1;
         if (check_role_account(sight) < 0 || check_name(sight, "bucket.name", provider->bucket) < 0)
                 return -1;
         if (provider->manages_role &&
@@ -440,6 +468,8 @@ void stack_read_ahead(struct provider *provider, const struct observe_args *args
 
                 if (strcmp(args->wanted[i].name, provider->stack_name) != 0)
                         continue;
+                if (args->wanted[i].desired)
+                        stack_read_key_ahead(provider, args->arena);
                 if (provider->manages_bucket)
                         read_own_bucket_ahead(provider, last && stack_has_bucket(last->spec));
                 if (provider->manages_role)

@@ -69,7 +69,8 @@ static bool needs_access_block(const struct change *change) {
 }
 
 static bool needs_encryption(const struct change *change) {
-        return setting_differs(change, "bucket.encryption");
+        return setting_differs(change, "bucket.encryption") || setting_differs(change, "bucket.kmsKey") ||
+               setting_differs(change, "bucket.bucketKey");
 }
 
 static bool needs_tls(const struct change *change) {
@@ -196,20 +197,28 @@ static int block_access(struct stage_turn *turn) {
                                bucket_passing);
 }
 
-/* Where somebody has set a key of KMS since the plan, as a rule of the organisation does with new buckets, it stays. */
+/*
+ * Where somebody has set a key of KMS since the plan, as a rule of the organisation does with new buckets, it stays, unless the
+ * Stack names one. What may not come encrypted otherwise goes back with the new setting, which replaces all of it.
+ */
 static int read_encryption(struct stage_turn *turn) {
         static const char *const none[] = { "ServerSideEncryptionConfigurationNotFoundError", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         struct aws_request request = s3_get_bucket_encryption(&bucket);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = stage_call(turn, &request, none, bucket_passing, &response);
-        const char *algorithm = NULL;
+        struct value *encryption = NULL;
+        const char *algorithm;
 
         if (result != 0)
                 return result;
         if (!*response.error_code &&
-            s3_read_encryption(&response, turn->progress->arena, &algorithm, turn->err) < 0)
+            s3_read_encryption(&response, turn->progress->arena, &encryption, turn->err) < 0)
                 return -1;
+        algorithm = value_get_text(encryption, "algorithm");
+        if (value_get(encryption, "blocked"))
+                value_set(turn->progress->arena, stage_data(turn), "blocked",
+                          *value_get(encryption, "blocked"));
         value_set_boolean(turn->progress->arena, stage_data(turn), "encrypted",
                           algorithm && *algorithm && strcmp(algorithm, STACK_ENCRYPTION) != 0);
         return STAGE_OVER;
@@ -218,10 +227,15 @@ static int read_encryption(struct stage_turn *turn) {
 static int encrypt(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
 
-        if (value_get_boolean(turn->progress->data, "encrypted", false))
+        const char *key = value_text_of(desired(turn->change, "bucket.kmsKey"));
+
+        if (!turn->provider->kms_key && value_get_boolean(turn->progress->data, "encrypted", false))
                 return STAGE_OVER;
-        return stage_call_over(turn, s3_put_bucket_encryption(&bucket, turn->progress->arena), NULL,
-                               bucket_passing);
+        return stage_call_over(turn,
+                               s3_put_bucket_encryption(&bucket, key,
+                                                        value_get(turn->progress->data, "blocked"),
+                                                        turn->progress->arena),
+                               NULL, bucket_passing);
 }
 
 static int read_policy(struct stage_turn *turn) {
@@ -327,8 +341,10 @@ static int untag_role(struct stage_turn *turn) {
 
 static int write_role_policy(struct stage_turn *turn) {
         const struct provider *provider = turn->provider;
-        const struct policy_place place = { provider->partition, provider->region, provider->account,
-                                            provider->prefix, provider->bucket };
+        const char *key = value_text_of(desired(turn->change, "bucket.kmsKey"));
+        const struct policy_place place = { provider->partition, provider->region,
+                                            provider->account,   provider->prefix,
+                                            provider->bucket,    aws_desired_key(provider, key) };
         const char *document = aws_json_text(policy_document_execution(&place), turn->progress->arena);
 
         return stage_call_over(

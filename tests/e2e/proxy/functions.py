@@ -22,7 +22,7 @@ from .settings import new_revision
 from .upstream import Answer
 
 # Fields that moto drops, from CreateFunction or from UpdateFunctionConfiguration; kept here for both.
-KEPT_FIELDS = ("EphemeralStorage", "LoggingConfig", "ImageConfig", "TenancyConfig", "TracingConfig")
+KEPT_FIELDS = ("KMSKeyArn", "EphemeralStorage", "LoggingConfig", "ImageConfig", "TenancyConfig", "TracingConfig")
 CHANGED_BY_CLOCK = ("LastModified", "RevisionId", "State", "StateReason", "StateReasonCode", "LastUpdateStatus",
                     "LastUpdateStatusReason", "LastUpdateStatusReasonCode", "CodeSha256", "ConfigSha256")  # fmt: skip
 STALE = (

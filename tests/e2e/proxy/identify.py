@@ -20,6 +20,7 @@ SERVICE_OF_SIGNING_NAME = {
     "sts": "sts",
     "iam": "iam",
     "logs": "logs",
+    "kms": "kms",
     "tagging": "resourcegroupstaggingapi",
 }
 READ_PREFIXES = ("Get", "List", "Describe", "Head", "BatchGet", "BatchCheck", "AssumeRole", "Simulate", "Decode")

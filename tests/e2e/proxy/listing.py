@@ -157,9 +157,10 @@ async def describe_log_groups(proxy, call):
     """Nobody can set when a log group was made: `log_group_age_days` does."""
     answer = await proxy.upstream.forward(call)
     ages = proxy.settings.log_group_age_days
-    if answer.status != 200 or not ages:
+    if answer.status != 200:
         return answer
     value = json.loads(answer.body)
+    proxy.keys.lay_over(call, value["logGroups"])
     for group in value["logGroups"]:
         days = next((days for prefix, days in ages.items() if group["logGroupName"].startswith(prefix)), 0)
         group["creationTime"] -= days * 86_400_000

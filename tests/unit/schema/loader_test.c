@@ -271,6 +271,16 @@ static const struct {
                "s") "  aws: {account: 123456789012, executionRole: arn:aws:iam::210987654321:role/r}\n",
           "m.yaml:5:47: the role is in account 210987654321, the stack in 123456789012: functions run with roles of "
           "their own account alone\n" },
+        { HEAD("Stack", "s") "  aws: {kmsKey: alias/agents}\n",
+          "m.yaml:5:17: aws.kmsKey must be the ARN of a KMS key, such as arn:aws:kms:eu-central-1:123456789012:key/...; "
+          "an alias may be moved to another key unseen, found the text \"alias/agents\"\n" },
+        { HEAD("Stack", "s") "  aws: {region: eu-west-1, account: 123456789012, kmsKey: "
+                             "arn:aws:kms:eu-west-1:210987654321:key/mrk-0123456789abcdef0123456789abcdef}\n",
+          "" },
+        { HEAD("Stack", "s") "  aws: {region: eu-west-1, kmsKey: "
+                             "arn:aws:kms:eu-west-2:123456789012:key/01234567-89ab-cdef-0123-456789abcdef}\n",
+          "m.yaml:5:36: the key is in the region eu-west-2, the stack in eu-west-1: a key encrypts in its own region "
+          "alone\n" },
         { HEAD("Stack", "s") "  aws: {namePrefix: sthree}\n",
           "m.yaml:5:21: the bucket would be named sthree-workspaces-ACCOUNT-REGION: S3 keeps names that begin with "
           "sthree- for itself\n" },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/environment/environment.h"
+#include "providers/aws/shared/stages.h"
 
 #include "providers/aws/shared/support.h"
 #include "providers/aws/shared/tags.h"
@@ -358,6 +359,23 @@ static const struct {
           0,
           1,
           2 },
+        { "a key for the variables", ACTION_UPDATE, DESIRED, DESIRED, { "kmsKey" }, 1, 1, 0 },
+        { "a key for a group that may not be there",
+          ACTION_UPDATE,
+          DESIRED,
+          DESIRED,
+          { "logKmsKey" },
+          0,
+          1,
+          2 },
+        { "another key for the group",
+          ACTION_UPDATE,
+          DESIRED,
+          "{\"logKmsKey\": \"j\", \"tags\": {\"k\": \"v\"}}",
+          { "logKmsKey" },
+          0,
+          1,
+          1 },
         { "tags",
           ACTION_UPDATE,
           DESIRED,
@@ -406,12 +424,15 @@ static void changes_cost_what_they_touch(void **state) {
                 };
                 struct cost cost = { .arena = arena };
 
+                if (change.desired && change_touches(&change, "logKmsKey"))
+                        change.desired = value_of("{\"logKmsKey\": \"k\", \"tags\": {\"k\": \"v\"}}");
                 print_message("  %s\n", costs[i].name);
                 environment_cost(&team, &change, &cost);
                 assert_int_equal(calls_of(&cost, "lambda"), costs[i].control);
                 assert_int_equal(calls_of(&cost, "lambda GetFunction"), costs[i].reads);
                 assert_int_equal(calls_of(&cost, "logs CreateLogGroup") +
                                          calls_of(&cost, "logs PutRetentionPolicy") +
+                                         calls_of(&cost, "logs AssociateKmsKey") +
                                          calls_of(&cost, "logs DeleteLogGroup") +
                                          calls_of(&cost, "logs ListTagsForResource"),
                                  costs[i].logs);

@@ -90,14 +90,32 @@ static void access_is_blocked_by_all_four(void **state) {
 
 static void encryption_goes_out_and_comes_back(void **state) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = s3_put_bucket_encryption(&bucket, arena);
-        const char *algorithm = NULL;
+        struct aws_request request = s3_put_bucket_encryption(&bucket, NULL, NULL, arena);
+        struct value *encryption = NULL;
         struct error err;
 
         (void)state;
         strbuf_append_bytes(&response.body, request.body, request.body_length);
-        assert_int_equal(s3_read_encryption(&response, arena, &algorithm, &err), 0);
-        assert_string_equal(algorithm, "AES256");
+        assert_int_equal(s3_read_encryption(&response, arena, &encryption, &err), 0);
+        assert_string_equal(value_get_text(encryption, "algorithm"), "AES256");
+        assert_int_equal(encryption->count, 1);
+}
+
+static void a_key_and_what_is_blocked_go_out_and_come_back(void **state) {
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct value *blocked = value_new_list(arena), *encryption = NULL;
+        struct aws_request request;
+        struct error err;
+
+        (void)state;
+        value_append(arena, blocked, value_text(arena, "SSE-C"));
+        request = s3_put_bucket_encryption(&bucket, "arn:aws:kms:r:1:key/a", blocked, arena);
+        strbuf_append_bytes(&response.body, request.body, request.body_length);
+        assert_int_equal(s3_read_encryption(&response, arena, &encryption, &err), 0);
+        assert_string_equal(value_get_text(encryption, "algorithm"), "aws:kms");
+        assert_string_equal(value_get_text(encryption, "key"), "arn:aws:kms:r:1:key/a");
+        assert_true(value_get_boolean(encryption, "bucketKey", false));
+        assert_true(value_equal(value_get(encryption, "blocked"), blocked, NULL));
 }
 
 static void pages_of_objects(void **state) {
@@ -212,6 +230,7 @@ int main(void) {
                 cmocka_unit_test(tags_go_out_and_come_back),
                 cmocka_unit_test(access_is_blocked_by_all_four),
                 cmocka_unit_test(encryption_goes_out_and_comes_back),
+                cmocka_unit_test(a_key_and_what_is_blocked_go_out_and_come_back),
                 cmocka_unit_test(pages_of_objects),
                 cmocka_unit_test(pages_of_versions),
                 cmocka_unit_test(deletions_are_read_one_by_one),

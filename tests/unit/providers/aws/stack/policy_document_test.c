@@ -67,7 +67,9 @@ static void what_is_no_document_is_none(void **state) {
 }
 
 static void execution_has_the_least_rights(void **state) {
-        const struct policy_place place = { "aws-cn", "cn-north-1", "123456789012", "lab", "lab-bucket" };
+        const struct policy_place place = {
+                "aws-cn", "cn-north-1", "123456789012", "lab", "lab-bucket", NULL
+        };
         json_t *document JSON_CLEANUP = policy_document_execution(&place);
         char *text = json_compact(document);
 
@@ -84,6 +86,20 @@ static void execution_has_the_least_rights(void **state) {
                 "{\"Action\":\"s3:ListBucket\",\"Condition\":{\"StringLike\":{\"s3:prefix\":\"workspaces/sessions/*\"}},"
                 "\"Effect\":\"Allow\",\"Resource\":\"arn:aws-cn:s3:::lab-bucket\",\"Sid\":\"ListWorkspaces\"}],"
                 "\"Version\":\"2012-10-17\"}");
+        free(text);
+}
+
+static void a_key_is_used_by_way_of_s3_alone(void **state) {
+        const struct policy_place place = {
+                "aws", "eu-west-1", "123456789012", "lab", "lab-bucket", "arn:k"
+        };
+        json_t *document JSON_CLEANUP = policy_document_execution(&place);
+        char *text = json_compact(json_array_get(json_object_get(document, "Statement"), 3));
+
+        (void)state;
+        assert_string_equal(text, "{\"Action\":[\"kms:Decrypt\",\"kms:GenerateDataKey\"],"
+                                  "\"Condition\":{\"StringLike\":{\"kms:ViaService\":\"s3.eu-west-1.*\"}},"
+                                  "\"Effect\":\"Allow\",\"Resource\":\"arn:k\",\"Sid\":\"UseKey\"}");
         free(text);
 }
 
@@ -183,6 +199,7 @@ int main(void) {
                 cmocka_unit_test(compares_by_meaning),
                 cmocka_unit_test(what_is_no_document_is_none),
                 cmocka_unit_test(execution_has_the_least_rights),
+                cmocka_unit_test(a_key_is_used_by_way_of_s3_alone),
                 cmocka_unit_test(only_lambda_is_trusted),
                 cmocka_unit_test(tls_statement_is_found_in_any_form),
                 cmocka_unit_test(other_statements_stay),

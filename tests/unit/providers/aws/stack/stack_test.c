@@ -83,6 +83,26 @@ static void what_was_given_up_is_kept_in_mind(void **state) {
         assert_non_null(stack_own_bucket(wish));
 }
 
+/* A manifest that names no key leaves the one that was applied; what stands there then is compared with nothing. */
+static void a_key_stays_until_another_is_named(void **state) {
+        struct provider provider = provider_of("{}");
+        const struct value *applied, *spec;
+
+        (void)state;
+        provider.kms_key = "arn:aws:kms:eu-west-1:123456789012:key/a";
+        applied = desire(&provider, NULL);
+        assert_string_equal(value_text_of(value_path(applied, "bucket.kmsKey")), provider.kms_key);
+        assert_int_equal(value_path(applied, "role.policy.Statement")->count, 4);
+        assert_string_equal(aws_observed_key(&provider, "other", "k"), "other");
+        assert_null(aws_observed_key(&provider, "", "k"));
+        provider.kms_key = NULL;
+        assert_true(value_equal(desire(&provider, applied), applied, NULL));
+        assert_string_equal(aws_observed_key(&provider, "other", "k"), "k");
+        provider.kms_key = "arn:aws:kms:eu-west-1:123456789012:key/b";
+        spec = desire(&provider, applied);
+        assert_string_equal(value_text_of(value_path(spec, "bucket.kmsKey")), provider.kms_key);
+}
+
 /* A plan without refresh asks nobody who we are: what was applied must not look changed for that. */
 static void without_identity_nothing_differs(void **state) {
         struct provider provider = provider_of("{\"tags\":{\"a\":\"b\"}}");
@@ -185,6 +205,7 @@ int main(void) {
                 cmocka_unit_test(bucket_and_role_are_desired),
                 cmocka_unit_test(what_others_own_is_named_only),
                 cmocka_unit_test(what_was_given_up_is_kept_in_mind),
+                cmocka_unit_test(a_key_stays_until_another_is_named),
                 cmocka_unit_test(without_identity_nothing_differs),
                 cmocka_unit_test(changes_cost_what_differs),
                 cmocka_unit_test(all_of_it_costs_the_sum),
