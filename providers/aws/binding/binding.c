@@ -4,6 +4,10 @@
  *
  * A plan lists them and compares ETags. Only a record whose ETag is neither the recorded one nor that of what would be
  * written is read.
+ *
+ * Each is written and deleted on the condition that it is what the plan has seen. Where the condition does not hold, the
+ * object is read once more and decides: what we wanted is there already (a try of ours whose answer was lost), it is gone,
+ * or it is somebody else's work, which stands until the next plan has shown it.
  */
 #include "providers/aws/binding/binding.h"
 
@@ -19,7 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All objects below registry/{stack}/, by key, as one listing told. Each kind of the same pass uses it once. */
+/*
+ * All objects below registry/{stack}/, by key, as one listing told. Each kind of the same pass uses it once. It has an arena
+ * of its own, since it is as large as the stack, and the next pass makes another one.
+ */
 struct binding_listing {
         struct arena *arena;
         struct s3_object *objects;
@@ -154,6 +161,7 @@ static bool is_etag_of(const char *etag, const char *text) {
         return strcmp(etag, expected) == 0;
 }
 
+/* What others wrote there: read whole, and taken for what its text says. */
 static int read_record(struct provider *provider, const struct binding_place *place, struct arena *arena,
                        struct observation *ret, struct error *err) {
         static const char *const none[] = { "NoSuchKey", "NoSuchBucket", NULL };
@@ -180,7 +188,8 @@ static int observe_record(struct provider *provider, const struct wanted *wanted
         *ret = (struct observation){ .name = wanted->name };
         if (!object)
                 return 0;
-        if (!wanted->must_read && last && last->exists && last->spec && last->fingerprint &&
+        /* A server that tells no ETag says nothing of whether the record has changed. */
+        if (!wanted->must_read && last && last->exists && last->spec && last->fingerprint && *object->etag &&
             strcmp(last->fingerprint, object->etag) == 0) {
                 *ret = observation_of(provider, &place, object->etag, last->spec, arena);
                 return 0;
@@ -265,11 +274,11 @@ enum binding_stage {
         STAGE_COUNT
 };
 
-static bool writes(const struct change *change) {
+static bool is_written(const struct change *change) {
         return change->action != ACTION_DELETE;
 }
 
-static bool deletes(const struct change *change) {
+static bool is_deleted(const struct change *change) {
         return change->action == ACTION_DELETE && change->observed->exists;
 }
 
@@ -277,6 +286,7 @@ static struct binding_place place_of_turn(const struct stage_turn *turn) {
         return place_of(turn->provider, turn->change->kind->id, turn->change->name);
 }
 
+/* With `if_match` over that version of it, or else where there is none. */
 static int put_record(struct stage_turn *turn, const char *if_match) {
         static const char *const moved[] = { "PreconditionFailed", "NoSuchKey", NULL };
         static const char *const passing[] = { "ConditionalRequestConflict", "NoSuchBucket", NULL };
@@ -308,7 +318,7 @@ static int create_record(struct stage_turn *turn) {
 }
 
 /* The record as it is now. */
-static int look_again(struct stage_turn *turn, const char *const *gone, struct aws_response *response) {
+static int get_record(struct stage_turn *turn, const char *const *gone, struct aws_response *response) {
         struct arena *arena = turn->progress->arena;
         const struct binding_place place = place_of_turn(turn);
         const struct s3_bucket bucket = aws_bucket(turn->provider);
@@ -336,7 +346,7 @@ static int compare_record(struct stage_turn *turn) {
         const struct binding_place place = place_of_turn(turn);
         const char *text = binding_text(&place, turn->change->desired, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = look_again(turn, gone, &response);
+        int result = get_record(turn, gone, &response);
 
         if (result != 0)
                 return result;
@@ -372,7 +382,7 @@ static int delete_record(struct stage_turn *turn) {
 static int compare_deleted(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchKey", "NoSuchBucket", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = look_again(turn, gone, &response);
+        int result = get_record(turn, gone, &response);
 
         if (result != 0)
                 return result;
@@ -380,21 +390,21 @@ static int compare_deleted(struct stage_turn *turn) {
 }
 
 static const struct stage stages[STAGE_COUNT] = {
-        [STAGE_WRITE] = { "s3", NULL, writes, write_record },
+        [STAGE_WRITE] = { "s3", NULL, is_written, write_record },
         [STAGE_CREATE] = { NULL, NULL, NULL, create_record },
         [STAGE_COMPARE] = { NULL, NULL, NULL, compare_record },
-        [STAGE_DELETE] = { "s3", NULL, deletes, delete_record },
+        [STAGE_DELETE] = { "s3", NULL, is_deleted, delete_record },
         [STAGE_COMPARE_DELETED] = { NULL, NULL, NULL, compare_deleted },
 };
 
-static int step(struct provider *provider, const struct change *change, struct progress *progress,
-                struct observation *ret_observed, struct error *err) {
+static int binding_step(struct provider *provider, const struct change *change, struct progress *progress,
+                        struct observation *ret_observed, struct error *err) {
         struct observation observed = { .name = change->name };
         struct stage_turn turn = { provider, change, progress, &observed, err };
         int result = stages_step(stages, STAGE_COUNT, &turn);
 
         if (result == STEP_DONE)
-                *ret_observed = writes(change) ? observed : (struct observation){ .name = change->name };
+                *ret_observed = is_written(change) ? observed : (struct observation){ .name = change->name };
         return result;
 }
 
@@ -406,7 +416,7 @@ const struct kind_ops aws_agent_ops = {
         .cost = binding_cost,
         .read_ahead = binding_read_ahead,
         .observe = binding_observe_agents,
-        .step = step,
+        .step = binding_step,
 };
 
 const struct kind_ops aws_swarm_ops = {
@@ -417,5 +427,5 @@ const struct kind_ops aws_swarm_ops = {
         .cost = binding_cost,
         .read_ahead = binding_read_ahead,
         .observe = binding_observe_swarms,
-        .step = step,
+        .step = binding_step,
 };

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A record is compared by its bytes (its ETag is their MD5), so that a spec must always give the same ones: members come in
+ * the order of their names, an empty list or map is left out like an absent one, and a swarm's agents are sorted. What
+ * follows from the spec and the place is written for readers, and checked, not believed, when it is read back.
+ */
 #include "providers/aws/binding/binding_record.h"
 
 #include "base/json.h"
@@ -15,6 +20,7 @@ const char *binding_key(const struct binding_place *place, struct arena *arena) 
         return arena_printf(arena, "registry/%s/%s/%s.json", place->stack, folder, place->name);
 }
 
+/* Nulls and empty lists say what their absence says, and must not make another record. */
 static void set_if_some(struct value *map, const char *name, const struct value *member,
                         struct arena *arena) {
         bool counted = member && (member->type == VALUE_MAP || member->type == VALUE_LIST);
@@ -69,10 +75,12 @@ struct value *binding_parse(const struct binding_place *place, const char *text,
         json_t *record JSON_CLEANUP = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
         struct value *spec = value_new_map(arena);
 
+        /* Somebody else's object of this name: an empty spec, which differs from all that can be wanted. */
         if (!json_is_object(record) || !says(record, "formatVersion", BINDING_FORMAT) ||
             !says(record, "kind", kinds[place->kind]->name) || !says(record, "name", place->name))
                 return spec;
         *spec = value_from_json(arena, record);
+        /* Whoever runs agents goes by the function's name: where that leads elsewhere, so does the record. */
         if (!says(record, "functionName", function_name(place, spec, arena)))
                 value_unset(spec, "environment");
         for (size_t i = 0; i < sizeof(derived) / sizeof(derived[0]); i++)

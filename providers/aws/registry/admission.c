@@ -22,7 +22,7 @@
 /* Configurations are a few KB; one with a long history has some hundred. */
 #define CONFIG_MAX ((size_t)4 * 1024 * 1024)
 
-/* What the rules found, as a problem of the reference. */
+/* What the rules found wrong with the digest itself, as a problem of the reference. */
 static void keep_problem(struct ecr_reference *reference, const struct image_verdict *verdict,
                          struct arena *arena) {
         if (verdict->problem)
@@ -36,9 +36,10 @@ void admission_judge_manifest(const json_t *image, struct ecr_reference *referen
         json_t *manifest JSON_CLEANUP = text ? json_loads(text, 0, NULL) : NULL;
         struct image_verdict verdict = { 0 };
 
-        if (!digest) {
-                reference->problem = "missing";
-                reference->message = arena_printf(arena, "ECR gives no digest for %s",
+        /* A function would be pinned to it, and its verdict kept for ever. */
+        if (!digest || !image_rules_is_digest(digest)) {
+                reference->problem = "unread";
+                reference->message = arena_printf(arena, "%s cannot be read: ECR gives no digest for it",
                                                   ecr_reference_name(reference, arena));
                 return;
         }
@@ -59,6 +60,7 @@ void admission_judge_config(const char *bytes, size_t length, struct ecr_referen
         keep_problem(reference, &verdict, arena);
 }
 
+/* A plan meets a few hundred digests at the most, many of them again and again: a list is enough. */
 static const struct value *find_verdict(const struct admission_memory *memory, const char *digest) {
         for (size_t i = 0; i < memory->count; i++) {
                 if (strcmp(value_get_text(memory->verdicts[i], "digest"), digest) == 0)
@@ -77,6 +79,7 @@ void admission_remember(struct admission_memory *memory, const struct value *ver
         memory->verdicts[memory->count++] = verdict;
 }
 
+/* Only what was seen of the digest itself is for ever: a platform, or a problem that says what was seen. */
 const struct value *admission_verdict(const struct ecr_reference *reference, struct arena *arena) {
         struct value *verdict;
 
@@ -98,7 +101,7 @@ static void apply_verdict(struct ecr_reference *reference, const struct value *v
                 ecr_reference_refuse(reference, problem, seen, arena);
 }
 
-/* Not of the digest: the next run asks again. */
+/* Not of the digest, and so no verdict: the next run asks again. */
 static void cannot_read(struct ecr_reference *reference, const char *problem, const char *why,
                         struct arena *arena) {
         reference->problem = problem;
@@ -106,6 +109,7 @@ static void cannot_read(struct ecr_reference *reference, const char *problem, co
                                           ecr_reference_name(reference, arena), why);
 }
 
+/* A digest of another algorithm is none that could be checked. */
 static bool bytes_are(const struct strbuf *bytes, const char *digest) {
         char hex[SHA256_HEX_SIZE];
 
@@ -113,9 +117,13 @@ static bool bytes_are(const struct strbuf *bytes, const char *digest) {
         return strncmp(digest, "sha256:", 7) == 0 && strcmp(digest + 7, hex) == 0;
 }
 
-/* The configuration behind the manifest. Fails only where the user wants to stop. */
-static int read_config(struct provider *provider, struct ecr_reference *reference,
-                       struct admission_memory *memory, struct arena *arena, struct error *err) {
+/*
+ * Reads the configuration behind the manifest: one call for its address, one GET there. What goes wrong on the way is told
+ * of the reference, so that one image which nobody may read does not hide what is wrong with the others. Fails only where
+ * the user wants to stop.
+ */
+static int judge_by_config(struct provider *provider, struct ecr_reference *reference,
+                           struct admission_memory *memory, struct arena *arena, struct error *err) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
         struct aws_request request;
@@ -161,14 +169,15 @@ static int read_config(struct provider *provider, struct ecr_reference *referenc
         return 0;
 }
 
+/* Whether judge_by_config() would make its call. */
 static bool needs_config(const struct ecr_reference *reference, const struct admission_memory *memory) {
         return !reference->watched && !reference->unverified && reference->resolved && !reference->problem &&
                !find_verdict(memory, reference->resolved);
 }
 
-/* Once one has come: a host that cannot be reached is not worth a call for each image. */
-static void ask_ahead(struct provider *provider, const struct ecr_reference *references, size_t count,
-                      const struct admission_memory *memory, struct arena *arena) {
+/* For the images after the first whose configuration has come: if that host cannot be reached, no call was wasted on them. */
+static void ask_for_urls_ahead(struct provider *provider, const struct ecr_reference *references,
+                               size_t count, const struct admission_memory *memory, struct arena *arena) {
         for (size_t i = 0; i < count; i++) {
                 struct aws_request request;
 
@@ -190,17 +199,17 @@ int admission_check(struct provider *provider, struct ecr_reference *references,
                 if (reference->watched || reference->unverified || !reference->resolved)
                         continue;
                 known = find_verdict(memory, reference->resolved);
-                if (known && !reference->problem) {
-                        apply_verdict(reference, known, arena);
-                } else if (!reference->problem) {
-                        if (read_config(provider, reference, memory, arena, err) < 0)
-                                return -1;
-                }
-                if (known)
+                if (known) {
+                        /* What this run's manifest has already shown stays. */
+                        if (!reference->problem)
+                                apply_verdict(reference, known, arena);
                         continue;
+                }
+                if (!reference->problem && judge_by_config(provider, reference, memory, arena, err) < 0)
+                        return -1;
                 admission_remember(memory, admission_verdict(reference, arena));
                 if (!asked && reference->platform) {
-                        ask_ahead(provider, reference + 1, count - i - 1, memory, arena);
+                        ask_for_urls_ahead(provider, reference + 1, count - i - 1, memory, arena);
                         asked = true;
                 }
         }
@@ -219,6 +228,7 @@ const char *admission_remedy(const struct provider *provider, const char *reposi
                              const char *problem, struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
+        /* Where reading failed, another build would not help. */
         if (texts_same(problem, "denied"))
                 return "let these credentials call ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on the "
                        "repository";

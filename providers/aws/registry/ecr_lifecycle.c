@@ -14,6 +14,7 @@
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 
+/* A time that no clock shows is no time: the image's age is then not known, and it counts as the oldest. */
 static void read_image(const json_t *detail, struct arena *arena, struct ecr_image *ret) {
         const json_t *tags = json_object_get(detail, "imageTags"), *tag;
         double pushed = json_number_value(json_object_get(detail, "imagePushedAt"));
@@ -39,6 +40,7 @@ static void append_page(const json_t *details, struct arena *arena, struct ecr_i
         size_t i;
 
         json_array_foreach (details, i, detail) {
+                /* What has no digest can be neither run nor named. */
                 if (!json_text(detail, "imageDigest"))
                         continue;
                 *images = array_grow(arena, *images, *count, sizeof(**images));
@@ -79,7 +81,11 @@ static int newest_first(const void *a, const void *b) {
         return left == right ? 0 : left > right ? -1 : 1;
 }
 
-static void keep_last(struct ecr_image *images, size_t count, int64_t last, struct arena *arena) {
+/*
+ * Newest first, those of one moment are a group. Where the group ends beyond the last that is kept, any of its images may be
+ * the one that goes, so that all of them are said to.
+ */
+static void expire_all_but_last(struct ecr_image *images, size_t count, int64_t last, struct arena *arena) {
         struct ecr_image **tagged = arena_array(arena, count + 1, sizeof(*tagged));
         size_t tagged_count = 0;
 
@@ -117,5 +123,5 @@ void ecr_lifecycle_evaluate(const struct value *retain, struct ecr_image *images
                         images[i].expires_ms = days_after(images[i].pushed_ms, days);
         }
         if (last > 0)
-                keep_last(images, count, last, arena);
+                expire_all_but_last(images, count, last, arena);
 }

@@ -21,6 +21,7 @@ static void set_problem(struct ecr_reference *reference, const char *problem, co
         reference->message = message;
 }
 
+/* Of the codes only ImageNotFound means that there is no such image; any other may pass (ImageReferencedByManifestList ...). */
 static void read_failure(const json_t *failure, struct ecr_reference *reference, struct arena *arena) {
         const char *code = json_text(failure, "failureCode"), *reason = json_text(failure, "failureReason");
         const char *name = ecr_reference_name(reference, arena);
@@ -74,6 +75,7 @@ static bool read_result(const json_t *answer, bool alone, struct ecr_reference *
         return false;
 }
 
+/* Whether nobody needs an answer: a call that fails is then told of each name, and ends no plan. */
 static bool all_watched(struct ecr_reference *const *names, size_t count) {
         for (size_t i = 0; i < count; i++) {
                 if (!names[i]->watched)
@@ -165,6 +167,7 @@ static size_t gather_names(struct ecr_reference **sorted, size_t start, size_t c
         return end;
 }
 
+/* What the first of equal names came to, for the others; each stays as much needed as it was. */
 static void share_results(struct ecr_reference **sorted, size_t start, size_t end) {
         struct ecr_reference shared;
 

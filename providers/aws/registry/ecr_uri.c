@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * URIs come from two sides: manifests, whose repositories are the stack's own and stand without a registry, and functions,
+ * whose ImageUri has one. Taken apart, both look alike, so that they can be compared.
+ */
 #include "providers/aws/registry/ecr_uri.h"
 
 #include "providers/image_rules.h"
 
 #include <string.h>
 
+/* Before identify() no account is known; the text is then for people only. */
 const char *ecr_registry(const struct provider *provider, struct arena *arena) {
         const char *domain =
                 strcmp(provider->partition, "aws-cn") == 0 ? "amazonaws.com.cn" : "amazonaws.com";
@@ -28,6 +33,7 @@ bool ecr_uri_parse(const struct provider *provider, const char *uri, struct aren
                 return false;
         if ((size_t)(slash - uri) == length && strncmp(uri, registry, length) == 0)
                 start = slash + 1;
+        /* A digest has a colon of its own, so the tag is looked for before it. */
         end = at ? at : uri + strlen(uri);
         /* A colon before the slash is the registry's port. */
         for (const char *p = slash; p < end; p++) {

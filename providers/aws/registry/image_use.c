@@ -68,6 +68,7 @@ void image_retain(struct provider *provider, const char *repository, const struc
         provider->image_rules = rules;
 }
 
+/* Among declared ones: of a repository that no manifest declares Berth knows no rules. */
 static struct image_rules *rules_of(const struct provider *provider, const char *repository) {
         for (struct image_rules *rules = provider->image_rules; rules; rules = rules->next) {
                 if (texts_same(rules->repository, repository))
@@ -136,10 +137,10 @@ int image_rule_dooms(struct provider *provider, const char *repository, const ch
         if (!rules || !rules->in_force || !digest)
                 return 0;
         if (!rules->listed) {
+                /* A repository that went since it was observed holds nothing that a rule could delete. */
                 if (ecr_list_images(provider, repository, arena, &rules->images, &rules->count, &failure) <
-                    0) {
-                        if (failure.kind == ERROR_NOT_FOUND)
-                                return 0;
+                            0 &&
+                    failure.kind != ERROR_NOT_FOUND) {
                         *err = failure;
                         return -1;
                 }

@@ -54,6 +54,7 @@ static int64_t wall_now(const struct stage_turn *turn) {
         return clock_of(turn)->wall_ms(clock_of(turn));
 }
 
+/* Makes the object, or with `if_match` replaces that very one. Whoever's PUT comes second fails its condition. */
 static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key,
                     const char *if_match) {
         /* 409 ConditionalRequestConflict: two wrote at once; which one won, the next look tells. */
@@ -65,6 +66,8 @@ static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, con
         unsigned char random[16];
         struct aws_request request;
         char *text TEXT_CLEANUP = NULL;
+        /* S3 writes Last-Modified at some moment between the request and its answer, which may be a minute apart. */
+        int64_t asked_ms = monotonic_now(turn), asked_wall_ms = wall_now(turn);
         int result;
 
         gethostname(host, sizeof(host) - 1);
@@ -80,13 +83,14 @@ static int put_lock(struct stage_turn *turn, const struct s3_bucket *bucket, con
         if (aws_failed_with(&response, "NoSuchBucket"))
                 return LOCK_NO_BUCKET;
         if (*response.error_code) {
+                /* Where it was a renewal, the lock that was ours is so no more. */
                 value_unset(stage_data(turn), "lockEtag");
                 return LOCK_BUSY;
         }
         value_unset(stage_data(turn), "lockSeen");
         value_set_text(arena, stage_data(turn), "lockEtag", response.etag);
-        value_set_integer(arena, stage_data(turn), "lockTakenAtMs", monotonic_now(turn));
-        value_set_integer(arena, stage_data(turn), "lockTakenAtWallMs", wall_now(turn));
+        value_set_integer(arena, stage_data(turn), "lockTakenAtMs", asked_ms);
+        value_set_integer(arena, stage_data(turn), "lockTakenAtWallMs", asked_wall_ms);
         return LOCK_HELD;
 }
 
@@ -94,6 +98,7 @@ int lock_take(struct stage_turn *turn, const struct s3_bucket *bucket, const cha
         return put_lock(turn, bucket, key, NULL);
 }
 
+/* What was seen is another's; where nothing was, the caller renews its own. */
 int lock_take_over(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {
         const char *seen = value_get_text(turn->progress->data, "lockSeen");
 
@@ -160,6 +165,7 @@ bool lock_is_ageing(const struct stage_turn *turn) {
         return held_ms > LOCK_LEASE_MS / 2 || wall_ms > LOCK_LEASE_MS / 2 || wall_ms < -LOCK_LEASE_MS / 2;
 }
 
+/* Deletes only what is still our own: whoever has taken it over meanwhile keeps it. */
 int lock_release(struct stage_turn *turn, const struct s3_bucket *bucket, const char *key) {
         static const char *const gone[] = { "NoSuchKey", "NoSuchBucket", "PreconditionFailed",
                                             "ConditionalRequestConflict", NULL };

@@ -15,7 +15,7 @@
  *
  * Nobody's wall clock is believed, since two machines' clocks differ by minutes. How old a lock is S3 says: the Date of its
  * answer less the object's Last-Modified, both by S3's clock. Where a server gives only one of them, the lock is stale once
- * this process has seen the same object for a whole lease. A holder counts its own time from the answer to its taking, and
+ * this process has seen the same object for a whole lease. A holder counts its own time from its request to take it, and
  * renews the lock, by lock_take_over() with its own ETag, once half of the lease is over and before it relies on it again:
  * the other half is for what is on its way. Each taking writes other bytes, so that no two of them share an ETag.
  *

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two things reach objects anew: fewer days, which reach all that the rules select, and more environments, which bring
+ * theirs along. An action that is taken away, or days that grow, reach nothing.
+ */
 #include "providers/aws/workspace_policy/workspace_expiry.h"
 
 #include "base/clock.h"
@@ -24,10 +28,12 @@ struct workspace_expiry workspace_expiry_of(const char *field, const struct valu
         bool shorter = before < 0 || days < before;
 
         had = value_get(in_force, "environments");
+        /* Rules for all that stand already, with as few days: whatever is selected now, they reach it. */
         if (days < 0 || (!shorter && workspace_rules_is_for_all(in_force)))
                 return expiry;
         expiry.for_all = workspace_rules_is_for_all(desired);
         for (uint32_t i = 0; !expiry.for_all && !is_empty(wanted) && i < wanted->count; i++) {
+                /* As few days as before: only the environments that are new to the rules. */
                 if (shorter || !texts_have(had, value_text_of(&wanted->items[i])))
                         value_append(arena, reached, wanted->items[i]);
         }

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WorkspacePolicy: what its lifecycle rules shall be, and what they are. One GET serves all policies. */
+/*
+ * WorkspacePolicy: what its lifecycle rules shall be, and what they are. One GET serves all policies.
+ *
+ * Rules carry no tags: whose they are their IDs say, by stack and policy. Two states that call a stack the same would both
+ * find them theirs, which is why a policy that was never applied looks at the notes of lineages (find_rivals).
+ */
 #include "providers/aws/workspace_policy/workspace_policy.h"
 
 #include "providers/aws/shared/lineage.h"
@@ -8,8 +13,6 @@
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 #include <string.h>
-
-#define RULES_MAX 1000U /* S3's, a bucket */
 
 /* S3 has no place for these. */
 static const char *const recorded_only[] = { "selector", "maxDownloadFileMB", NULL };
@@ -33,6 +36,7 @@ static int workspace_policy_desire(const struct provider *provider, const struct
         return 0;
 }
 
+/* `rules` is kept beside the spec: whether there is anything to delete must not hang on what the record says. */
 struct observation workspace_policy_seen(const struct provider *provider, const char *name,
                                          const struct value *spec, size_t rules, struct arena *arena) {
         struct value *extra = value_new_map(arena);
@@ -122,12 +126,12 @@ static void check_rules(const struct provider *provider, const struct observe_ar
                 wanted +=
                         desired ? workspace_rules_count(workspace_rules_spec(desired->spec, args->arena)) : 0;
         }
-        for (size_t i = 0; i < args->count && foreign + wanted > RULES_MAX; i++) {
+        for (size_t i = 0; i < args->count && foreign + wanted > WORKSPACE_RULES_MAX; i++) {
                 ret[i].over_quota = arena_printf(
                         args->arena,
                         "the bucket %s has %zu lifecycle rules that are not this stack's, and its own would be %zu: S3 "
-                        "takes %u a bucket",
-                        provider->bucket, foreign, wanted, RULES_MAX);
+                        "takes %d a bucket",
+                        provider->bucket, foreign, wanted, WORKSPACE_RULES_MAX);
                 ret[i].over_quota_remedy = "select all environments, which takes one rule, or fewer of them";
         }
 }
@@ -144,6 +148,7 @@ static void note_orphans(struct provider *provider, const struct observe_args *a
                 if (strncmp(rules->items[i].id, prefix, strlen(prefix)) != 0)
                         continue;
                 rest = rules->items[i].id + strlen(prefix);
+                /* The part behind a second colon is an environment, or "abort": of the same policy. */
                 name = arena_strndup(args->arena, rest, strcspn(rest, ":"));
                 while (known < args->count && strcmp(args->wanted[known].name, name) != 0)
                         known++;

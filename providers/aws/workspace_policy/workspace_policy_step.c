@@ -18,6 +18,7 @@
 #define LOCK_WAIT_MS 1000
 #define LOCK_PATIENCE_MS (10 * 60 * 1000)
 #define TURN_WAIT_MS 50
+#define RENEWALS_MAX 5
 
 enum policy_stage {
         STAGE_BEGIN,
@@ -30,8 +31,8 @@ enum policy_stage {
         STAGE_COUNT
 };
 
-/* What only the state knows (maxDownloadFileMB) changes without a call. */
-static bool rules_change(const struct change *change) {
+/* Whether the document must be written: what only the state knows (maxDownloadFileMB) changes without a call. */
+static bool changes_rules(const struct change *change) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         int64_t there = workspace_policy_rules(change->observed);
 
@@ -88,6 +89,7 @@ static int wait_for_lock(struct stage_turn *turn) {
         return stage_wait(turn, LOCK_WAIT_MS / 2 + (int64_t)(LOCK_WAIT_MS * random_unit()));
 }
 
+/* From what the lock's call came to, to the stage that goes on from there. */
 static int follow_lock(struct stage_turn *turn, int result) {
         switch (result) {
         case LOCK_HELD:
@@ -128,7 +130,7 @@ static int take_lock_over(struct stage_turn *turn) {
         return follow_lock(turn, lock_take_over(turn, &bucket, LOCK_KEY));
 }
 
-/* The rules of others as they are, then this policy's. */
+/* The rules of others as they are, copied node by node, since they may say what Berth does not know; then this policy's. */
 static int merge_rules(struct stage_turn *turn, const struct workspace_rules *there,
                        struct xml_document *ret) {
         const struct change *change = turn->change;
@@ -153,6 +155,7 @@ static int merge_rules(struct stage_turn *turn, const struct workspace_rules *th
         return 0;
 }
 
+/* Whether the bucket has the policy's rules already, or none where there shall be none. */
 static bool is_as_desired(struct stage_turn *turn, const struct workspace_rules *there) {
         const struct change *change = turn->change;
         struct arena *arena = turn->progress->arena;
@@ -209,9 +212,19 @@ static int write_document(struct stage_turn *turn) {
                                              ? s3_put_lifecycle(&bucket, text, strlen(text), minimum_size)
                                              : s3_delete_lifecycle(&bucket);
 
-        /* Read too long ago: others may take the lock for stale by now, and write in between. */
+        /*
+         * After a slow answer, or a wait for the quota, the document was read too long ago: others may take the lock
+         * for stale by now, and write in between.
+         */
         if (lock_is_ageing(turn))
-                return stage_enter(turn, STAGE_TAKE_OVER);
+                return stage_start_over(turn, STAGE_TAKE_OVER, "renewals", RENEWALS_MAX) == STEP_AGAIN
+                               ? STEP_AGAIN
+                               : error_set(
+                                         turn->err,
+                                         "the bucket %s answers too slowly: the lock on its lifecycle was "
+                                         "renewed %d times, and each time half of its minute was over before "
+                                         "the rules could be written; try again later",
+                                         bucket.name, RENEWALS_MAX);
         return stage_call_over(turn, request, NULL, passing);
 }
 
@@ -234,12 +247,12 @@ static int release_lock(struct stage_turn *turn) {
 }
 
 static const struct stage stages[STAGE_COUNT] = {
-        [STAGE_TAKE] = { "s3", NULL, rules_change, take_lock },
+        [STAGE_TAKE] = { "s3", NULL, changes_rules, take_lock },
         [STAGE_LOOK] = { NULL, NULL, NULL, look_at_lock },
         [STAGE_TAKE_OVER] = { NULL, NULL, NULL, take_lock_over },
-        [STAGE_READ] = { "s3", NULL, rules_change, read_document },
-        [STAGE_WRITE] = { "s3", NULL, rules_change, write_document },
-        [STAGE_RELEASE] = { "s3", NULL, rules_change, release_lock },
+        [STAGE_READ] = { "s3", NULL, changes_rules, read_document },
+        [STAGE_WRITE] = { "s3", NULL, changes_rules, write_document },
+        [STAGE_RELEASE] = { "s3", NULL, changes_rules, release_lock },
 };
 
 void workspace_policy_cost(const struct provider *provider, const struct change *change, struct cost *ret) {

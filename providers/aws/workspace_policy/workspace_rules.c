@@ -92,6 +92,7 @@ static bool has_actions(const struct value *spec) {
                value_get_integer(spec, "noncurrentExpireAfterDays", -1) >= 0;
 }
 
+/* Unfinished uploads are parts without an object, so that S3 gives them neither tags nor transitions. */
 static bool has_abort(const struct value *spec) {
         return value_get_integer(spec, "abortIncompleteUploadDays", -1) >= 0;
 }
@@ -188,7 +189,7 @@ struct workspace_rules workspace_rules_index(const struct xml_node *configuratio
         return rules;
 }
 
-/* Steps over `part` at the start of `text`; NULL where something else stands there. */
+/* What comes behind `part` at the start of a text; NULL where the text begins otherwise, or is NULL itself. */
 static const char *skip(const char *text, const char *part) {
         size_t length = strlen(part);
 
@@ -206,7 +207,7 @@ bool workspace_rules_owns(const char *id, const char *stack, const char *policy)
         return id_rest(id, stack, policy) != NULL;
 }
 
-/* Days as a number; -1 where it is none. */
+/* Days as a number; -1 where it is none, or less than none. */
 static int64_t days_of(const char *text) {
         char *end;
         long long days;
@@ -236,6 +237,7 @@ static int64_t only_days(const struct xml_node *element, const char *name, struc
         return days_of(xml_text(element, name, arena));
 }
 
+/* On a date, or after a number of days: a policy knows days only. */
 static bool read_transition(const struct xml_node *element, struct value *transitions, struct arena *arena) {
         const char *class = xml_text(element, "StorageClass", arena);
         int64_t days = days_of(xml_text(element, "Days", arena));
@@ -405,6 +407,7 @@ static void add_rule_up(struct sum *sum, const struct rule *rule, struct arena *
         }
 }
 
+/* The rules of one policy as one spec: actions of the model, and whom the rules that do as it does are for. */
 static struct value *combine(const struct rule *rules, size_t count, const struct value *recorded,
                              struct arena *arena) {
         struct sum sum = { .recorded = recorded,
@@ -418,6 +421,7 @@ static struct value *combine(const struct rule *rules, size_t count, const struc
                 add_rule_up(&sum, &rules[i], arena);
         if (sum.aborts)
                 set_days(spec, "abortIncompleteUploadDays", sum.abort_days, arena);
+        /* The rule for unfinished uploads is made for all only; alone, it stands for a policy for all. */
         none_says = !sum.for_all && !sum.by_environment;
         set_reach(spec, sum.for_all || (none_says && (sum.aborts || workspace_rules_is_for_all(recorded))),
                   sum.environments, arena);

@@ -59,8 +59,38 @@ static void contradictions_end_in_an_error(void **state) {
         }
 }
 
+/* Whatever is asked is done, but at each look at the clock twenty seconds more are over: a third of the lock's lease. */
+static void a_lock_that_ages_at_once_is_not_renewed_for_ever(void **state) {
+        static const struct scripted_answer done = { "200 OK\r\nETag: \"1\"\r\n",
+                                                     "<LifecycleConfiguration/>" };
+        struct observation nothing = { .name = "x" };
+        struct change change = { .action = ACTION_CREATE,
+                                 .kind = kinds[KIND_WORKSPACE_POLICY],
+                                 .name = "x",
+                                 .desired = value_of("{\"appliesTo\": \"all\", \"expireAfterDays\": 3}"),
+                                 .observed = &nothing };
+        struct provider provider = team;
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        open_client(&fixture, &done, 1, 1000, NULL);
+        tick_ms = 20000;
+        pthread_mutex_init(&provider.lifecycle_lock, NULL);
+        assert_int_equal(walk(&fixture, &aws_workspace_policy_ops, &provider, &change, 500, &err), -1);
+        pthread_mutex_destroy(&provider.lifecycle_lock);
+        assert_non_null(strstr(err.message, "answers too slowly"));
+        stop(&fixture);
+        /* The rules were not written, and the lock is given back. */
+        for (int i = 0; i < fixture.server.requests; i++)
+                assert_null(strstr(fixture.server.received[i], "PUT /?lifecycle"));
+        assert_non_null(strstr(fixture.server.received[fixture.server.requests - 1], "DELETE "));
+        release(&fixture);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup(a_lock_that_ages_at_once_is_not_renewed_for_ever, begin),
                 cmocka_unit_test_setup(contradictions_end_in_an_error, begin),
         };
 

@@ -11,8 +11,9 @@
         "\\\"application/vnd.oci.image.manifest.v1+json\\\", \\\"config\\\": {\\\"mediaType\\\": " \
         "\\\"application/vnd.oci.image.config.v1+json\\\", \\\"digest\\\": \\\"" DIGEST            \
         "\\\", \\\"size\\\": 2}, \\\"layers\\\": []}\""
-#define IMAGE(tag, digest) \
-        "{\"imageId\": {\"imageDigest\": \"sha256:" digest "\", \"imageTag\": \"" tag "\"}, " MANIFEST "}"
+#define DIGEST_OF(digit) "sha256:" digit "123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define IMAGE(tag, digit) \
+        "{\"imageId\": {\"imageDigest\": \"" DIGEST_OF(digit) "\", \"imageTag\": \"" tag "\"}, " MANIFEST "}"
 #define ANSWER(images, failures) \
         { OK, "{\"images\": [" images "], \"failures\": [" failures "]}" }
 #define NOT_FOUND "\"failureCode\": \"ImageNotFound\", \"failureReason\": \"not found\""
@@ -29,21 +30,21 @@ static const struct {
           { ANSWER(IMAGE("b", "2") ", " IMAGE("a", "1"), "") },
           1,
           1,
-          { "sha256:1", "sha256:2" },
+          { DIGEST_OF("1"), DIGEST_OF("2") },
           { NULL, NULL },
           { NULL, NULL } },
         { "one by another of its tags",
           { ANSWER(IMAGE("z", "1") ", " IMAGE("b", "2"), ""), ANSWER(IMAGE("z", "1"), "") },
           2,
           2,
-          { "sha256:1", "sha256:2" },
+          { DIGEST_OF("1"), DIGEST_OF("2") },
           { NULL, NULL },
           { NULL, NULL } },
         { "both by the same tag",
           { ANSWER(IMAGE("z", "1") ", " IMAGE("z", "1"), ""), ANSWER(IMAGE("z", "1"), "") },
           2,
           3,
-          { "sha256:1", "sha256:1" },
+          { DIGEST_OF("1"), DIGEST_OF("1") },
           { NULL, NULL },
           { NULL, NULL } },
         { "nothing is said of one, which does not exist",
@@ -51,14 +52,14 @@ static const struct {
             ANSWER("", "{\"imageId\": {\"imageTag\": \"null\"}, " NOT_FOUND "}") },
           2,
           2,
-          { "sha256:1", NULL },
+          { DIGEST_OF("1"), NULL },
           { NULL, "missing" },
           { NULL, "r:b does not exist" } },
         { "nothing is said of one, whoever asks",
           { ANSWER(IMAGE("a", "1"), ""), ANSWER("", "") },
           2,
           2,
-          { "sha256:1", NULL },
+          { DIGEST_OF("1"), NULL },
           { NULL, "unread" },
           { NULL,
             "r:b cannot be read: the answer to BatchGetImage holds neither that image nor a failure" } },
@@ -66,7 +67,7 @@ static const struct {
           { ANSWER(IMAGE("a", "1"), ""), ANSWER(IMAGE("y", "3") ", " IMAGE("z", "4"), "") },
           2,
           2,
-          { "sha256:1", NULL },
+          { DIGEST_OF("1"), NULL },
           { NULL, "unread" },
           { NULL,
             "r:b cannot be read: the answer to BatchGetImage holds neither that image nor a failure" } },
@@ -76,7 +77,7 @@ static const struct {
                    "\"failureReason\": \"no\"}") },
           1,
           1,
-          { "sha256:1", NULL },
+          { DIGEST_OF("1"), NULL },
           { NULL, "unread" },
           { NULL, "r:b cannot be read: UpstreamAccessDenied: no" } },
 };

@@ -183,6 +183,31 @@ static void either_clock_may_say_that_a_lock_is_ageing(void **state) {
         release(&fixture);
 }
 
+/* S3 dates the lock when it writes it, not when its answer comes: each look at the clock is twenty seconds after the last. */
+static void a_slow_answer_counts_as_held(void **state) {
+        static const struct scripted_answer taken = { "200 OK\r\nETag: \"1\"\r\n", "" };
+        static const struct s3_bucket bucket = { "b", ACCOUNT };
+        struct provider provider = team;
+        struct observation observed;
+        struct error err = { 0 };
+        struct fixture fixture;
+        struct stage_turn turn = { &provider, NULL, &fixture.progress, &observed, &err };
+        int64_t before_ms, taken_ms;
+
+        begin(state);
+        open_client(&fixture, &taken, 1, 1000, NULL);
+        provider.client = fixture.client;
+        fixture.progress.arena = fixture.arena;
+        tick_ms = 20000;
+        before_ms = monotonic_ms(&test_clock) + tick_ms;
+        assert_int_equal(lock_take(&turn, &bucket, "berth/locks/x"), LOCK_HELD);
+        taken_ms = value_get_integer(fixture.progress.data, "lockTakenAtMs", 0);
+        assert_int_equal(taken_ms, before_ms);
+        assert_true(lock_is_ageing(&turn));
+        stop(&fixture);
+        release(&fixture);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(locks_are_stale_or_held),
@@ -191,6 +216,7 @@ int main(void) {
                 cmocka_unit_test(age_is_by_the_servers_clock),
                 cmocka_unit_test(undated_locks_are_held_while_they_are_seen),
                 cmocka_unit_test(either_clock_may_say_that_a_lock_is_ageing),
+                cmocka_unit_test(a_slow_answer_counts_as_held),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);
