@@ -49,6 +49,7 @@ bool image_releases_repository(const struct change *change) {
         return value_get(change->observed->spec, "tags") && change->observed->ownership == OWNER_SELF;
 }
 
+/* There is nothing to create: without createRepository the settings are those of a repository that must be there. */
 static void refuse_missing(const struct provider *provider, struct change *change, struct arena *arena) {
         const char *repository = value_get_text(change->desired, "repository");
 
@@ -92,8 +93,8 @@ static void refuse_foreign_policy(struct change *change, struct arena *arena) {
 }
 
 /* For people: what will become of a repository that cannot be deleted. */
-static int look_into_released(struct provider *provider, struct change *change, struct arena *arena,
-                              struct error *err) {
+static int tell_if_repository_stays(struct provider *provider, struct change *change, struct arena *arena,
+                                    struct error *err) {
         const char *repository = image_released(change);
         struct aws_request request = ecr_list_one_image(repository, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -121,7 +122,7 @@ static int image_ask(struct provider *provider, struct change *change, struct ar
         refuse_foreign_policy(change, arena);
         if (image_guard_rules(provider, change, arena, err) < 0)
                 return -1;
-        return image_releases_repository(change) ? look_into_released(provider, change, arena, err) : 0;
+        return image_releases_repository(change) ? tell_if_repository_stays(provider, change, arena, err) : 0;
 }
 
 static const char *const recorded_only[] = { "repository", "tag", "digest", "createRepository", NULL };

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A list takes one call for a thousand repositories, one for a thousand images of each, and one for a hundred manifests; the
+ * answers are asked for ahead, since each repository's are independent of the others'. What an image lacks is told in its
+ * row: one that nobody may read does not end the list.
+ */
 #include "providers/aws/image/image_catalog.h"
 
 #include "base/array.h"
@@ -49,6 +54,7 @@ int image_reference_parse(const struct provider *provider, const char *text, str
         return 0;
 }
 
+/* What the registry's list said of size and type stays where the manifest says nothing. */
 static void fill_verdict(const struct provider *provider, const struct ecr_reference *reference,
                          const char *tag, struct arena *arena, struct image_row *row) {
         row->digest = reference->resolved;
@@ -119,11 +125,14 @@ static int add_repositories(struct catalog *catalog, const json_t *repositories,
         size_t i;
 
         json_array_foreach (repositories, i, item) {
-                struct aws_request images =
-                        ecr_describe_images(json_text(item, "repositoryName"), NULL, catalog->arena);
+                const char *name = json_text(item, "repositoryName");
+                struct aws_request images;
 
-                if (json_text(item, "repositoryName"))
-                        aws_ahead_pages(catalog->provider->client, &images, ecr_next_page, NULL);
+                /* A repository without a name is none that could be asked for. */
+                if (!name)
+                        continue;
+                images = ecr_describe_images(name, NULL, catalog->arena);
+                aws_ahead_pages(catalog->provider->client, &images, ecr_next_page, NULL);
         }
         json_array_foreach (repositories, i, item) {
                 const char *name = arena_strdup(catalog->arena, json_text(item, "repositoryName"));
@@ -176,6 +185,7 @@ static void leave_out_old(const struct catalog *catalog, struct ecr_reference *r
                         "a list looks at the platforms of the newest images only: berth image check tells it";
 }
 
+/* Rows are asked for by digest: their tags may have moved since the list, and several tags are one image. */
 static int judge_rows(struct catalog *catalog, struct error *err) {
         struct ecr_reference *references =
                 arena_array(catalog->arena, catalog->count + 1, sizeof(*references));

@@ -76,6 +76,7 @@ void image_recipes(const struct provider *provider, struct arena *arena, struct 
         }
 }
 
+/* The caller's array has room for one target a resource. */
 static void list_target(struct image_instructions *instructions, const char *repository, const char *tag) {
         if (image_target_is_listed(instructions, repository, tag))
                 return;
@@ -105,6 +106,7 @@ static void list_targets(const struct provider *provider, const struct manifests
                 list_target(ret, arena_printf(arena, "%s/prebuilt/python", provider->prefix), "latest");
 }
 
+/* Whether the recipe must begin with making the repository. */
 static int look_up_repository(struct provider *provider, struct image_target *target, struct arena *arena,
                               struct error *err) {
         struct aws_request request = ecr_describe_repository(target->repository, arena);

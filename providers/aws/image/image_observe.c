@@ -44,6 +44,7 @@ static int by_repository(const void *a, const void *b) {
         return strcmp((*(struct sight *const *)a)->repository, (*(struct sight *const *)b)->repository);
 }
 
+/* Which repository each Image stands for: by the manifest, else as it was recorded, else as it was last seen. */
 static void prepare_sights(struct sweep *sweep) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 const struct wanted *wanted = &sweep->args->wanted[i];
@@ -183,6 +184,7 @@ static int find_tags(struct sweep *sweep, struct error *err) {
         return 0;
 }
 
+/* Where `retain` is neither declared nor recorded, the repository's policy is nobody's business of Berth's. */
 static bool wants_policy(const struct sight *sight) {
         const struct value *desired = sight->wanted->desired ? sight->wanted->desired->spec : NULL;
 

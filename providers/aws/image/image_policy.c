@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `retain` and ECR's lifecycle policies, which are compared by what they mean. Pure. */
+/*
+ * `retain` and ECR's lifecycle policies, which are compared by what they mean: rules in any order, with any priority and
+ * description. A policy with any other rule, or with the same one twice, is none of ours: it is kept whole as {policy: TEXT},
+ * which is equal to no `retain`, so that it is never replaced without a word. Pure.
+ */
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"
 #include "providers/aws/image/image.h"
 
 #include <string.h>
 
-static json_t *rule(int priority, const char *description, json_t *selection) {
+static json_t *expiry_rule(int priority, const char *description, json_t *selection) {
         return json_pack("{s:i, s:s, s:o, s:{s:s}}", "rulePriority", priority, "description", description,
                          "selection", selection, "action", "type", "expire");
 }
@@ -17,16 +21,17 @@ const char *image_policy_text(const struct value *retain, struct arena *arena) {
         json_t *rules = json_array();
 
         if (days > 0)
-                json_array_append_new(rules, rule(1, "Berth: untagged images go after some days",
+                json_array_append_new(rules,
+                                      expiry_rule(1, "Berth: untagged images go after some days",
                                                   json_pack("{s:s, s:s, s:s, s:I}", "tagStatus", "untagged",
                                                             "countType", "sinceImagePushed", "countUnit",
                                                             "days", "countNumber", (json_int_t)days)));
         if (last > 0)
                 json_array_append_new(
-                        rules,
-                        rule(2, "Berth: only the last tagged images stay",
-                             json_pack("{s:s, s:[s], s:s, s:I}", "tagStatus", "tagged", "tagPatternList", "*",
-                                       "countType", "imageCountMoreThan", "countNumber", (json_int_t)last)));
+                        rules, expiry_rule(2, "Berth: only the last tagged images stay",
+                                           json_pack("{s:s, s:[s], s:s, s:I}", "tagStatus", "tagged",
+                                                     "tagPatternList", "*", "countType", "imageCountMoreThan",
+                                                     "countNumber", (json_int_t)last)));
         return aws_json_text(json_pack("{s:o}", "rules", rules), arena);
 }
 

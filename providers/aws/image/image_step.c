@@ -16,9 +16,9 @@
 #include <string.h>
 
 enum {
-        STAGE_LOOK = 1,
+        STAGE_CHECK_OWNER = 1,
         STAGE_DELETE,
-        STAGE_LOOK_POLICY,
+        STAGE_CHECK_POLICY,
         STAGE_DELETE_POLICY,
         STAGE_DISOWN,
         STAGE_CREATE,
@@ -28,15 +28,17 @@ enum {
         STAGE_TAG,
         STAGE_UNTAG,
         STAGE_COUNT,
+        /* Entered from STAGE_CREATE alone, and in no change's cost. */
         STAGE_EXISTING = STAGE_COUNT,
         STAGE_ROWS
 };
 
-static bool noted(const struct stage_turn *turn, const char *name) {
+/* Findings of a stage, for those after it: "gone", "kept", and "policy", which is ours to delete. */
+static bool is_remembered(const struct stage_turn *turn, const char *name) {
         return value_get_boolean(turn->progress->data, name, false);
 }
 
-static void note(struct stage_turn *turn, const char *name) {
+static void remember(struct stage_turn *turn, const char *name) {
         value_set_boolean(turn->progress->arena, stage_data(turn), name, true);
 }
 
@@ -53,7 +55,8 @@ static const char *released_arn(const struct stage_turn *turn) {
         return ecr_repository_arn(turn->provider, image_released(turn->change), turn->progress->arena);
 }
 
-static int run_look(struct stage_turn *turn) {
+/* Whose the repository is now, not when it was observed: it is about to be deleted. */
+static int check_released_owner(struct stage_turn *turn) {
         struct aws_request request = ecr_list_tags(released_arn(turn), turn->progress->arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = stage_call(turn, &request, no_repository, NULL, &response);
@@ -63,7 +66,7 @@ static int run_look(struct stage_turn *turn) {
         if (result != 0)
                 return result;
         if (*response.error_code) {
-                note(turn, "gone");
+                remember(turn, "gone");
                 return STAGE_OVER;
         }
         ownership = aws_ownership(
@@ -72,11 +75,11 @@ static int run_look(struct stage_turn *turn) {
                 turn->progress->arena, &owner);
         /* Somebody took our tags away, or put theirs there: it is not ours to delete any more. */
         if (ownership != OWNER_SELF)
-                note(turn, "kept");
+                remember(turn, "kept");
         return STAGE_OVER;
 }
 
-static int run_delete(struct stage_turn *turn) {
+static int delete_released(struct stage_turn *turn) {
         static const char *const kept_or_gone[] = { "RepositoryNotEmptyException",
                                                     "RepositoryNotFoundException", NULL };
         struct aws_request request =
@@ -84,13 +87,13 @@ static int run_delete(struct stage_turn *turn) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result;
 
-        if (noted(turn, "gone") || noted(turn, "kept"))
+        if (is_remembered(turn, "gone") || is_remembered(turn, "kept"))
                 return STAGE_OVER;
         result = stage_call(turn, &request, kept_or_gone, NULL, &response);
         if (result != 0)
                 return result;
         if (!aws_failed_with(&response, "RepositoryNotEmptyException"))
-                note(turn, "gone");
+                remember(turn, "gone");
         return STAGE_OVER;
 }
 
@@ -99,7 +102,7 @@ static bool lets_policy_go(const struct change *change) {
         return image_released(change) && value_get(change->recorded, "retain");
 }
 
-static int run_look_policy(struct stage_turn *turn) {
+static int check_released_policy(struct stage_turn *turn) {
         static const char *const neither[] = { "LifecyclePolicyNotFoundException",
                                                "RepositoryNotFoundException", NULL };
         struct aws_request request =
@@ -108,7 +111,7 @@ static int run_look_policy(struct stage_turn *turn) {
         const char *text;
         int result;
 
-        if (noted(turn, "gone"))
+        if (is_remembered(turn, "gone"))
                 return STAGE_OVER;
         result = stage_call(turn, &request, neither, NULL, &response);
         if (result != 0)
@@ -116,24 +119,25 @@ static int run_look_policy(struct stage_turn *turn) {
         text = *response.error_code ? NULL : json_text(response.json, "lifecyclePolicyText");
         if (text && value_equal(image_policy_read(text, turn->progress->arena),
                                 value_get(turn->change->recorded, "retain"), NULL))
-                note(turn, "policy");
+                remember(turn, "policy");
         return STAGE_OVER;
 }
 
-static int run_delete_policy(struct stage_turn *turn) {
+static int delete_released_policy(struct stage_turn *turn) {
         struct aws_request request =
                 ecr_delete_lifecycle_policy(image_released(turn->change), turn->progress->arena);
 
-        if (!noted(turn, "policy"))
+        if (!is_remembered(turn, "policy"))
                 return STAGE_OVER;
         return stage_call_over(turn, request, no_policy, NULL);
 }
 
-static int run_disown(struct stage_turn *turn) {
+/* A repository that is kept, for the images in it, loses our tags: the next plan must not take it for a leftover. */
+static int disown_released(struct stage_turn *turn) {
         const struct value *tags = value_get(turn->change->recorded, "tags");
         struct aws_request request;
 
-        if (noted(turn, "gone") || noted(turn, "kept"))
+        if (is_remembered(turn, "gone") || is_remembered(turn, "kept"))
                 return STAGE_OVER;
         if (!tags)
                 tags = value_get(turn->change->observed->spec, "tags");
@@ -150,7 +154,7 @@ static bool needs_create(const struct change *change) {
                value_get_boolean(change->desired, "createRepository", false);
 }
 
-static int run_create(struct stage_turn *turn) {
+static int create_repository(struct stage_turn *turn) {
         static const char *const taken[] = { "RepositoryAlreadyExistsException", NULL };
         const struct value *spec = turn->change->desired;
         struct aws_request request = ecr_create_repository(
@@ -165,7 +169,7 @@ static int run_create(struct stage_turn *turn) {
 }
 
 /* Made by an earlier try whose answer was lost, or somebody was faster. */
-static int run_existing(struct stage_turn *turn) {
+static int check_existing(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         struct aws_request request =
                 ecr_list_tags(ecr_repository_arn(turn->provider, repository_of(turn), arena), arena);
@@ -182,22 +186,24 @@ static int run_existing(struct stage_turn *turn) {
                         "a repository %s appeared since the plan, and it is not this stack's (%s): left as "
                         "it is",
                         repository_of(turn), owner ? owner : "without tags");
+        /* On with what follows the creation, as if this run had made it. */
         turn->progress->stage = STAGE_CREATE;
         return STAGE_OVER;
 }
 
 /* --- settings --- */
 
-static bool sets(const struct change *change, const char *name) {
+/* A new repository is created with its settings; later they are calls of their own. */
+static bool is_set(const struct change *change, const char *name) {
         return value_get(change->desired, name) && change->action != ACTION_DELETE && !needs_create(change) &&
                change_touches(change, name);
 }
 
 static bool needs_scanning(const struct change *change) {
-        return sets(change, "scanOnPush");
+        return is_set(change, "scanOnPush");
 }
 
-static int run_scanning(struct stage_turn *turn) {
+static int set_scanning(struct stage_turn *turn) {
         struct aws_request request = ecr_put_scanning(
                 repository_of(turn), value_get_boolean(turn->change->desired, "scanOnPush", false),
                 turn->progress->arena);
@@ -206,10 +212,10 @@ static int run_scanning(struct stage_turn *turn) {
 }
 
 static bool needs_mutability(const struct change *change) {
-        return sets(change, "immutableTags");
+        return is_set(change, "immutableTags");
 }
 
-static int run_mutability(struct stage_turn *turn) {
+static int set_mutability(struct stage_turn *turn) {
         struct aws_request request = ecr_put_mutability(
                 repository_of(turn), value_get_boolean(turn->change->desired, "immutableTags", false),
                 turn->progress->arena);
@@ -217,11 +223,12 @@ static int run_mutability(struct stage_turn *turn) {
         return stage_call_over(turn, request, NULL, NULL);
 }
 
+/* CreateRepository takes no policy, so that one is set after it too. */
 static bool needs_policy(const struct change *change) {
         return change->action != ACTION_DELETE && change_touches(change, "retain");
 }
 
-static int run_policy(struct stage_turn *turn) {
+static int set_policy(struct stage_turn *turn) {
         const struct value *retain = value_get(turn->change->desired, "retain");
         struct arena *arena = turn->progress->arena;
         struct aws_request request =
@@ -232,7 +239,7 @@ static int run_policy(struct stage_turn *turn) {
         return stage_call_over(turn, request, retain ? NULL : no_policy, NULL);
 }
 
-static bool mends(const struct change *change) {
+static bool keeps_repository(const struct change *change) {
         return change->action == ACTION_UPDATE || change->action == ACTION_ADOPT;
 }
 
@@ -241,11 +248,11 @@ static const struct value *observed_tags(const struct change *change) {
 }
 
 static bool needs_tag(const struct change *change) {
-        return mends(change) &&
+        return keeps_repository(change) &&
                aws_any_tag_beyond(value_get(change->desired, "tags"), observed_tags(change), false);
 }
 
-static int run_tag(struct stage_turn *turn) {
+static int tag_repository(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         const struct value *tags = aws_tags_beyond(value_get(turn->change->desired, "tags"),
                                                    observed_tags(turn->change), false, arena);
@@ -256,11 +263,11 @@ static int run_tag(struct stage_turn *turn) {
 }
 
 static bool needs_untag(const struct change *change) {
-        return mends(change) &&
+        return keeps_repository(change) &&
                aws_any_tag_beyond(observed_tags(change), value_get(change->desired, "tags"), true);
 }
 
-static int run_untag(struct stage_turn *turn) {
+static int untag_repository(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         const struct value *keys = aws_tags_beyond(observed_tags(turn->change),
                                                    value_get(turn->change->desired, "tags"), true, arena);
@@ -271,22 +278,22 @@ static int run_untag(struct stage_turn *turn) {
 }
 
 static const struct stage stages[STAGE_ROWS] = {
-        [STAGE_LOOK] = { "ecr", NULL, image_releases_repository, run_look },
-        [STAGE_DELETE] = { "ecr", NULL, image_releases_repository, run_delete },
-        [STAGE_LOOK_POLICY] = { "ecr", NULL, lets_policy_go, run_look_policy },
-        [STAGE_DELETE_POLICY] = { "ecr", NULL, lets_policy_go, run_delete_policy },
-        [STAGE_DISOWN] = { NULL, NULL, image_releases_repository, run_disown },
-        [STAGE_CREATE] = { "ecr", NULL, needs_create, run_create },
-        [STAGE_SCANNING] = { "ecr", NULL, needs_scanning, run_scanning },
-        [STAGE_MUTABILITY] = { "ecr", NULL, needs_mutability, run_mutability },
-        [STAGE_POLICY] = { "ecr", NULL, needs_policy, run_policy },
-        [STAGE_TAG] = { "ecr", NULL, needs_tag, run_tag },
-        [STAGE_UNTAG] = { "ecr", NULL, needs_untag, run_untag },
-        [STAGE_EXISTING] = { NULL, NULL, NULL, run_existing },
+        [STAGE_CHECK_OWNER] = { "ecr", NULL, image_releases_repository, check_released_owner },
+        [STAGE_DELETE] = { "ecr", NULL, image_releases_repository, delete_released },
+        [STAGE_CHECK_POLICY] = { "ecr", NULL, lets_policy_go, check_released_policy },
+        [STAGE_DELETE_POLICY] = { "ecr", NULL, lets_policy_go, delete_released_policy },
+        [STAGE_DISOWN] = { NULL, NULL, image_releases_repository, disown_released },
+        [STAGE_CREATE] = { "ecr", NULL, needs_create, create_repository },
+        [STAGE_SCANNING] = { "ecr", NULL, needs_scanning, set_scanning },
+        [STAGE_MUTABILITY] = { "ecr", NULL, needs_mutability, set_mutability },
+        [STAGE_POLICY] = { "ecr", NULL, needs_policy, set_policy },
+        [STAGE_TAG] = { "ecr", NULL, needs_tag, tag_repository },
+        [STAGE_UNTAG] = { "ecr", NULL, needs_untag, untag_repository },
+        [STAGE_EXISTING] = { NULL, NULL, NULL, check_existing },
 };
 
 /* Every call was taken, so what exists is what was there with what was set laid over it. */
-static void conclude(const struct stage_turn *turn, struct observation *ret) {
+static void conclude_change(const struct stage_turn *turn, struct observation *ret) {
         static const char *const set[] = { "scanOnPush", "immutableTags", "retain", "tags" };
         const struct change *change = turn->change;
         struct arena *arena = turn->progress->arena;
@@ -325,7 +332,7 @@ int image_step(struct provider *provider, const struct change *change, struct pr
                 return -1;
         result = stages_step(stages, STAGE_COUNT, &turn);
         if (result == STEP_DONE)
-                conclude(&turn, ret);
+                conclude_change(&turn, ret);
         return result;
 }
 

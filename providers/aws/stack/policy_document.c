@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The normal form of a document: what may be one text or a list of texts is the text where there is one of them, and else a
+ * sorted list without doubles; statements are sorted as well, by their text. What is neither an object nor a list becomes a
+ * text, because a condition may say false for "false". Two documents that are equal in this form mean the same; two that
+ * mean the same may still differ in it (a star that covers a name beside it), and are then written once more.
+ */
 #include "providers/aws/stack/policy_document.h"
 
 #include "base/json.h"
@@ -17,6 +23,7 @@ json_t *policy_document_trust(void) {
                                       "Action", "sts:AssumeRole"));
 }
 
+/* Of the log groups that environments have, and of no other function's. */
 static json_t *logs_statement(const struct policy_place *place, struct arena *arena) {
         /* The star at the end also covers ":log-stream:...", which is what streams and events are named by. */
         const char *groups = arena_printf(arena, "arn:%s:logs:%s:%s:log-group:/aws/lambda/%s-env-*",
@@ -27,6 +34,7 @@ static json_t *logs_statement(const struct policy_place *place, struct arena *ar
                                       "logs:PutLogEvents", "Resource", groups));
 }
 
+/* Of the sessions' objects alone: records, locks and notes in the same bucket are nothing that code in a function may read. */
 static json_t *objects_statement(const struct policy_place *place, struct arena *arena) {
         const char *objects =
                 arena_printf(arena, "arn:%s:s3:::%s/" WORKSPACES "*", place->partition, place->bucket);
@@ -86,7 +94,7 @@ static int compare_json(const void *a, const void *b) {
 }
 
 /* Takes the array's reference; gives it back sorted, without doubles. */
-static json_t *sorted(json_t *array) {
+static json_t *sort_without_doubles(json_t *array) {
         size_t count = json_array_size(array);
         json_t **items = calloc(count + 1, sizeof(*items));
         json_t *result = json_checked(json_array());
@@ -105,7 +113,8 @@ static json_t *sorted(json_t *array) {
         return result;
 }
 
-static json_t *as_text(const json_t *scalar) {
+/* A leaf as IAM reads it: a text, whatever JSON made of it. */
+static json_t *leaf_as_text(const json_t *scalar) {
         char *text;
         json_t *result;
 
@@ -127,11 +136,11 @@ static json_t *normal_texts(const json_t *value) {
                 json_t *item;
 
                 json_array_foreach (value, i, item)
-                        json_array_append_new(list, as_text(item));
+                        json_array_append_new(list, leaf_as_text(item));
         } else {
-                json_array_append_new(list, as_text(value));
+                json_array_append_new(list, leaf_as_text(value));
         }
-        list = sorted(list);
+        list = sort_without_doubles(list);
         if (json_array_size(list) == 1) {
                 json_t *only = json_incref(json_array_get(list, 0));
 
@@ -154,6 +163,7 @@ static json_t *normal_tree(const json_t *value) {
         return result;
 }
 
+/* Statement is the one member that is a list of objects. */
 static json_t *normal_document(const json_t *document) {
         json_t *result = json_checked(json_object()), *member;
         const char *name;
@@ -174,7 +184,7 @@ static json_t *normal_document(const json_t *document) {
                 } else {
                         json_array_append_new(statements, normal_tree(member));
                 }
-                json_object_set_new(result, name, sorted(statements));
+                json_object_set_new(result, name, sort_without_doubles(statements));
         }
         return result;
 }
@@ -205,6 +215,7 @@ static bool has_sid(const json_t *statement, const json_t *other) {
         return sid && wanted && strcmp(sid, wanted) == 0;
 }
 
+/* A single statement may stand without a list; its Sid is then compared with all the rest of it. */
 bool policy_document_has(const char *text, const json_t *statement) {
         json_t *document JSON_CLEANUP = policy_document_parse(text);
         const json_t *statements = json_object_get(document, "Statement");

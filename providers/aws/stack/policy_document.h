@@ -39,8 +39,8 @@ json_t *policy_document_parse(const char *text);
 bool policy_document_has(const char *text, const json_t *statement);
 /*
  * The bucket policy's text with `statement` under its Sid, other statements as they were, and a Deny that stood under that
- * Sid without it; compact, to be released with
- * free(). A NULL text gives a document with that one alone; NULL is returned where the text is no policy.
+ * Sid without it; compact, to be released with free(). A NULL text gives a document with that one alone; NULL is returned
+ * where the text is no policy.
  */
 char *policy_document_with(const char *text, const json_t *statement);
 

@@ -8,6 +8,7 @@
  */
 #include "providers/aws/stack/stack.h"
 
+#include "providers/aws/client/paging.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
 #include "providers/aws/shared/bound_records.h"
@@ -74,6 +75,7 @@ struct leftovers {
         unsigned times;      /* it was the first one that often in a row */
 };
 
+/* Made by the first step that lists; the provider frees it, since a change that is abandoned does not. */
 static struct leftovers *leftovers_of(struct provider *provider) {
         struct leftovers *leftovers = provider->leftovers;
 
@@ -108,6 +110,11 @@ static bool is_stuck(struct leftovers *leftovers) {
         return leftovers->times > SAME_MAX;
 }
 
+/*
+ * The first page below the prefix at hand: what stands on it is deleted by the next stage, which comes back here. An empty
+ * page goes on to the next prefix. Nothing is kept from one page to the next but its first key, so that the listing needs no
+ * markers, and what somebody adds meanwhile below our own prefixes goes as well.
+ */
 static int list_leftovers(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
         struct progress *progress = turn->progress;
@@ -127,6 +134,14 @@ static int list_leftovers(struct stage_turn *turn) {
         leftovers->page = (struct s3_page){ 0 };
         if (s3_read_versions(&response, leftovers->arena, &leftovers->page, turn->err) < 0)
                 return -1;
+        /* What was not asked for may be sessions' workspaces: all of the page would be deleted. */
+        for (size_t i = 0; i < leftovers->page.count; i++) {
+                if (strncmp(leftovers->page.objects[i].key, prefix, strlen(prefix)) != 0)
+                        return error_set(turn->err,
+                                         "s3 ListObjectVersions: asked for what begins with %s in the bucket "
+                                         "%s, the server lists %s as well: nothing of it is deleted",
+                                         prefix, bucket.name, leftovers->page.objects[i].key);
+        }
         if (leftovers->page.count > 0 && is_stuck(leftovers))
                 return error_set(
                         turn->err,
@@ -140,6 +155,7 @@ static int list_leftovers(struct stage_turn *turn) {
                                                                      : STAGE_OVER;
 }
 
+/* S3 answers 200 for each page, whatever stayed: the first that did is the change's error. */
 static int remove_leftovers(struct stage_turn *turn) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const struct s3_page *page = &leftovers_of(turn->provider)->page;
@@ -155,6 +171,7 @@ static int remove_leftovers(struct stage_turn *turn) {
         return stage_enter(turn, STAGE_LIST);
 }
 
+/* S3 itself is the last guard: it deletes no bucket that holds anything. */
 static int delete_bucket(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchBucket", NULL };
         static const char *const passing[] = { "OperationAborted", NULL };
@@ -177,6 +194,7 @@ static bool leaves_bucket(const struct change *change) {
         return !has_bucket(change);
 }
 
+/* One note a turn; the stage enters itself anew until there is none left. */
 static int delete_note(struct stage_turn *turn) {
         static const char *const gone[] = { "NoSuchBucket", "NoSuchKey", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
@@ -267,26 +285,22 @@ static int list_page(struct provider *provider, const char *prefix, const char *
         return *response.error_code ? 0 : s3_read_versions(&response, arena, ret, err);
 }
 
-static bool names(const char *const *list, const char *key) {
+static bool is_among(const char *const *list, const char *key) {
         while (*list && strcmp(*list, key) != 0)
                 list++;
         return *list != NULL;
 }
 
+/* Adds what one page lists and is not ours; the first of it is shown to people. */
 static void count_page(struct holdings *holdings, const struct s3_page *page, const char *const *own) {
         for (size_t i = 0; i < page->count; i++) {
-                if (names(own, page->objects[i].key))
+                if (is_among(own, page->objects[i].key))
                         continue;
                 holdings->objects++;
                 holdings->bytes += (uint64_t)page->objects[i].size;
                 if (!holdings->first)
                         holdings->first = page->objects[i].key;
         }
-}
-
-static bool same_place(const struct s3_page *a, const struct s3_page *b) {
-        return strcmp(a->next, b->next) == 0 &&
-               strcmp(a->next_version ? a->next_version : "", b->next_version ? b->next_version : "") == 0;
 }
 
 /*
@@ -297,6 +311,7 @@ static bool same_place(const struct s3_page *a, const struct s3_page *b) {
 static int count_beside(struct provider *provider, const char *prefix, const char *const *own,
                         struct arena *arena, struct holdings *holdings, struct error *err) {
         struct s3_page page = { 0 }, before, below;
+        struct aws_paging paging = { 0 };
 
         do {
                 before = page;
@@ -324,8 +339,13 @@ static int count_beside(struct provider *provider, const char *prefix, const cha
                         count_page(holdings, &below, own);
                         holdings->more |= below.next != NULL;
                 }
-                if (page.next && before.next && same_place(&page, &before))
-                        return error_set(err, "its listing has no end: a page leads to itself");
+                /* A place in a listing of versions is a key and a version of it. */
+                if (aws_paging_next(&paging,
+                                    page.next ? arena_printf(arena, "%s %s", page.next,
+                                                             page.next_version ? page.next_version : "")
+                                              : NULL,
+                                    arena, err) < 0)
+                        return -1;
         } while (page.next && holdings->objects == 0);
         holdings->more |= page.next != NULL;
         return 0;

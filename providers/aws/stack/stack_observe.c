@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Stack's bucket and role are, and whose; read each time, since few calls tell all of it. */
+/*
+ * What the Stack's bucket and role are, and whose; read each time, since few calls tell all of it.
+ *
+ * The two are seen apart, as `part`s, and joined at the end: they may differ in owner, one may be there without the other
+ * (a run died between them), and either may be a former one, which Berth made and no longer manages. A setting that S3 calls
+ * "not there" reads as one that is off.
+ */
 #include "providers/aws/stack/stack.h"
 
 #include "base/json.h"
@@ -190,6 +196,7 @@ static int see_role_policy(struct sight *sight, const char *role) {
         return 0;
 }
 
+/* The role, managed or former. Its inline policy is a call of its own, and none where there is no role. */
 static int see_role(struct sight *sight, const char *name, const struct value *recorded) {
         static const char *const absent[] = { "NoSuchEntity", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
@@ -328,8 +335,9 @@ static const char *last_hand(const struct sight *sight, const struct part *part)
                             note.at ? note.at : "?", note.folder ? note.folder : "?");
 }
 
-static const char *claim(const struct sight *sight, const char *before, const struct part *part,
-                         const char *what, const char *name) {
+/* "the bucket X exists and belongs to ...", joined to what was said of the part before. */
+static const char *add_claim(const struct sight *sight, const char *before, const struct part *part,
+                             const char *what, const char *name) {
         return arena_printf(sight->arena, "%s%sthe %s %s exists and belongs to %s%s", before ? before : "",
                             before ? "; " : "", what, name,
                             part->owner ? part->owner : "no stack that Berth knows",
@@ -355,7 +363,7 @@ static void set_ownership(const struct sight *sight, struct observation *ret) {
                 ret->owner = parts[i]->owner;
         }
         if (is_foreign(&sight->bucket)) {
-                ret->claim = claim(sight, NULL, &sight->bucket, "bucket", sight->provider->bucket);
+                ret->claim = add_claim(sight, NULL, &sight->bucket, "bucket", sight->provider->bucket);
                 ret->claim_remedy =
                         arena_printf(sight->arena,
                                      "give this stack another aws.namePrefix, or let it share the bucket "
@@ -363,8 +371,8 @@ static void set_ownership(const struct sight *sight, struct observation *ret) {
                                      sight->bucket.lineage ? AWS_LOST_STATE : "");
         }
         if (is_foreign(&sight->role)) {
-                ret->claim = claim(sight, ret->claim, &sight->role, "role",
-                                   value_get_text(sight->role.spec, "name"));
+                ret->claim = add_claim(sight, ret->claim, &sight->role, "role",
+                                       value_get_text(sight->role.spec, "name"));
                 if (!ret->claim_remedy)
                         ret->claim_remedy = "give this stack another aws.namePrefix, or name the role that "
                                             "its functions shall run with in aws.executionRole";
@@ -375,13 +383,15 @@ static bool same_tags(const struct value *a, const struct value *b) {
         return !aws_any_tag_beyond(a, b, false) && !aws_any_tag_beyond(b, a, true);
 }
 
+/* value_equal() takes an empty text for none, which a tag's is not. */
 static bool is_as_last(const struct value *last, const struct value *spec) {
         return value_equal(last, spec, NULL) &&
                same_tags(value_path(last, "bucket.tags"), value_path(spec, "bucket.tags")) &&
                same_tags(value_path(last, "role.tags"), value_path(spec, "role.tags"));
 }
 
-static void combine(const struct sight *sight, struct observation *ret) {
+/* Bucket and role as one observation. */
+static void join_parts(const struct sight *sight, struct observation *ret) {
         const struct provider *provider = sight->provider;
         struct value *spec = value_new_map(sight->arena);
 
@@ -435,7 +445,7 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
                 return -1;
         }
         provider->role_missing = provider->manages_role && !sight->role.exists;
-        combine(sight, ret);
+        join_parts(sight, ret);
         return 0;
 }
 

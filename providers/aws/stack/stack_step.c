@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making the Stack's bucket and role what they shall be: one call a stage, only those that something asks for. */
+/*
+ * Making the Stack's bucket and role what they shall be: one call a stage, only those that something asks for.
+ *
+ * A bucket's tags, encryption and policy are documents that are replaced whole, and others write in them. So each is read in
+ * the stage before the one that writes it, as it is then and not as it was planned, and what is not ours goes back unchanged.
+ */
 #include "providers/aws/stack/stack.h"
 
 #include "base/json.h"
@@ -41,7 +46,7 @@ static const char *const bucket_passing[] = { "OperationAborted", "NoSuchBucket"
 static const char *const role_passing[] = { "NoSuchEntity", "ConcurrentModification", "UnmodifiableEntity",
                                             NULL };
 
-static const struct value *desired(const struct change *change, const char *path) {
+static const struct value *desired_at(const struct change *change, const char *path) {
         return value_path(change->desired, path);
 }
 
@@ -61,7 +66,8 @@ static bool takes_bucket(const struct change *change) {
 /* A new bucket is given every setting, whatever AWS's defaults are by then. */
 static bool setting_differs(const struct change *change, const char *path) {
         return stack_has_bucket(change->desired) &&
-               (needs_bucket(change) || !value_equal(desired(change, path), observed_at(change, path), NULL));
+               (needs_bucket(change) ||
+                !value_equal(desired_at(change, path), observed_at(change, path), NULL));
 }
 
 static bool needs_access_block(const struct change *change) {
@@ -83,7 +89,7 @@ static bool needs_role(const struct change *change) {
 
 static bool role_differs(const struct change *change, const char *path) {
         return stack_has_role(change->desired) && stack_has_role(change->observed->spec) &&
-               !value_equal(desired(change, path), observed_at(change, path), NULL);
+               !value_equal(desired_at(change, path), observed_at(change, path), NULL);
 }
 
 static bool needs_trust(const struct change *change) {
@@ -92,8 +98,8 @@ static bool needs_trust(const struct change *change) {
 
 /* An empty tag is a tag: maps of tags are never compared as values, for which it would be as good as none. */
 static bool tags_differ(const struct change *change, const char *path) {
-        return aws_any_tag_beyond(desired(change, path), observed_at(change, path), false) ||
-               aws_any_tag_beyond(observed_at(change, path), desired(change, path), true);
+        return aws_any_tag_beyond(desired_at(change, path), observed_at(change, path), false) ||
+               aws_any_tag_beyond(observed_at(change, path), desired_at(change, path), true);
 }
 
 static bool needs_bucket_tags(const struct change *change) {
@@ -107,12 +113,12 @@ static bool keeps_role(const struct change *change) {
 
 static bool needs_role_tags(const struct change *change) {
         return keeps_role(change) &&
-               aws_any_tag_beyond(desired(change, "role.tags"), observed_at(change, "role.tags"), false);
+               aws_any_tag_beyond(desired_at(change, "role.tags"), observed_at(change, "role.tags"), false);
 }
 
 static bool needs_role_untag(const struct change *change) {
         return keeps_role(change) &&
-               aws_any_tag_beyond(observed_at(change, "role.tags"), desired(change, "role.tags"), true);
+               aws_any_tag_beyond(observed_at(change, "role.tags"), desired_at(change, "role.tags"), true);
 }
 
 /* The role that we made is wanted neither as ours nor as one that is still in use. */
@@ -143,7 +149,7 @@ static int create_bucket(struct stage_turn *turn) {
 /* The tags that the bucket shall have: PutBucketTagging replaces all, so other people's are carried along. */
 static const struct value *merged_tags(const struct change *change, const struct value *there,
                                        struct arena *arena) {
-        const struct value *ours = desired(change, "bucket.tags");
+        const struct value *ours = desired_at(change, "bucket.tags");
         const struct value *before = observed_at(change, "bucket.tags");
         struct value *merged = value_new_map(arena);
 
@@ -227,7 +233,7 @@ static int read_encryption(struct stage_turn *turn) {
 static int encrypt(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
 
-        const char *key = value_text_of(desired(turn->change, "bucket.kmsKey"));
+        const char *key = value_text_of(desired_at(turn->change, "bucket.kmsKey"));
 
         if (!turn->provider->kms_key && value_get_boolean(turn->progress->data, "encrypted", false))
                 return STAGE_OVER;
@@ -268,7 +274,7 @@ static int write_policy(struct stage_turn *turn) {
 }
 
 static const char *role_of(const struct stage_turn *turn) {
-        return value_text_of(desired(turn->change, "role.name"));
+        return value_text_of(desired_at(turn->change, "role.name"));
 }
 
 static const char *trust_text(const struct stage_turn *turn) {
@@ -281,7 +287,7 @@ static int create_role(struct stage_turn *turn) {
         const char *description =
                 arena_printf(arena, "Environments of the Berth stack %s", turn->provider->stack_name);
         struct aws_request request = iam_create_role(role_of(turn), trust_text(turn), description,
-                                                     desired(turn->change, "role.tags"), arena);
+                                                     desired_at(turn->change, "role.tags"), arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = stage_call(turn, &request, taken, role_passing, &response);
 
@@ -323,7 +329,7 @@ static int write_trust(struct stage_turn *turn) {
 
 static int tag_role(struct stage_turn *turn) {
         const struct value *tags =
-                aws_tags_beyond(desired(turn->change, "role.tags"), observed_at(turn->change, "role.tags"),
+                aws_tags_beyond(desired_at(turn->change, "role.tags"), observed_at(turn->change, "role.tags"),
                                 false, turn->progress->arena);
 
         return stage_call_over(turn, iam_tag_role(role_of(turn), tags, turn->progress->arena), NULL,
@@ -332,7 +338,7 @@ static int tag_role(struct stage_turn *turn) {
 
 static int untag_role(struct stage_turn *turn) {
         const struct value *tags =
-                aws_tags_beyond(observed_at(turn->change, "role.tags"), desired(turn->change, "role.tags"),
+                aws_tags_beyond(observed_at(turn->change, "role.tags"), desired_at(turn->change, "role.tags"),
                                 true, turn->progress->arena);
 
         return stage_call_over(turn, iam_untag_role(role_of(turn), tags, turn->progress->arena), NULL,
@@ -341,7 +347,7 @@ static int untag_role(struct stage_turn *turn) {
 
 static int write_role_policy(struct stage_turn *turn) {
         const struct provider *provider = turn->provider;
-        const char *key = value_text_of(desired(turn->change, "bucket.kmsKey"));
+        const char *key = value_text_of(desired_at(turn->change, "bucket.kmsKey"));
         const struct policy_place place = { provider->partition, provider->region,
                                             provider->account,   provider->prefix,
                                             provider->bucket,    aws_desired_key(provider, key) };

@@ -58,15 +58,13 @@ int stack_role_functions(struct provider *provider, const char *role, struct are
         return 0;
 }
 
-static int compare_name(const void *name, const void *item) {
-        return strcmp(name, *(const char *const *)item);
-}
-
+/* Whether it is one of this stack's environments, which are judged by themselves. */
 static bool is_own_function(const struct provider *provider, const char *name) {
-        return provider->function_count > 0 && bsearch(name, provider->functions, provider->function_count,
-                                                       sizeof(*provider->functions), compare_name);
+        return provider->function_count > 0 && bsearch(&name, provider->functions, provider->function_count,
+                                                       sizeof(*provider->functions), sorted_compare_texts);
 }
 
+/* Functions of others that run with the role: they would fail at their next start. */
 static int add_functions(struct provider *provider, const char *role, struct users *users,
                          struct error *err) {
         const char **functions;
@@ -106,6 +104,7 @@ static int add_rules(struct provider *provider, struct users *users, struct erro
         return 0;
 }
 
+/* Stacks of other lineages that have applied to this bucket, and have not been taken over since. */
 static int add_stacks(struct provider *provider, struct users *users, struct error *err) {
         struct lineage_note *notes;
         size_t count;
@@ -132,6 +131,7 @@ int stack_ask_users(struct provider *provider, struct change *change, struct are
                 return -1;
         if (users.count == 0)
                 return 0;
+        /* In one order, whatever order the answers had: the plan must read the same twice. */
         qsort(users.names, users.count, sizeof(*users.names), sorted_compare_texts);
         aws_refuse(
                 change,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/image/image_catalog.h"
 
+#include "providers/aws/client/client_support.h"
 #include "providers/aws/shared/support.h"
 
 static const struct {
@@ -45,6 +46,31 @@ static void references_are_read(void **state) {
                 assert_text(reference.tag, references[i].tag);
                 assert_text(reference.digest, references[i].digest);
         }
+}
+
+/* A registry of a server that leaves out what ECR always says. */
+static void what_has_no_name_is_not_listed(void **state) {
+        static const struct scripted_answer answers[] = {
+                { "200 OK\r\n",
+                  "{\"repositories\": [{}, {\"repositoryName\": 7}, 5, {\"repositoryName\": \"tool\"}]}" },
+                { "200 OK\r\n", "{\"imageDetails\": [{\"imageTags\": [\"a\"]}, 5]}" },
+        };
+        struct provider provider = team;
+        struct fixture fixture;
+        struct error err = { 0 };
+        struct image_row *rows;
+        size_t count;
+
+        begin(state);
+        open_client(&fixture, answers, 2, 1000, NULL);
+        provider.client = fixture.client;
+        provider.arena = fixture.arena;
+        if (aws_image_registry.list(&provider, NULL, fixture.arena, &rows, &count, &err) < 0)
+                fail_msg("%s", err.message);
+        stop(&fixture);
+        assert_int_equal(count, 0);
+        assert_int_equal(fixture.server.requests, 2);
+        release(&fixture);
 }
 
 /* Every command of a tool for a repository ("" for all), one a line. */
@@ -98,6 +124,7 @@ static void recipes_have_the_exact_flags(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(references_are_read),
+                cmocka_unit_test(what_has_no_name_is_not_listed),
                 cmocka_unit_test(recipes_have_the_exact_flags),
         };
 

@@ -42,7 +42,12 @@ static const struct {
         { "a page that leads to itself",
           { PAGE(MORE("a")) },
           2,
-          "its listing has no end: a page leads to itself",
+          "the listing has no end: it leads back to the page a",
+          true },
+        { "pages that lead to each other",
+          { PAGE(MORE("a")), PAGE(MORE("b")), PAGE(MORE("a")), PAGE(MORE("b")) },
+          3,
+          "the listing has no end: it leads back to the page a",
           true },
         { "a folder that leads upwards",
           { PAGE(OBJECT("a") FOLDER("")) },
@@ -158,11 +163,33 @@ static void what_cannot_be_deleted_is_an_error(void **state) {
         release(&fixture);
 }
 
+/* A server that knows no prefixes lists all of the bucket, of which only Berth's own records were to go. */
+static void what_was_not_asked_for_is_not_deleted(void **state) {
+        static const struct scripted_answer answers[] = {
+                { "200 OK\r\n", PAGE(OBJECT("registry/team/agents/a.json") OBJECT("workspaces/sessions/a")) },
+                { "200 OK\r\n", "<DeleteResult/>" },
+        };
+        struct provider provider = team;
+        struct change change = deletion();
+        struct fixture fixture;
+        struct error err = { 0 };
+
+        (void)state;
+        open_client(&fixture, answers, 2, 1000, NULL);
+        assert_int_equal(walk(&fixture, &aws_stack_ops, &provider, &change, 20, &err), -1);
+        assert_non_null(strstr(err.message, "the server lists workspaces/sessions/a as well"));
+        stack_leftovers_release(provider.leftovers);
+        stop(&fixture);
+        assert_int_equal(fixture.server.requests, 1);
+        release(&fixture);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup(what_is_not_ours_is_found, begin),
                 cmocka_unit_test_setup(emptying_a_bucket_takes_no_more_memory_than_a_page, begin),
                 cmocka_unit_test_setup(what_cannot_be_deleted_is_an_error, begin),
+                cmocka_unit_test_setup(what_was_not_asked_for_is_not_deleted, begin),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);
