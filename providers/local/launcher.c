@@ -255,8 +255,8 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
                 placing.owner = run->client;
         }
         /* The group of one that lasts is named after it, or the next Berth would sweep it away once this process has ended. */
-        run->group = starting->name ? cgroup_make_for(&of_group, run->keeper.worker.pid, run->arena)
-                                    : cgroup_make(&of_group, run->arena);
+        run->group =
+                cgroup_make_for_service(&of_group, starting->name ? run->keeper.worker.pid : 0, run->arena);
         if (cgroup_missing(run->group) && !launcher->config->accept_degraded)
                 return error_set(err, "limits cannot be enforced: %s", cgroup_problem(run->group));
         placing.limit_address_space = cgroup_missing(run->group) & CGROUP_MEMORY;
@@ -467,6 +467,7 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
                 if (launcher->runs[i].taken && !launcher->runs[i].path)
                         release_run(&launcher->runs[i]);
         }
+        cgroup_leave_service();
         launcher_listener_close(&launcher->listener);
         free(launcher);
         return result;

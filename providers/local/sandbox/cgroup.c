@@ -105,8 +105,10 @@ static void choose_name(struct cgroup *group) {
         cgroup_folder_name(atomic_fetch_add(&number, 1), group->name, sizeof(group->name));
 }
 
-static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits) {
-        struct cgroup_v2_place place = { .mount = group->mounts.at[UNIFIED], .root = geteuid() == 0 };
+static bool make_v2(struct cgroup *group, const struct cgroup_limits *limits, bool service) {
+        struct cgroup_v2_place place = { .mount = group->mounts.at[UNIFIED],
+                                         .root = geteuid() == 0,
+                                         .service = service };
         const char *folder, *base;
 
         if (!place.mount)
@@ -229,7 +231,8 @@ static const char *problem_of(const struct cgroup *group) {
                "berth ...; a login session with user services), or as root";
 }
 
-static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, struct arena *arena) {
+static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, bool service,
+                           struct arena *arena) {
         struct cgroup *group = arena_alloc(arena, sizeof(*group));
 
         *group = (struct cgroup){ .arena = arena, .launcher = no_launcher, .mounts = find_mounts(arena) };
@@ -237,18 +240,27 @@ static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, stru
                 cgroup_folder_name_of(child, group->name, sizeof(group->name));
         else
                 choose_name(group);
-        if (!make_v2(group, limits) && (geteuid() != 0 || !make_v1(group, limits)))
+        if (!make_v2(group, limits, service) && (geteuid() != 0 || !make_v1(group, limits)))
                 make_scope(group);
         group->problem = problem_of(group);
         return group;
 }
 
 struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena) {
-        return make(limits, 0, arena);
+        return make(limits, 0, false, arena);
 }
 
-struct cgroup *cgroup_make_for(const struct cgroup_limits *limits, pid_t child, struct arena *arena) {
-        return make(limits, child, arena);
+struct cgroup *cgroup_make_for_service(const struct cgroup_limits *limits, pid_t child, struct arena *arena) {
+        return make(limits, child, true, arena);
+}
+
+void cgroup_leave_service(void) {
+        struct arena *arena = arena_new();
+        struct cgroup_v2_place place = { .mount = find_mounts(arena).at[UNIFIED], .own = own_path(arena) };
+
+        if (place.mount && geteuid() == 0 && place.own[0])
+                (void)rmdir(cgroup_v2_service_folder(&place, arena));
+        arena_free(arena);
 }
 
 unsigned cgroup_missing(const struct cgroup *group) {

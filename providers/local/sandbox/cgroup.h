@@ -42,8 +42,14 @@ struct cgroup;
 
 /* Never fails: what could not be had is in cgroup_missing(). Owned; lives in the arena but must be closed. */
 struct cgroup *cgroup_make(const struct cgroup_limits *limits, struct arena *arena);
-/* The same, named after a child of this process that lives longer: as long as that lives, nobody sweeps the group away. */
-struct cgroup *cgroup_make_for(const struct cgroup_limits *limits, pid_t child, struct arena *arena);
+/*
+ * The same for a service that makes groups for others. On version 2 all groups of a root's service may together use what the
+ * service's own group may (MemoryMax=, CPUQuota= and TasksMax= of its unit). `child`: 0, or a child that lives longer
+ * than this process, which the group is named after: as long as that lives, nobody sweeps the group away.
+ */
+struct cgroup *cgroup_make_for_service(const struct cgroup_limits *limits, pid_t child, struct arena *arena);
+/* At the service's end: removes what its groups were in, where none is left. */
+void cgroup_leave_service(void);
 /* Mask of enum cgroup_limit that the group does not enforce, and why not (one line; "" where nothing is missing). */
 unsigned cgroup_missing(const struct cgroup *group);
 const char *cgroup_problem(const struct cgroup *group);

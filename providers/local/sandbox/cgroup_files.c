@@ -134,6 +134,9 @@ void cgroup_folder_sweep(char *const *bases, size_t count) {
         while (folder && (entry = readdir(folder))) {
                 char path[4096];
 
+                if (strncmp(entry->d_name, CGROUP_SERVICE_PREFIX, strlen(CGROUP_SERVICE_PREFIX)) == 0 &&
+                    snprintf(path, sizeof(path), "%s/%s", bases[0], entry->d_name) < (int)sizeof(path))
+                        cgroup_folder_sweep((char *[]){ path }, 1);
                 if (!is_of_the_dead(entry->d_name))
                         continue;
                 for (size_t i = count; i-- > 0;) {

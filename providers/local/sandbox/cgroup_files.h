@@ -20,7 +20,12 @@ int cgroup_file_write_number(const char *folder, const char *name, uint64_t numb
 void cgroup_folder_kill(const char *folder);
 /* Removes it once it is empty. */
 void cgroup_folder_remove(const char *folder);
-/* Removes "run-IDENTITY-N" below all bases where its process is known to be dead: those that are still below the first. */
+/* What the folder of all runs of a service begins with. */
+#define CGROUP_SERVICE_PREFIX "of-"
+/*
+ * Removes "run-IDENTITY-N" below all bases where its process is known to be dead: those that are still below the first, and
+ * those of services there.
+ */
 void cgroup_folder_sweep(char *const *bases, size_t count);
 /* "run-IDENTITY-N" of this process (process/identity.h). */
 #define CGROUP_NAME_SIZE 112

@@ -147,7 +147,34 @@ static bool is_ours(const char *group, struct arena *arena) {
                faccessat(AT_FDCWD, arena_printf(arena, "%s/cgroup.procs", group), W_OK, AT_EACCESS) == 0;
 }
 
-/* Root makes a group of its own below the top, for all its runs. */
+const char *cgroup_v2_service_folder(const struct cgroup_v2_place *place, struct arena *arena) {
+        return arena_printf(arena, "%s/berth/" CGROUP_SERVICE_PREFIX "%s", place->mount,
+                            strrchr(place->own, '/') + 1);
+}
+
+/*
+ * What a service's own group may use, given to the folder of its runs. They are not below the group itself: while a run that
+ * lasts has limits there, the kernel would let no process into it, and systemd could not start the service again.
+ * Each run looks anew, since `systemctl set-property` changes a service that runs.
+ */
+static bool copy_bounds(const char *own, const char *folder) {
+        static const char *const files[] = { "memory.max", "memory.high", "cpu.max", "pids.max" };
+        char bound[64], now[64];
+
+        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+                if (!cgroup_file_read(own, files[i], bound, sizeof(bound)))
+                        snprintf(bound, sizeof(bound), "max"); /* it has not the controller */
+                if (!cgroup_file_read(folder, files[i], now, sizeof(now)))
+                        return false;
+                if (strcmp(bound, now) == 0 || (strncmp(bound, "max", 3) == 0 && strncmp(now, "max", 3) == 0))
+                        continue;
+                if (cgroup_file_write(folder, files[i], bound) < 0)
+                        return false;
+        }
+        return true;
+}
+
+/* Root makes a group of its own below the top, for all its runs; a service has another one below that. */
 static const char *make_at_top(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
                                struct arena *arena, const char **ret_base) {
         const char *base = arena_printf(arena, "%s/berth", place->mount);
@@ -155,7 +182,18 @@ static const char *make_at_top(const struct cgroup_v2_place *place, const struct
         if (!enable(place->mount) &&
             (place->own[0] || !make_room_at_top(place->mount, arena) || !enable(place->mount)))
                 return NULL;
-        return make_folder(base) ? make_in(base, place->name, limits, arena, ret_base) : NULL;
+        if (!make_folder(base))
+                return NULL;
+        if (place->service && place->own[0]) {
+                const char *own = arena_printf(arena, "%s%s", place->mount, place->own);
+
+                if (!enable(base))
+                        return NULL;
+                base = cgroup_v2_service_folder(place, arena);
+                if (!make_folder(base) || !copy_bounds(own, base))
+                        return NULL;
+        }
+        return make_in(base, place->name, limits, arena, ret_base);
 }
 
 const char *cgroup_v2_make_below(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,

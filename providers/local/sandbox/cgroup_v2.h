@@ -21,6 +21,7 @@ struct cgroup_v2_place {
         const char *name; /* of the new group's folder */
         const char *own;  /* this process's group below it, "/a/b"; "" is the top */
         bool root;        /* this process's rights */
+        bool service;     /* root's: all its groups together are held to what its own group may use */
 };
 
 /*
@@ -34,6 +35,9 @@ const char *cgroup_v2_make(const struct cgroup_v2_place *place, const struct cgr
 /* The same below this process's own group, in which it must be the only process. */
 const char *cgroup_v2_make_below(const struct cgroup_v2_place *place, const struct cgroup_limits *limits,
                                  struct arena *arena, const char **ret_base);
+
+/* Where the groups of a service are that is held to something; removed by its owner. */
+const char *cgroup_v2_service_folder(const struct cgroup_v2_place *place, struct arena *arena);
 
 /* Whether the three controllers are in the list that the file is. */
 bool cgroup_v2_lists(const char *folder, const char *file);

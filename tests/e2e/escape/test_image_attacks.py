@@ -93,6 +93,12 @@ class Place:
         return self.store / "roots" / "sha256" / self.row["digest"].removeprefix("sha256:")
 
 
+@pytest.fixture(params=["root", "ordinary"])
+def box(request, boxes):
+    """What imports is the user's own Berth: a launcher has no part in it, but where the image runs."""
+    return boxes(request.param)
+
+
 @pytest.fixture
 def place(box, request):
     count = box.__dict__.setdefault("places", 0)
@@ -611,6 +617,7 @@ print(json.dumps({"mounts": mounts, "secret": content(%r), "listed": os.listdir(
 USABLE = ("/proc", "/dev", "/tmp", "/workspace", "/usr", "/etc", "/var", "/opt", "/root")
 
 
+@pytest.mark.parametrize("box", ["root", "ordinary", "launched"], indirect=True)
 @pytest.mark.parametrize("kind", ["absolute", "relative", "file"])
 def test_links_where_the_sandbox_mounts(place, kind, system_entries):
     """The image has links, out of it, at every place that something is mounted over: nothing is mounted over their ends."""

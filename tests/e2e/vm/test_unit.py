@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import units
+from units import UNITS, systemctl
 
 import stacks
 from binary import ROOT
@@ -15,7 +17,6 @@ from controllers import wait_until
 from git_servers import Daemon, Repository
 
 NAME = "berth-controller.service"
-UNITS = Path("/etc/systemd/system")
 STACK = stacks.text(stacks.document("Stack", "lab", {"provider": "local"}))
 
 
@@ -23,17 +24,12 @@ def environment(name):
     return stacks.text(stacks.document("Environment", name, {"image": {"prebuilt": "python"}}))
 
 
-def systemctl(*words, check=True):
-    return subprocess.run(["systemctl", *words], capture_output=True, text=True, check=check).stdout.strip()
-
-
 def setting(name):
-    return systemctl("show", "--value", f"--property={name}", NAME)
+    return units.setting(NAME, name)
 
 
 class Unit:
     def __init__(self, url):
-        self.dropin = UNITS / f"{NAME}.d"
         secret = Path("/etc/berth/secrets/webhook")
         secret.parent.mkdir(parents=True, exist_ok=True)
         secret.write_text("a-webhook-secret-of-forty-characters-0123\n")
@@ -44,13 +40,10 @@ class Unit:
         shutil.copy(ROOT / "examples/controller" / NAME, UNITS / NAME)
 
     def set(self, *lines):
-        """Beside what the unit says; a later call takes the place of an earlier one."""
-        self.dropin.mkdir(exist_ok=True)
-        (self.dropin / "test.conf").write_text("\n".join(["[Service]", "LoadCredential=webhook:/etc/berth/secrets/webhook", *lines, ""]))
-        systemctl("daemon-reload")
+        units.set_beside(NAME, "LoadCredential=webhook:/etc/berth/secrets/webhook", *lines)
 
     def log(self):
-        return subprocess.run(["journalctl", "-u", NAME, "-o", "cat", "--no-pager"], capture_output=True, text=True).stdout[-6000:]
+        return units.log(NAME)
 
     def status(self):
         done = subprocess.run(["berth", "controller", "status", "--state", "/var/lib/berth", "--json"], capture_output=True, text=True)
@@ -84,13 +77,10 @@ def repository(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def made(way_or_skip, binary, repository):
-    shutil.copy(binary, "/usr/bin/berth")
+    units.install_program(binary)
     unit = Unit(repository.server.url("agents.git"))
     yield unit
-    systemctl("stop", NAME, check=False)
-    shutil.rmtree(unit.dropin)
-    (UNITS / NAME).unlink()
-    systemctl("daemon-reload")
+    units.remove(NAME)
 
 
 @pytest.fixture(scope="module")

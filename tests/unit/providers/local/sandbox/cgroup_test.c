@@ -84,6 +84,7 @@ static void test_the_dead_are_swept(void **state) {
         struct place *place = *state;
         struct process_identity own = identity_of_self(), dead = own, another = own, unseen = own;
         const char *kept[] = { "other", "run-x", "run-1-1", name_of(place, &own), NULL }, *gone[2];
+        const char *service = arena_printf(place->arena, "%s/0/of-some.service", place->folder);
         char *bases[2];
         pid_t pid = fork();
 
@@ -106,7 +107,12 @@ static void test_the_dead_are_swept(void **state) {
                         assert_int_equal(mkdir(arena_printf(place->arena, "%s/%s", bases[i], gone[k]), 0700),
                                          0);
         }
+        assert_int_equal(mkdir(service, 0700), 0);
+        assert_int_equal(mkdir(arena_printf(place->arena, "%s/%s", service, gone[0]), 0700), 0);
+        assert_int_equal(mkdir(arena_printf(place->arena, "%s/%s", service, kept[3]), 0700), 0);
         cgroup_folder_sweep(bases, 2);
+        assert_int_not_equal(access(arena_printf(place->arena, "%s/%s", service, gone[0]), F_OK), 0);
+        assert_int_equal(access(arena_printf(place->arena, "%s/%s", service, kept[3]), F_OK), 0);
         for (size_t i = 0; i < 2; i++) {
                 for (size_t k = 0; k < 5; k++)
                         assert_int_equal(access(arena_printf(place->arena, "%s/%s", bases[i], kept[k]), F_OK),

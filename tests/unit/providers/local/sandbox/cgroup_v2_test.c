@@ -59,9 +59,11 @@ static const char *run_at(struct place *place, const char *base) {
         return name;
 }
 
-static const char *make(struct place *place, const char *own, bool root) {
+static const char *make_for(struct place *place, const char *own, bool root, bool service) {
         char name[CGROUP_NAME_SIZE];
-        struct cgroup_v2_place at = { .name = name, .mount = place->folder, .own = own, .root = root };
+        struct cgroup_v2_place at = {
+                .name = name, .mount = place->folder, .own = own, .root = root, .service = service
+        };
         const char *base = NULL, *folder;
 
         cgroup_folder_name(0, name, sizeof(name));
@@ -71,6 +73,10 @@ static const char *make(struct place *place, const char *own, bool root) {
                 return NULL;
         assert_int_equal(strncmp(folder, base, strlen(base)), 0);
         return folder + strlen(place->folder) + 1;
+}
+
+static const char *make(struct place *place, const char *own, bool root) {
+        return make_for(place, own, root, false);
 }
 
 static void assert_limits(struct place *place, const char *run) {
@@ -154,6 +160,44 @@ static void test_top_of_a_container(void **state) {
                 return; /* root may write what is read-only: the rest is for others */
         assert_null(make(place, "", true));
         assert_string_equal(get(place, "rest/cgroup.procs"), "");
+}
+
+/* A service's runs have a folder that is held to what the service may use, whatever that is when the run begins. */
+static void test_root_s_service(void **state) {
+        struct place *place = *state;
+        const char *own = "/system.slice/some.service", *of = "berth/of-some.service",
+                   *run = run_at(place, of);
+        const char *memory = arena_printf(place->arena, "%s/memory.max", of),
+                   *pids = arena_printf(place->arena, "%s/pids.max", of),
+                   *cpu = arena_printf(place->arena, "%s/cpu.max", of);
+
+        group_at(place, ".", ALL, "1\n", true);
+        group_at(place, "berth", ALL, "", false);
+        group_at(place, of, ALL, "", false);
+        group_at(place, own + 1, ALL, own_pid(place), false);
+        put(place, "system.slice/some.service/memory.max", "314572800\n");
+        put(place, "system.slice/some.service/pids.max", "40\n"); /* and no CPUQuota=: no such file */
+        put(place, memory, "1\n"); /* plain files keep what is longer than the new text */
+        put(place, arena_printf(place->arena, "%s/memory.high", of), "max\n");
+        put(place, pids, "1\n");
+        put(place, cpu, "max 100000\n");
+        assert_string_equal(make_for(place, own, true, true), run);
+        assert_limits(place, run);
+        assert_string_equal(get(place, memory), "314572800");
+        assert_string_equal(get(place, pids), "40");
+        assert_string_equal(get(place, cpu), "max 100000");
+        assert_string_equal(get(place, "berth/cgroup.subtree_control"), SWITCHED);
+
+        put(place, memory, "1\n");
+        put(place, "system.slice/some.service/memory.max", "max\n");
+        put(place, "system.slice/some.service/cpu.max", "50000 100000\n");
+        assert_string_equal(make_for(place, own, true, true), run);
+        assert_string_equal(get(place, memory), "max");
+        assert_string_equal(get(place, cpu), "50000 100000");
+
+        /* What cannot be held is no group. */
+        assert_int_equal(unlink(place_path(place, pids)), 0);
+        assert_null(make_for(place, own, true, true));
 }
 
 /* --- an ordinary user --- */
@@ -267,6 +311,7 @@ int main(void) {
                 TEST(test_switched_on_already),
                 TEST(test_controllers_that_lack),
                 TEST(test_top_of_a_container),
+                TEST(test_root_s_service),
                 TEST(test_alone_in_a_delegated_scope),
                 TEST(test_not_alone),
                 TEST(test_systemds_own),
