@@ -131,7 +131,10 @@ static int keep_source(json_t *document, const char *name, struct error *err) {
         json_t *sources = json_object_get(document, "sources");
 
         for (size_t i = json_array_size(sources); name && i-- > 0;) {
-                if (strcmp(json_text(json_array_get(sources, i), "name"), name) != 0)
+                const json_t *source = json_array_get(sources, i);
+                const char *parent = json_text(source, "parent");
+
+                if (strcmp(json_text(source, "name"), name) != 0 && !(parent && strcmp(parent, name) == 0))
                         json_array_remove(sources, i);
         }
         return name && json_array_size(sources) == 0 ? error_set(err, "there is no source \"%s\"", name) : 0;
@@ -189,18 +192,25 @@ static int run_status(const struct control_call *call, struct error *err) {
         return error_set(err, "no controller runs in %s: this is its last status", call->folder);
 }
 
-/* Whether the source has finished that many rounds; if so, *ret is its status. */
+/*
+ * Whether the source has finished that many rounds, and its folders, where its path is a pattern, those that it caused; if so, *ret
+ * is the list of their statuses, its own first.
+ */
 static int has_ended(const struct control_call *call, const char *name, json_int_t round, json_t **ret,
                      struct error *err) {
-        json_t *document JSON_CLEANUP = NULL, *source;
+        json_t *document JSON_CLEANUP = NULL, *sources;
         json_t *request = json_pack("{s:s, s:o}", "command", "status", "source", json_from_text(name));
 
         if (send_request(call, request, &document, err) < 0)
                 return -1;
-        source = json_array_get(json_object_get(document, "sources"), 0);
-        if (json_integer_or(source, "rounds", 0) < round)
+        sources = json_object_get(document, "sources");
+        if (json_integer_or(json_array_get(sources, 0), "rounds", 0) < round)
                 return 0;
-        *ret = json_incref(source);
+        for (size_t i = 1; i < json_array_size(sources); i++) {
+                if (json_is_true(json_object_get(json_array_get(sources, i), "busy")))
+                        return 0;
+        }
+        *ret = json_incref(sources);
         return 1;
 }
 
@@ -212,7 +222,7 @@ static int exit_code_of(const json_t *source) {
         if (json_is_true(json_object_get(ready, "status")))
                 return EXIT_DONE;
         if (reason && (strcmp(reason, "Refused") == 0 || strcmp(reason, "WaitingForApproval") == 0 ||
-                       strcmp(reason, "HistoryRewritten") == 0))
+                       strcmp(reason, "HistoryRewritten") == 0 || strcmp(reason, "FolderGone") == 0))
                 return EXIT_REFUSED;
         return EXIT_ERROR;
 }
@@ -226,11 +236,12 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
         json_t *round;
 
         json_object_foreach (json_object_get(answer, "rounds"), name, round) {
-                json_t *source = NULL;
+                json_t *sources = NULL, *source;
                 int ended = 0, code;
+                size_t i;
 
                 while (ended == 0 && interrupt_level(interrupt_of_user()) == INTERRUPT_NONE) {
-                        ended = has_ended(call, name, json_integer_value(round), &source, err);
+                        ended = has_ended(call, name, json_integer_value(round), &sources, err);
                         if (ended == 0)
                                 (void)clock_system.sleep_until(
                                         &clock_system, clock_system.monotonic_ms(&clock_system) + POLL_MS);
@@ -240,10 +251,13 @@ static int wait_for_rounds(const struct control_call *call, const json_t *answer
                 if (ended == 0)
                         return error_set_kind(err, ERROR_INTERRUPTED,
                                               "no longer waiting; the controller goes on");
-                code = exit_code_of(source);
-                if (code == EXIT_ERROR || worst == EXIT_DONE)
-                        worst = code;
-                json_array_append_new(json_object_get(document, "sources"), source);
+                json_array_foreach (sources, i, source) {
+                        code = exit_code_of(source);
+                        if (code == EXIT_ERROR || worst == EXIT_DONE)
+                                worst = code;
+                }
+                json_array_extend(json_object_get(document, "sources"), sources);
+                json_decref(sources);
         }
         if (call->options->json)
                 print_json(json_incref(document));

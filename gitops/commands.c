@@ -40,17 +40,31 @@ static int find_source(struct following *following, const char *name, struct sou
         const char *names[512], *near;
         size_t count = 0;
 
-        for (size_t i = 0; i < following->count; i++) {
-                if (strcmp(following->sources[i].config->name, name) == 0) {
-                        *ret = &following->sources[i];
+        for (size_t i = 0; i < following_count(following); i++) {
+                if (strcmp(following->sources[i]->config->name, name) == 0) {
+                        *ret = following->sources[i];
                         return 0;
                 }
                 if (count < sizeof(names) / sizeof(names[0]))
-                        names[count++] = following->sources[i].config->name;
+                        names[count++] = following->sources[i]->config->name;
         }
         near = suggest_nearest(name, names, count);
         return error_set(err, "there is no source \"%.100s\"%s%s%s", name, near ? "; did you mean " : "",
                          near ? near : "", near ? "?" : "");
+}
+
+/* The name of a source is also that of all its children. */
+static bool is_meant(const struct source *named, const struct source *source) {
+        return !named || source == named || source->parent == named;
+}
+
+static bool is_retired(struct source *source) {
+        bool retired;
+
+        pthread_mutex_lock(&source->lock);
+        retired = source->retired;
+        pthread_mutex_unlock(&source->lock);
+        return retired;
 }
 
 struct request {
@@ -71,11 +85,21 @@ static json_t *answer_status(const struct request *request) {
         json_t *list = json_array();
         char started[32];
 
-        for (size_t i = 0; i < following->count; i++) {
-                if (request->source && request->source != &following->sources[i])
+        /* Each before its children, which come and stand as their folders were found. */
+        for (size_t i = 0; i < following_count(following); i++) {
+                struct source *source = following->sources[i];
+
+                if (source->parent && source != request->source)
                         continue;
-                if (json_array_append_new(list, source_json(&following->sources[i])) < 0)
-                        abort();
+                if (is_meant(request->source, source))
+                        json_add(list, source_json(source));
+                for (size_t k = i + 1; source->config->pattern && k < following_count(following); k++) {
+                        struct source *child = following->sources[k];
+
+                        if (child->parent == source && is_meant(request->source, child) &&
+                            child != request->source && !is_retired(child))
+                                json_add(list, source_json(child));
+                }
         }
         clock_format(following->started_ms, started, sizeof(started));
         return json_pack("{s:b, s:{s:s, s:b, s:i, s:s, s:s}, s:o}", "ok", 1, "controller", "name",
@@ -117,10 +141,12 @@ static json_t *answer_sync(const struct request *request) {
                 return refuse_by(&err);
         }
         rounds = json_object();
-        for (size_t i = 0; i < following->count; i++) {
-                struct source *source = &following->sources[i];
+        for (size_t i = 0; i < following_count(following); i++) {
+                struct source *source = following->sources[i];
 
-                if ((request->source && request->source != source) || is_suspended(source))
+                /* A child looks when its parent has looked, which wakes it. */
+                if (!is_meant(request->source, source) || is_suspended(source) ||
+                    (source->parent && source != request->source))
                         continue;
                 json_object_set_new(rounds, source->config->name, wake_for_round(source, WAKE_SYNC));
                 woken++;
@@ -158,11 +184,11 @@ static json_t *answer_suspension(const struct request *request, bool suspend) {
         struct following *following = request->following;
         struct error err;
 
-        for (size_t i = 0; i < following->count; i++) {
-                struct source *source = &following->sources[i];
+        for (size_t i = 0; i < following_count(following); i++) {
+                struct source *source = following->sources[i];
                 int result;
 
-                if (request->source && request->source != source)
+                if (!is_meant(request->source, source))
                         continue;
                 log_context_set("source", source->config->name);
                 result = suspend_one(source, suspend, asker_of(request), &err);
@@ -272,6 +298,9 @@ static int check_refusals(const struct source *source, const char *wanted, const
 
 static int check_approval(const struct source *source, const char *wanted, const json_t *allow,
                           struct arena *arena, struct error *err) {
+        if (source->config->pattern && !status_is_rewritten(&source->status))
+                return error_set(err, "%s has a stack in each of its folders: name one, %s/FOLDER",
+                                 source->config->name, source->config->name);
         if (source->config->mode == SOURCE_PLAN)
                 return error_set(err, "%s only reports (mode: plan): there is nothing to approve",
                                  source->config->name);

@@ -157,13 +157,15 @@ static void check_for_git(struct reading *reading, const struct value *spec, boo
 
 static void read_source(struct reading *reading, const struct value *spec, struct source_config *ret) {
         const struct value *credentials = value_get(spec, "credentials");
+        const char *path = value_get_text(spec, "path");
 
         *ret = (struct source_config){
                 .name = value_get_text(spec, "name"),
                 .url = value_get_text(spec, "url"),
                 .branch = value_get_text(spec, "branch"),
                 .tag = value_get_text(spec, "tag"),
-                .path = value_get_text(spec, "path"),
+                .path = path,
+                .pattern = path && strpbrk(path, "*?"),
                 .interval_ms = value_get_integer(spec, "intervalSeconds", 60) * 1000,
                 .drift_interval_ms = value_get_integer(spec, "driftSeconds", 3600) * 1000,
                 .mode = mode_of(value_get_text(spec, "mode")),

@@ -16,8 +16,10 @@ enum source_mode {
 };
 
 struct source_config {
-        const char *name; /* DNS label */
+        const char *name; /* DNS label; of a child "SOURCE/FOLDER" */
         const char *url, *branch, *tag, *path;
+        bool pattern;              /* `path` has * or ?: each folder that matches is a child (children.c) */
+        const char *parent;        /* of a child: the source whose pattern it came from; else NULL */
         int64_t interval_ms;       /* between polls */
         int64_t drift_interval_ms; /* between full looks at what exists, where no commit came */
         enum source_mode mode;

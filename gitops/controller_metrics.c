@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of what is counted, in Prometheus' form. Label values come from configuration and from small sets of our
- * own (results, ids of guards, services), never from what a repository says: the number of series is bounded.
+ * own (results, ids of guards, services), and, for a pattern's folders, from their paths, which are checked and counted
+ * (folders.h): the number of series is bounded.
  */
 #include "gitops/controller_metrics.h"
 

@@ -26,21 +26,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #define TICK_MS 200
 #define FOLDERS_MS 1000 /* between looks at whether the state still is there */
 #define REASON_SIZE 512
+#define OPEN_FILES 16384
 #define GRACE_MS (5 * 1000)
 #define GRACE_ONCE_MS (20 * 1000)
 #define IDLE_SILENCE_MS (3 * 60 * 1000)
 #define BUSY_SILENCE_MS (30 * 60 * 1000)
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define THREAD_STACK ((size_t)8 * 1024 * 1024)
-#else
-#define THREAD_STACK ((size_t)512 * 1024)
-#endif
 
 const struct control_daemon follow_daemon = { "controller", "start it with berth controller -f FILE" };
 
@@ -60,10 +57,10 @@ static bool has_its_folders(struct running *running, char *reason, size_t size) 
                 snprintf(reason, size, "the folder %s was removed or replaced", following->args->folder);
                 return false;
         }
-        for (size_t i = 0; i < following->count; i++) {
-                if (!source_has_its_state(&following->sources[i])) {
+        for (size_t i = 0; i < following_count(following); i++) {
+                if (!source_has_its_state(following->sources[i])) {
                         snprintf(reason, size, "the state in %s was removed or replaced",
-                                 following->sources[i].folder);
+                                 following->sources[i]->folder);
                         return false;
                 }
         }
@@ -76,8 +73,8 @@ static bool is_healthy(void *context, char *reason, size_t size) {
         int64_t now_ms = following->clock->monotonic_ms(following->clock);
         bool healthy = has_its_folders(running, reason, size);
 
-        for (size_t i = 0; i < following->count && healthy; i++) {
-                struct source *source = &following->sources[i];
+        for (size_t i = 0; i < following_count(following) && healthy; i++) {
+                struct source *source = following->sources[i];
 
                 pthread_mutex_lock(&source->lock);
                 healthy = source->ended ||
@@ -94,8 +91,8 @@ static bool is_ready(void *context, char *reason, size_t size) {
         struct following *following = &((struct running *)context)->following;
         bool ready = true;
 
-        for (size_t i = 0; i < following->count && ready; i++) {
-                struct source *source = &following->sources[i];
+        for (size_t i = 0; i < following_count(following) && ready; i++) {
+                struct source *source = following->sources[i];
 
                 pthread_mutex_lock(&source->lock);
                 ready = source->reached_end || source->status.conditions[CONDITION_READY].status ||
@@ -110,9 +107,9 @@ static bool is_ready(void *context, char *reason, size_t size) {
 static bool wake_by_name(void *context, const char *name) {
         struct following *following = &((struct running *)context)->following;
 
-        for (size_t i = 0; i < following->count; i++) {
-                if (strcmp(following->sources[i].config->name, name) == 0) {
-                        source_wake(&following->sources[i], WAKE_POLL);
+        for (size_t i = 0; i < following_count(following); i++) {
+                if (strcmp(following->sources[i]->config->name, name) == 0) {
+                        source_wake(following->sources[i], WAKE_POLL);
                         return true;
                 }
         }
@@ -122,8 +119,8 @@ static bool wake_by_name(void *context, const char *name) {
 static void refresh_gauges(void *context) {
         struct following *following = &((struct running *)context)->following;
 
-        for (size_t i = 0; i < following->count; i++) {
-                struct source *source = &following->sources[i];
+        for (size_t i = 0; i < following_count(following); i++) {
+                struct source *source = following->sources[i];
                 const char *name = source->config->name;
                 bool suspended, conditions[CONDITION_COUNT];
 
@@ -176,8 +173,8 @@ static void mention_orphans(const struct following *following) {
         while (directory && (entry = readdir(directory))) {
                 bool known = entry->d_name[0] == '.';
 
-                for (size_t i = 0; i < following->count && !known; i++)
-                        known = strcmp(following->sources[i].config->name, entry->d_name) == 0;
+                for (size_t i = 0; i < following_count(following) && !known; i++)
+                        known = strcmp(following->sources[i]->config->name, entry->d_name) == 0;
                 if (!known)
                         log_warning(
                                 "%s/%s is the state of a source that the Controller names no more: its stack stays as it "
@@ -191,23 +188,32 @@ static void mention_orphans(const struct following *following) {
 static void make_sources(struct following *following) {
         const struct controller_config *config = following->config;
 
-        following->sources = calloc(config->source_count, sizeof(*following->sources));
+        following->capacity = config->source_count + CHILDREN_MAX;
+        following->sources = calloc(following->capacity, sizeof(struct source *));
         if (!following->sources)
                 abort();
-        for (size_t i = 0; i < config->source_count; i++)
-                source_init(&following->sources[i], following, &config->sources[i]);
-        following->count = config->source_count;
+        for (size_t i = 0; i < config->source_count; i++) {
+                following->sources[i] = calloc(1, sizeof(struct source));
+                if (!following->sources[i])
+                        abort();
+                source_init(following->sources[i], following, &config->sources[i]);
+        }
+        atomic_store(&following->count, config->source_count);
 }
 
 /* So that conditions are there from the start. A state that cannot be opened keeps only its own source from working. */
 static void open_states(struct following *following) {
         struct error err;
 
-        for (size_t i = 0; i < following->count; i++) {
-                const struct source *source = &following->sources[i];
+        for (size_t i = 0; i < following_count(following); i++) {
+                struct source *source = following->sources[i];
 
-                if (source_open_state(&following->sources[i], &err) < 0)
+                if (source_open_state(source, &err) < 0)
                         log_error("%s: %s", source->config->name, err.message);
+                children_mention_former(source);
+                /* They stand behind it in the list, and are opened in their turn. */
+                if (source->config->pattern)
+                        children_restore(source);
                 /* A restart is no success, and makes none forgotten. */
                 if (source->status.success_ms > 0)
                         metrics_set(following->metrics, METRIC_LAST_SUCCESS,
@@ -217,19 +223,15 @@ static void open_states(struct following *following) {
         mention_orphans(following);
 }
 
+/* Children first: their parent, once it runs, starts those that it finds not started. With --once it starts all of them. */
 static int start_threads(struct following *following, struct error *err) {
-        pthread_attr_t attributes;
-        int code = 0;
+        for (size_t i = following_count(following); i-- > 0;) {
+                struct source *source = following->sources[i];
 
-        pthread_attr_init(&attributes);
-        pthread_attr_setstacksize(&attributes, THREAD_STACK);
-        for (size_t i = 0; i < following->count && code == 0; i++) {
-                code = pthread_create(&following->sources[i].thread, &attributes, source_run,
-                                      &following->sources[i]);
-                following->sources[i].started = code == 0;
+                if (!(source->parent && following->args->once) && source_start(source, err) < 0)
+                        return -1;
         }
-        pthread_attr_destroy(&attributes);
-        return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
+        return 0;
 }
 
 /* Whoever may write to the folder could put another socket or another state there. */
@@ -274,10 +276,10 @@ static bool is_interrupted(const struct following *following) {
 static bool all_ended(struct following *following) {
         bool ended = true;
 
-        for (size_t i = 0; i < following->count && ended; i++) {
-                pthread_mutex_lock(&following->sources[i].lock);
-                ended = following->sources[i].ended;
-                pthread_mutex_unlock(&following->sources[i].lock);
+        for (size_t i = 0; i < following_count(following) && ended; i++) {
+                pthread_mutex_lock(&following->sources[i]->lock);
+                ended = following->sources[i]->ended;
+                pthread_mutex_unlock(&following->sources[i]->lock);
         }
         return ended;
 }
@@ -286,16 +288,16 @@ static void tell_systemd_state(struct following *following) {
         size_t ready = 0, suspended = 0;
         char text[128];
 
-        for (size_t i = 0; i < following->count; i++) {
-                struct source *source = &following->sources[i];
+        for (size_t i = 0; i < following_count(following); i++) {
+                struct source *source = following->sources[i];
 
                 pthread_mutex_lock(&source->lock);
                 suspended += status_suspended(&source->status, source->config);
                 ready += source->status.conditions[CONDITION_READY].status;
                 pthread_mutex_unlock(&source->lock);
         }
-        snprintf(text, sizeof(text), "STATUS=%zu sources, %zu ready, %zu suspended", following->count, ready,
-                 suspended);
+        snprintf(text, sizeof(text), "STATUS=%zu sources, %zu ready, %zu suspended",
+                 following_count(following), ready, suspended);
         systemd_tell(text);
 }
 
@@ -343,19 +345,23 @@ static void end_running(struct running *running) {
         pthread_mutex_lock(&following->slot_lock);
         pthread_cond_broadcast(&following->slot_free);
         pthread_mutex_unlock(&following->slot_lock);
-        for (size_t i = 0; i < following->count; i++)
-                source_wake(&following->sources[i], 0);
-        for (size_t i = 0; i < following->count; i++) {
-                if (following->sources[i].started)
-                        pthread_join(following->sources[i].thread, NULL);
+        for (size_t i = 0; i < following_count(following); i++)
+                source_wake(following->sources[i], 0);
+        for (size_t i = 0; i < following_count(following); i++) {
+                /* Parents stand before their children: once they are gone there will be no more of these. */
+                if (following->sources[i]->started)
+                        pthread_join(following->sources[i]->thread, NULL);
         }
         controller_http_stop(running->http);
         control_close(running->control);
         notifier_stop(following->notifier, following->args->once ? GRACE_ONCE_MS : GRACE_MS);
-        for (size_t i = 0; i < following->count; i++)
-                source_dispose(&following->sources[i]);
+        for (size_t i = 0; i < following_count(following); i++) {
+                source_dispose(following->sources[i]);
+                free(following->sources[i]);
+        }
         free(following->sources);
         metrics_free(following->metrics);
+        pthread_mutex_destroy(&following->adding);
         pthread_mutex_destroy(&following->slot_lock);
         pthread_cond_destroy(&following->slot_free);
         strbuf_wipe(&running->secret);
@@ -366,12 +372,22 @@ static int worst_exit(const struct following *following) {
         static const int order[] = { 1, 4, 3 };
 
         for (size_t k = 0; k < sizeof(order) / sizeof(order[0]); k++) {
-                for (size_t i = 0; i < following->count; i++) {
-                        if (following->sources[i].exit_code == order[k])
+                for (size_t i = 0; i < following_count(following); i++) {
+                        if (following->sources[i]->exit_code == order[k])
                                 return order[k];
                 }
         }
         return 0;
+}
+
+/* Each state takes three descriptors, and a pattern may match hundreds of folders: 1024, as many systems give, are soon used up. */
+static void raise_open_files(void) {
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= OPEN_FILES)
+                return;
+        limit.rlim_cur = limit.rlim_max < OPEN_FILES ? limit.rlim_max : OPEN_FILES;
+        setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static void prepare_running(struct running *running, const struct follow_args *args) {
@@ -379,6 +395,7 @@ static void prepare_running(struct running *running, const struct follow_args *a
         pthread_condattr_t attributes;
 
         /* Many threads that are hardly ever awake: an arena each would keep what a reconciliation took. */
+        raise_open_files();
         mallopt(M_ARENA_MAX, 2);
         mallopt(M_TRIM_THRESHOLD, 128 * 1024);
         *running = (struct running){ .following = {
@@ -389,6 +406,7 @@ static void prepare_running(struct running *running, const struct follow_args *a
         pthread_condattr_init(&attributes);
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         if (pthread_mutex_init(&following->slot_lock, NULL) != 0 ||
+            pthread_mutex_init(&following->adding, NULL) != 0 ||
             pthread_cond_init(&following->slot_free, &attributes) != 0)
                 abort();
         pthread_condattr_destroy(&attributes);

@@ -18,7 +18,7 @@ extern const struct control_daemon follow_daemon;
 struct follow_args {
         const struct controller_config *config;
         const char *
-                folder; /* the controller's state: FOLDER/controller.sock, FOLDER/sources/NAME/ (a stack's state, git/ in it) */
+                folder; /* the controller's state: FOLDER/controller.sock, FOLDER/sources/NAME/ (a stack's state, git/ in it; folders/ with one for each that a pattern matches) */
         const char *provider; /* --provider, or NULL */
         const struct provider_registry *registry;
         bool once;         /* each source once, to its end; then return */

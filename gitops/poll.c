@@ -26,6 +26,7 @@ static struct git_request request_of(const struct source *source) {
                 .branch = config->branch,
                 .tag = config->tag,
                 .path = config->path,
+                .pattern = config->pattern,
                 .credentials = config->credentials,
                 .gpg_keys = config->gpg_keys,
                 .gpg_key_count = config->gpg_key_count,
@@ -33,6 +34,33 @@ static struct git_request request_of(const struct source *source) {
                 .fast_forward_only = config->fast_forward_only,
                 .folder = source->git_folder,
         };
+}
+
+/*
+ * One worker at a time in a repository, which all children of a source share. Whoever waits for it lets go of its slot: a server
+ * that hangs for one source's sake must not keep all others from reconciling.
+ */
+static int ask_git(struct source *source, const struct git_request *request, struct arena *arena,
+                   struct git_answer *ret, enum git_failure *ret_failure, struct error *err) {
+        pthread_mutex_t *repository = &(source->parent ? source->parent : source)->repository;
+        bool had_slot = source->has_slot;
+        int result;
+
+        if (pthread_mutex_trylock(repository) != 0) {
+                if (had_slot)
+                        source_give_slot(source);
+                pthread_mutex_lock(repository);
+                if (had_slot && !source_take_slot(source)) {
+                        pthread_mutex_unlock(repository);
+                        *ret_failure = GIT_LOCAL;
+                        return error_set_kind(err, ERROR_INTERRUPTED, "the controller ends");
+                }
+        }
+        source_hear(source);
+        result = git_check(request, arena, ret, ret_failure, err);
+        pthread_mutex_unlock(repository);
+        source_hear(source);
+        return result;
 }
 
 json_t *commit_json(const struct git_answer *answer, const char *ref) {
@@ -49,28 +77,31 @@ json_t *commit_json(const struct git_answer *answer, const char *ref) {
         return object;
 }
 
-/* A new commit: what was decided about the one before means nothing any more. */
-static void note_moved(struct source *source, const struct git_answer *answer) {
-        json_t *commit = commit_json(answer, answer->ref);
+void source_follow(struct source *source, json_t *commit) {
+        struct source_status *status = &source->status;
 
-        log_context_set("commit", answer->commit);
-        log_info("commit %.12s by %s: %s%s%s", answer->commit, answer->author ? answer->author : "nobody",
-                 answer->subject ? answer->subject : "", answer->signer ? ", signed by " : "",
-                 answer->signer ? answer->signer : "");
+        log_context_set("commit", status_commit(commit));
         pthread_mutex_lock(&source->lock);
-        json_decref(source->status.seen);
-        source->status.seen = commit;
-        source->status.bad = false;
-        json_decref(source->status.plan);
-        source->status.plan = NULL;
-        json_decref(source->status.refusals);
-        source->status.refusals = NULL;
-        source->status.approved[0] = '\0';
-        json_decref(source->status.allowed);
-        source->status.allowed = NULL;
+        json_decref(status->seen);
+        status->seen = commit;
+        status->bad = false;
+        json_decref(status->plan);
+        status->plan = NULL;
+        json_decref(status->refusals);
+        status->refusals = NULL;
+        status->approved[0] = '\0';
+        json_decref(status->allowed);
+        status->allowed = NULL;
         source->next_retry_ms = 0;
         pthread_mutex_unlock(&source->lock);
         source->failures = 0;
+}
+
+static void note_moved(struct source *source, const struct git_answer *answer) {
+        source_follow(source, commit_json(answer, answer->ref));
+        log_info("commit %.12s by %s: %s%s%s", answer->commit, answer->author ? answer->author : "nobody",
+                 answer->subject ? answer->subject : "", answer->signer ? ", signed by " : "",
+                 answer->signer ? answer->signer : "");
 }
 
 /* The same commit under another name: the next tag that was put to it. */
@@ -190,9 +221,7 @@ enum poll_outcome source_poll(struct source *source, struct arena *arena, struct
         request.accepted_rewrite = accepted_rewrite(source, arena);
         request.interrupt = clock->interrupt;
         *ret = (struct git_answer){ 0 };
-        source_hear(source);
-        result = git_check(&request, arena, ret, &failure, &err);
-        source_hear(source);
+        result = ask_git(source, &request, arena, ret, &failure, &err);
         if (result < 0 && interrupt_level(clock->interrupt) > INTERRUPT_NONE)
                 return POLL_INTERRUPTED;
         drop_accepted_rewrite(source, ret->commit);
@@ -222,7 +251,7 @@ static int fetch_again(struct source *source, struct git_request *request, const
         request->have = commit;
         request->have_ref = json_text(source->status.seen, "ref");
         *ret = (struct git_answer){ 0 };
-        return git_check(request, arena, ret, ret_failure, err);
+        return ask_git(source, request, arena, ret, ret_failure, err);
 }
 
 /* Only the commit that was verified may be put in force. */
@@ -241,11 +270,11 @@ int source_read_included(struct source *source, const char *commit, const char *
 
         request.commit = commit;
         request.path = folder;
+        request.pattern = false; /* a commit's own words are none */
         request.read_anyway = true;
         request.interrupt = source->following->clock->interrupt;
         *ret = (struct git_answer){ 0 };
-        source_hear(source);
-        if (git_check(&request, arena, ret, &failure, err) == 0)
+        if (ask_git(source, &request, arena, ret, &failure, err) == 0)
                 return check_commit(source, ret, commit, err);
         if (failure == GIT_NOT_FOUND || failure == GIT_UNSAFE_TREE || failure == GIT_OVER_LIMIT)
                 err->kind = ERROR_NOT_FOUND;
@@ -261,7 +290,7 @@ int source_read_commit(struct source *source, const char *commit, struct arena *
         request.commit = commit;
         request.read_anyway = true;
         *ret = (struct git_answer){ 0 };
-        result = git_check(&request, arena, ret, &failure, err);
+        result = ask_git(source, &request, arena, ret, &failure, err);
         if (result < 0 && failure == GIT_NOT_FOUND && strcmp(status_commit(source->status.seen), commit) == 0)
                 result = fetch_again(source, &request, commit, arena, ret, &failure, err);
         if (result < 0)

@@ -19,8 +19,7 @@
 
 #define LOCK_RETRY_MS (3 * 1000)
 
-/* False where the loop stops first. */
-static bool take_slot(struct source *source) {
+bool source_take_slot(struct source *source) {
         struct following *following = source->following;
         bool stopping;
 
@@ -37,10 +36,16 @@ static bool take_slot(struct source *source) {
         if (!stopping)
                 following->slots_taken++;
         pthread_mutex_unlock(&following->slot_lock);
+        source->has_slot = !stopping;
         return !stopping;
 }
 
-static void give_slot(struct following *following) {
+void source_give_slot(struct source *source) {
+        struct following *following = source->following;
+
+        if (!source->has_slot)
+                return;
+        source->has_slot = false;
         pthread_mutex_lock(&following->slot_lock);
         following->slots_taken--;
         pthread_cond_signal(&following->slot_free);
@@ -189,7 +194,7 @@ void source_reconcile(struct source *source, const struct reconcile_args *args, 
         struct attempt attempt = { .source = source, .arena = arena, .commit = seen, .full = args->full };
         bool skip, stands;
 
-        if (!take_slot(source))
+        if (!source_take_slot(source))
                 return;
         copy_commit(seen, source->status.seen);
         copy_commit(good, source->status.good);
@@ -200,5 +205,5 @@ void source_reconcile(struct source *source, const struct reconcile_args *args, 
                 if (args->full && stands && good[0] && strcmp(good, seen) != 0)
                         fall_back(source, good, arena);
         }
-        give_slot(source->following);
+        source_give_slot(source);
 }

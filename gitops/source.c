@@ -26,6 +26,11 @@
 #define STATE_FILE "data.mdb" /* docs/state.md */
 #define HEARTBEAT_MS (30 * 1000)
 #define STATE_RETRY_MS (10 * 1000)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define THREAD_STACK ((size_t)8 * 1024 * 1024)
+#else
+#define THREAD_STACK ((size_t)512 * 1024)
+#endif
 
 static int64_t monotonic_now(const struct source *source) {
         const struct clock *clock = source->following->clock;
@@ -39,27 +44,64 @@ static int64_t wall_now(const struct source *source) {
         return clock->wall_ms(clock);
 }
 
-void source_init(struct source *source, struct following *following, const struct source_config *config) {
+static void prepare_source(struct source *source) {
         pthread_condattr_t attributes;
 
-        *source = (struct source){ .following = following, .config = config, .names = arena_new() };
-        source->folder = arena_printf(source->names, "%s/sources/%s", following->args->folder, config->name);
-        source->git_folder = arena_printf(source->names, "%s/git", source->folder);
         source->plan_path = arena_printf(source->names, "%s/pending.plan", source->folder);
-        source->url = git_display_name(config->url, source->names);
+        source->url = git_display_name(source->config->url, source->names);
         status_init(&source->status);
         pthread_condattr_init(&attributes);
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
         if (pthread_mutex_init(&source->lock, NULL) != 0 || pthread_mutex_init(&source->saving, NULL) != 0 ||
+            pthread_mutex_init(&source->repository, NULL) != 0 ||
             pthread_cond_init(&source->wake, &attributes) != 0)
                 abort();
         pthread_condattr_destroy(&attributes);
-        source->heard_ms = source->next_poll_ms = source->next_drift_ms = monotonic_now(source);
+        source->heard_ms = monotonic_now(source);
+        /* A child does not ask, and its parent plans nothing. */
+        source->next_poll_ms = source->parent ? 0 : source->heard_ms;
+        source->next_drift_ms = source->config->pattern ? 0 : source->heard_ms;
+}
+
+void source_init(struct source *source, struct following *following, const struct source_config *config) {
+        *source = (struct source){ .following = following, .config = config, .names = arena_new() };
+        source->folder = arena_printf(source->names, "%s/sources/%s", following->args->folder, config->name);
+        source->git_folder = arena_printf(source->names, "%s/git", source->folder);
+        prepare_source(source);
+}
+
+void source_init_child(struct source *source, struct source *parent, const char *path) {
+        *source = (struct source){ .following = parent->following,
+                                   .parent = parent,
+                                   .own_config = *parent->config,
+                                   .names = arena_new() };
+        source->config = &source->own_config;
+        source->own_config.path = arena_strdup(source->names, path);
+        source->own_config.name = arena_printf(source->names, "%s/%s", parent->config->name, path);
+        source->own_config.parent = parent->config->name;
+        source->own_config.pattern = source->own_config.suspended = false;
+        source->folder = arena_printf(source->names, "%s/" CHILDREN_FOLDER "/%s", parent->folder, path);
+        source->git_folder = parent->git_folder;
+        prepare_source(source);
+}
+
+int source_start(struct source *source, struct error *err) {
+        pthread_attr_t attributes;
+        int code;
+
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, THREAD_STACK);
+        code = pthread_create(&source->thread, &attributes, source_run, source);
+        pthread_attr_destroy(&attributes);
+        source->started = code == 0;
+        return code == 0 ? 0 : error_set(err, "cannot start a thread: %s", strerror(code));
 }
 
 void source_dispose(struct source *source) {
         state_close(source->state);
         status_release(&source->status);
+        json_decref(source->handed);
+        pthread_mutex_destroy(&source->repository);
         pthread_mutex_destroy(&source->lock);
         pthread_mutex_destroy(&source->saving);
         pthread_cond_destroy(&source->wake);
@@ -250,7 +292,8 @@ static void add_running(const struct source *source, json_t *object) {
                                     dues[i].due_ms && !suspended ? json_string(text) : json_null());
         }
         json_object_set_new(object, "rounds", json_integer((json_int_t)source->rounds_ended));
-        json_object_set_new(object, "busy", json_boolean(source->busy));
+        /* What it was woken for and has not begun counts: whoever waits for it would see it idle in between. */
+        json_object_set_new(object, "busy", json_boolean(source->busy || (source->woken && !suspended)));
 }
 
 /* All of it copied: no value is shared by two threads, not even its count of references. */
@@ -333,20 +376,23 @@ struct dues {
 static bool take_dues(struct source *source, struct dues *ret) {
         int64_t now_ms = monotonic_now(source);
         unsigned woken = source->woken;
-        bool drift = now_ms >= source->next_drift_ms;
+        bool drift = !source->config->pattern && now_ms >= source->next_drift_ms;
 
         *ret = (struct dues){
-                .poll = now_ms >= source->next_poll_ms || (woken & (WAKE_POLL | WAKE_SYNC)),
-                .reconcile = drift || woken & (WAKE_SYNC | WAKE_DECISION) ||
+                .poll = !source->parent &&
+                        (now_ms >= source->next_poll_ms || (woken & (WAKE_POLL | WAKE_SYNC))),
+                .reconcile = drift || woken & (WAKE_SYNC | WAKE_DECISION | WAKE_HANDED) ||
                              (source->next_retry_ms && now_ms >= source->next_retry_ms),
                 .full = drift || woken & WAKE_SYNC,
                 .again = woken & (WAKE_SYNC | WAKE_DECISION),
         };
-        if (!ret->poll && !ret->reconcile)
+        if (!ret->poll && !ret->reconcile) {
+                source->woken = 0; /* of a child: there is nothing to poll */
                 return false;
+        }
         source->woken = 0;
         /* A little early, by chance, so that sources that began together do not look together for ever. */
-        if (ret->full)
+        if (ret->full && !source->config->pattern)
                 source->next_drift_ms = now_ms + (int64_t)((double)source->config->drift_interval_ms *
                                                            (1.0 - 0.1 * random_unit()));
         if (ret->reconcile)
@@ -386,12 +432,72 @@ static bool has_state(struct source *source) {
         snprintf(source->status.verdict.message, sizeof(source->status.verdict.message), "%.1023s",
                  err.message);
         source->next_retry_ms = monotonic_now(source) + STATE_RETRY_MS;
-        source->next_drift_ms = source->next_retry_ms;
-        source->next_poll_ms = source->next_retry_ms;
+        if (!source->config->pattern)
+                source->next_drift_ms = source->next_retry_ms;
+        if (!source->parent)
+                source->next_poll_ms = source->next_retry_ms;
         source->exit_code = err.kind == ERROR_LOCKED ? 4 : 1;
         pthread_mutex_unlock(&source->lock);
         source_conclude(source);
         return false;
+}
+
+/* Its path is a pattern: its children do the rest, each for itself. */
+static void poll_for_children(struct source *source, const struct dues *dues, struct arena *arena) {
+        struct git_answer answer = { 0 };
+        enum poll_outcome outcome = source_poll(source, arena, &answer);
+        struct error err;
+
+        if (outcome == POLL_INTERRUPTED)
+                return;
+        if (outcome == POLL_FAILED && source->exit_code == 0)
+                source->exit_code = status_is_rewritten(&source->status) ? 3 : 1;
+        /* What was found to be of no use is looked at again where a person asks for it. */
+        if (outcome == POLL_UNCHANGED && source->status.bad && dues->again &&
+            source_read_commit(source, status_commit(source->status.seen), arena, &answer, &err) == 0)
+                outcome = POLL_MOVED;
+        if (outcome == POLL_MOVED)
+                children_take(source, &answer, arena);
+        pthread_mutex_lock(&source->lock);
+        source->reached_end = source->reached_end || source->status.good;
+        pthread_mutex_unlock(&source->lock);
+        if (outcome != POLL_FAILED && !source->status.bad) {
+                int64_t wall_ms = wall_now(source);
+
+                pthread_mutex_lock(&source->lock);
+                source->status.success_ms = wall_ms;
+                pthread_mutex_unlock(&source->lock);
+                metrics_set(source->following->metrics, METRIC_LAST_SUCCESS, (double)wall_ms / 1000.0,
+                            (const char *const[]){ source->config->name });
+        }
+        /* Before the first of them makes anything: a child that nobody has written down would be forgotten. */
+        if ((outcome != POLL_UNCHANGED || dues->again) && source_save(source, &err) < 0)
+                log_error("%s", err.message);
+        children_go_on(source, dues->again);
+}
+
+/* A child's: the commit is the one that its parent handed it. */
+static void reconcile_handed(struct source *source, const struct dues *dues, struct arena *arena) {
+        json_t *handed;
+        bool gone;
+        struct error err;
+
+        pthread_mutex_lock(&source->lock);
+        handed = source->handed;
+        source->handed = NULL;
+        gone = source->gone;
+        pthread_mutex_unlock(&source->lock);
+        if (handed)
+                source_follow(source, handed);
+        if (gone)
+                children_report_gone(source);
+        else if (source->status.seen)
+                source_reconcile(source,
+                                 &(struct reconcile_args){ .full = dues->full || !source->looked,
+                                                           .again = dues->again },
+                                 arena);
+        if (source_save(source, &err) < 0)
+                log_error("%s", err.message);
 }
 
 static void poll_and_reconcile(struct source *source, const struct dues *dues) {
@@ -404,6 +510,14 @@ static void poll_and_reconcile(struct source *source, const struct dues *dues) {
         /* Nothing is begun that nobody could remember: the program ends of this, see follow.c. */
         if (!has_state(source) || !source_has_its_state(source))
                 return;
+        if (source->config->pattern) {
+                poll_for_children(source, dues, arena);
+                return;
+        }
+        if (source->parent) {
+                reconcile_handed(source, dues, arena);
+                return;
+        }
         if (dues->poll)
                 outcome = source_poll(source, arena, &answer);
         if (outcome == POLL_INTERRUPTED)
@@ -437,9 +551,9 @@ static bool wait_for_dues(struct source *source, struct dues *ret) {
                 due = !suspended && take_dues(source, ret);
                 if (due)
                         break;
-                if (!suspended && source->next_poll_ms < until_ms)
+                if (!suspended && source->next_poll_ms && source->next_poll_ms < until_ms)
                         until_ms = source->next_poll_ms;
-                if (!suspended && source->next_drift_ms < until_ms)
+                if (!suspended && source->next_drift_ms && source->next_drift_ms < until_ms)
                         until_ms = source->next_drift_ms;
                 if (!suspended && source->next_retry_ms && source->next_retry_ms < until_ms)
                         until_ms = source->next_retry_ms;

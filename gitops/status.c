@@ -67,6 +67,7 @@ void status_release(struct source_status *status) {
         json_decref(status->plan);
         json_decref(status->drift);
         json_decref(status->resources);
+        json_decref(status->folders);
         json_decref(status->allowed);
         status_init(status);
 }
@@ -173,6 +174,7 @@ json_t *status_json(const struct source_status *status, const struct source_conf
                         abort();
         }
         json_put(object, "name", json_string(config->name));
+        json_put(object, "parent", config->parent ? json_string(config->parent) : json_null());
         json_put(object, "url", json_from_text(url));
         json_put(object, "ref",
                  config->branch ? json_sprintf("refs/heads/%s", config->branch)
@@ -195,6 +197,7 @@ json_t *status_json(const struct source_status *status, const struct source_conf
         json_put(object, "plan", or_null(status->plan));
         json_put(object, "drift", or_empty(status->drift, json_array()));
         json_put(object, "resources", or_empty(status->resources, json_object()));
+        json_put(object, "folders", or_empty(status->folders, json_array()));
         return object;
 }
 
@@ -299,6 +302,7 @@ void status_restore(struct source_status *status, const json_t *stored) {
         status->plan = restore_member(stored, "plan", JSON_OBJECT);
         status->drift = restore_member(stored, "drift", JSON_ARRAY);
         status->resources = restore_member(stored, "resources", JSON_OBJECT);
+        status->folders = restore_member(stored, "folders", JSON_ARRAY);
         status->allowed = restore_member(internal, "allowed", JSON_ARRAY);
         status->bad = json_is_true(json_object_get(internal, "bad"));
         status->suspended = (int)json_integer_or(internal, "suspended", -1);

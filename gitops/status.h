@@ -64,6 +64,7 @@ struct source_status {
         json_t *plan;      /* {id, commit, createdAt, summary, changes}, or NULL */
         json_t *drift;     /* list of {address, gone, fields} */
         json_t *resources; /* map kind: count */
+        json_t *folders;   /* where path is a pattern: list of {path, gone} */
         char approved[16]; /* id of the plan that a person approved, or "" */
         json_t *allowed;   /* list of "ID[:ADDR]" that a person lets through, once, for `seen` */
         char approver[64]; /* who did the last of these, or "" */

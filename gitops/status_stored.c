@@ -5,13 +5,17 @@
  */
 #include "base/files.h"
 #include "base/json.h"
+#include "base/strbuf.h"
+#include "gitops/folders.h"
 #include "gitops/follow.h"
+#include "gitops/source.h"
 #include "gitops/status.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int load_one(const char *folder, json_t **ret, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -37,6 +41,35 @@ static int skip_hidden(const struct dirent *entry) {
         return entry->d_name[0] != '.';
 }
 
+/* Those of its folders, where its path is a pattern. */
+static int load_children(const char *folder, const char *name, const json_t *parent, json_t *list,
+                         struct error *err) {
+        const json_t *item;
+        size_t i;
+
+        json_array_foreach (json_object_get(parent, "folders"), i, item) {
+                struct strbuf path STRBUF_CLEANUP = STRBUF_INIT, full STRBUF_CLEANUP = STRBUF_INIT;
+                const char *child = json_text(item, "path");
+                json_t *status = NULL;
+
+                if (!child || !folders_is_name(child))
+                        continue;
+                strbuf_printf(&path, "%s/" CHILDREN_FOLDER "/%s", folder, child);
+                strbuf_printf(&full, "%s/%s", name, child);
+                /* Named by its parent, and not begun. */
+                if (access(strbuf_text(&path), F_OK) < 0 && errno == ENOENT)
+                        continue;
+                if (load_one(strbuf_text(&path), &status, err) < 0)
+                        return -1;
+                if (!status)
+                        continue;
+                json_set_text(status, "name", strbuf_text(&full));
+                json_set_text(status, "parent", name);
+                json_add(list, status);
+        }
+        return 0;
+}
+
 static int load_all(const char *folder, struct dirent **entries, int count, json_t *list, struct error *err) {
         for (int i = 0; i < count; i++) {
                 char *path TEXT_CLEANUP = path_join(folder, entries[i]->d_name);
@@ -48,8 +81,9 @@ static int load_all(const char *folder, struct dirent **entries, int count, json
                         continue;
                 /* The folder's name is the source's: a person may have renamed both since. */
                 json_set_text(status, "name", entries[i]->d_name);
-                if (json_array_append_new(list, status) < 0)
-                        abort();
+                json_add(list, status);
+                if (load_children(path, entries[i]->d_name, status, list, err) < 0)
+                        return -1;
         }
         return 0;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PART_MAX 512U
+
 /* The last "@" before the path, which ends "USER:PASSWORD"; NULL where there is none. A password may hold an "@" itself. */
 static const char *user_end(const char *authority) {
         size_t length = strcspn(authority, "/");
@@ -70,6 +72,10 @@ static void check_credentials(struct loading *loading, const struct value *sourc
         }
 }
 
+static bool is_pattern(const char *path) {
+        return strpbrk(path, "*?") != NULL;
+}
+
 /* The folder must lie within the repository: no path from the root, and no step "..". */
 static void check_path(struct loading *loading, const struct value *path) {
         bool good = path->text[0] != '/';
@@ -81,6 +87,10 @@ static void check_path(struct loading *loading, const struct value *path) {
         if (!good)
                 problem_error(loading, place_of(path), NULL,
                               "path must be a folder within the repository, found \"%.100s\"", path->text);
+        else if (is_pattern(path->text) && (strpbrk(path->text, "[\\") || strstr(path->text, "**")))
+                problem_error(loading, place_of(path), "stacks/*/prod matches stacks/eu/prod",
+                              "a pattern is made of * and ?, which a slash ends, found \"%.100s\"",
+                              path->text);
 }
 
 static void check_branch(struct loading *loading, const struct value *branch) {
@@ -119,6 +129,84 @@ static void check_unique(struct loading *loading, const struct value *sources, u
         }
 }
 
+/* The next part of a path, as it will be read: "./a//b" has two. Its length is 0 at the end. */
+static const char *next_part(const char **at, size_t *ret_length) {
+        const char *part;
+
+        do {
+                part = *at += strspn(*at, "/");
+                *ret_length = strcspn(part, "/");
+                *at += *ret_length;
+        } while (*ret_length == 1 && *part == '.');
+        return part;
+}
+
+/*
+ * Whether some name is matched by both. Like the table of an edit distance: a place in it is true where the beginnings of both, up
+ * to there, match a common text. Names have 255 bytes at most, and between each two a pattern can have one star.
+ */
+static bool parts_meet(const char *a, size_t a_length, const char *b, size_t b_length) {
+        bool before[PART_MAX + 1] = { true }, now[PART_MAX + 1];
+
+        if (a_length > PART_MAX || b_length > PART_MAX)
+                return false;
+        for (size_t k = 1; k <= b_length && b[k - 1] == '*'; k++)
+                before[k] = true;
+        for (size_t i = 1; i <= a_length; i++) {
+                bool star = a[i - 1] == '*', any = a[i - 1] == '?';
+
+                now[0] = star && before[0];
+                for (size_t k = 1; k <= b_length; k++) {
+                        char other = b[k - 1];
+
+                        if (star || other == '*')
+                                now[k] = before[k] || now[k - 1] || before[k - 1];
+                        else
+                                now[k] = before[k - 1] && (any || other == '?' || other == a[i - 1]);
+                }
+                memcpy(before, now, (b_length + 1) * sizeof(*now));
+        }
+        return before[b_length];
+}
+
+/* Whether some folder could be what both are about. */
+static bool paths_meet(const char *a, const char *b) {
+        for (;;) {
+                size_t a_length, b_length;
+                const char *a_part = next_part(&a, &a_length), *b_part = next_part(&b, &b_length);
+
+                if (a_length == 0 || b_length == 0)
+                        return a_length == b_length;
+                if (!parts_meet(a_part, a_length, b_part, b_length))
+                        return false;
+        }
+}
+
+static bool is_same(const struct value *source, const struct value *other, const char *name) {
+        const char *a = value_get_text(source, name), *b = value_get_text(other, name);
+
+        return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* A folder that two patterns match would be two sources, each with a state, of one stack. */
+static void check_patterns(struct loading *loading, const struct value *sources, uint32_t at) {
+        const struct value *source = &sources->items[at], *path = typed_member(source, "path", VALUE_TEXT);
+
+        for (uint32_t i = 0; path && i < at; i++) {
+                const struct value *other = &sources->items[i],
+                                   *other_path = typed_member(other, "path", VALUE_TEXT);
+
+                if (!other_path || !(is_pattern(path->text) || is_pattern(other_path->text)) ||
+                    !is_same(source, other, "url") || !is_same(source, other, "branch") ||
+                    !is_same(source, other, "tag") || !paths_meet(path->text, other_path->text))
+                        continue;
+                problem_error(loading, place_of(path), "no folder may be two sources",
+                              "%.100s and %.100s, on line %u, can match the same folder", path->text,
+                              other_path->text, other_path->line);
+                return;
+        }
+}
+
 static void check_listen(struct loading *loading, const struct value *listen) {
         const char *colon = strrchr(listen->text, ':');
 
@@ -137,6 +225,7 @@ void check_controller(struct loading *loading, const struct draft *draft) {
         for (uint32_t i = 0; sources && i < sources->count; i++) {
                 check_source(loading, &sources->items[i]);
                 check_unique(loading, sources, i);
+                check_patterns(loading, sources, i);
         }
 }
 

@@ -316,7 +316,8 @@ static const struct field source_fields[] = {
                 .type = FIELD_TEXT,
                 .minimum = 1,
                 .maximum = 1024,
-                .doc = "The folder of the manifests in the repository. Absent: its root.",
+                .doc = "The folder of the manifests in the repository. Absent: its root. With * or ? in its parts (stacks/*/prod) it is a "
+                       "pattern: each folder that matches and holds a Stack is a source of its own, named NAME/FOLDER.",
         },
         {
                 .name = "intervalSeconds",
@@ -477,7 +478,8 @@ const struct kind controller_kind = {
                "It is alone in its file, and no part of a stack.",
         .fields = controller_fields,
         .schema_rules = "{\"properties\": {\"sources\": {\"items\": {\"properties\": {"
-                        "\"path\": {\"not\": {\"pattern\": \"^/|(^|/)\\\\.\\\\.(/|$)\"}}, "
+                        "\"path\": {\"not\": {\"pattern\": "
+                        "\"^/|(^|/)\\\\.\\\\.(/|$)|[*?].*[\\\\[\\\\\\\\]|[\\\\[\\\\\\\\].*[*?]|[*][*]\"}}, "
                         "\"branch\": {\"not\": {\"pattern\": \"^refs/\"}}, "
                         "\"url\": {\"not\": {\"pattern\": \"://[^/@]*:[^/]*@\"}}}}}}}",
         .alone = true,

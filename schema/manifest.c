@@ -205,6 +205,28 @@ static int compare_texts(const void *a, const void *b) {
         return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+int manifests_hold_stack(const struct manifest_file *files, size_t count, bool *ret, struct error *err) {
+        static const struct load_options none = { 0 };
+        struct arena *own ARENA_CLEANUP = arena_new();
+        struct diagnostics diagnostics;
+        struct manifests manifests = { .arena = own };
+        struct loading loading = {
+                .arena = own, .diagnostics = &diagnostics, .options = &none, .manifests = &manifests
+        };
+        bool found = false;
+        int result;
+
+        diagnostics_init(&diagnostics, own);
+        prepare_loading(&loading);
+        result = source_gather_files(&loading, files, count, err);
+        for (size_t i = 0; result == 0 && !found && i < loading.source_count; i++)
+                found = may_hold_stack(&loading, (uint16_t)i);
+        release_loading(&loading);
+        if (result == 0)
+                *ret = found;
+        return result;
+}
+
 int manifests_find_stacks(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
                           struct error *err) {
         static const struct load_options none = { 0 };

@@ -112,6 +112,12 @@ int manifests_load_files(const char *folder, const struct manifest_file *files, 
 int manifests_find_stacks(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
                           struct error *err) MUST_USE;
 
+/*
+ * Whether a Stack stands in one of these files in memory, at most 65,535. As above: a file of ours that cannot be read counts as one.
+ */
+int manifests_hold_stack(const struct manifest_file *files, size_t count, bool *ret,
+                         struct error *err) MUST_USE;
+
 /* Binary search; NULL where there is none. */
 const struct resource *manifests_find(const struct manifests *manifests, enum kind_id kind, const char *name);
 /* The slice of one kind: *ret_count resources from the returned one on. */

@@ -44,6 +44,11 @@ struct git_request {
         const char *
                 tag; /* a semantic-version pattern: "1.x", "v1.2.*", ">=1.2 <2", "*": the highest that matches */
         const char *path; /* folder of manifests within the repository, relative; NULL or "" for its root */
+        /*
+         * `path` names many folders: each part of it may have * and ?, which a slash and a leading dot end. The manifests of all
+         * that match are read; none at all is fine.
+         */
+        bool pattern;
         struct git_credentials credentials;
         const char *const *gpg_keys; /* files of OpenPGP public keys, armored or not */
         size_t gpg_key_count;

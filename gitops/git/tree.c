@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/terminal.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -200,6 +201,19 @@ static int compare_files(const void *a, const void *b) {
         return strcmp(((const struct tree_file *)a)->path, ((const struct tree_file *)b)->path);
 }
 
+/* What is below the folders that wait, then sorted. */
+static int read_all_folders(struct walk *walk, struct tree_file **ret, size_t *ret_count, struct error *err) {
+        while (walk->folders_read < walk->folder_count) {
+                if (read_folder(walk, err) < 0)
+                        return -1;
+        }
+        if (walk->file_count > 0)
+                qsort(walk->files, walk->file_count, sizeof(*walk->files), compare_files);
+        *ret = walk->files;
+        *ret_count = walk->file_count;
+        return 0;
+}
+
 int tree_read(struct repository *repository, const char *tree, const char *path,
               const struct git_limits *limits, struct arena *arena, struct tree_file **ret, size_t *ret_count,
               enum git_failure *ret_failure, struct error *err) {
@@ -215,15 +229,74 @@ int tree_read(struct repository *repository, const char *tree, const char *path,
 
         if (result == 0)
                 result = add_folder(&walk, id, path ? path : "", 0, err);
-        while (result == 0 && walk.folders_read < walk.folder_count)
-                result = read_folder(&walk, err);
+        if (result == 0)
+                result = read_all_folders(&walk, ret, ret_count, err);
         arena_free(walk.scratch);
-        if (result == 0) {
-                if (walk.file_count > 0)
-                        qsort(walk.files, walk.file_count, sizeof(*walk.files), compare_files);
-                *ret = walk.files;
-                *ret_count = walk.file_count;
+        return result;
+}
+
+/* One folder that the pattern has led to so far, and those in it that its next part matches. */
+static int match_in_folder(struct walk *walk, const struct pending *folder, const char *part,
+                           struct error *err) {
+        enum git_failure *ret_failure = walk->ret_failure;
+        struct tree_entry *entries, *matching;
+        size_t count, matched = 0;
+
+        arena_clear(walk->scratch);
+        if (repository_tree(walk->repository, folder->id, walk->scratch, &entries, &count, ret_failure, err) <
+            0)
+                return -1;
+        walk->entries += count;
+        if (walk->entries > walk->limits->entries)
+                return FAIL(GIT_OVER_LIMIT, "the tree has more than %zu entries", walk->limits->entries);
+        matching = arena_array(walk->scratch, count, sizeof(*matching));
+        for (size_t i = 0; i < count; i++) {
+                const struct tree_entry *entry = &entries[i];
+
+                if (fnmatch(part, entry->name, FNM_PERIOD | FNM_NOESCAPE) != 0 ||
+                    (entry->mode & S_IFMT) == S_IFREG)
+                        continue;
+                if (check_entry(walk, folder->path, entry, err) < 0 ||
+                    add_folder(walk, entry->id,
+                               arena_printf(walk->arena, "%s%s%s", folder->path, *folder->path ? "/" : "",
+                                            entry->name),
+                               folder->depth, err) < 0)
+                        return -1;
+                matching[matched++] = *entry;
         }
+        return matched ? check_twins(walk, folder->path, matching, matched, err) : 0;
+}
+
+/*
+ * Part by part: the folders that one part matched are those that the next is looked for in. They stand one after the other in the
+ * same list that the walk reads from, so that those of the last part are what is left to be read.
+ */
+int tree_read_matching(struct repository *repository, const char *tree, const char *pattern,
+                       const struct git_limits *limits, struct arena *arena, struct tree_file **ret,
+                       size_t *ret_count, enum git_failure *ret_failure, struct error *err) {
+        struct walk walk = {
+                .repository = repository,
+                .limits = limits,
+                .arena = arena,
+                .scratch = arena_new(),
+                .ret_failure = ret_failure,
+        };
+        int result = add_folder(&walk, tree, "", 0, err);
+
+        for (const char *at = pattern; *at && result == 0; at += *at == '/') {
+                size_t length = strcspn(at, "/"), end = walk.folder_count;
+                const char *part = arena_strndup(arena, at, length);
+
+                for (; walk.folders_read < end && result == 0; walk.folders_read++) {
+                        const struct pending folder = walk.folders[walk.folders_read];
+
+                        result = match_in_folder(&walk, &folder, part, err);
+                }
+                at += length;
+        }
+        if (result == 0)
+                result = read_all_folders(&walk, ret, ret_count, err);
+        arena_free(walk.scratch);
         return result;
 }
 

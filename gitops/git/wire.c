@@ -79,6 +79,7 @@ void wire_write_request(const struct git_request *request, struct strbuf *ret) {
         json_set_text(object, "branch", request->branch);
         json_set_text(object, "tag", request->tag);
         json_set_text(object, "path", request->path);
+        json_put(object, "pattern", json_boolean(request->pattern));
         json_put(object, "credentials", credentials_json(&request->credentials));
         json_put(object, "gpgKeys", json_from_texts(request->gpg_keys, request->gpg_key_count));
         json_set_text(object, "sshAllowedSigners", request->ssh_allowed_signers);
@@ -167,6 +168,7 @@ int wire_read_request(const char *data, size_t length, struct arena *arena, stru
                 .branch = copy_text(object, "branch", arena),
                 .tag = copy_text(object, "tag", arena),
                 .path = copy_text(object, "path", arena),
+                .pattern = json_is_true(json_object_get(object, "pattern")),
                 .credentials = {
                         .username_file = copy_text(credentials, "usernameFile", arena),
                         .password_file = copy_text(credentials, "passwordFile", arena),

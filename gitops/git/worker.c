@@ -403,8 +403,9 @@ static int read_manifests(struct work *work, const char *tree, struct error *err
         set_memory(MEMORY + 2 * (rlim_t)work->request->limits.total_bytes);
         if (tree_path_normalise(work->request->path, work->arena, &path, err) < 0)
                 return -1;
-        if (tree_read(work->repository, tree, path, &work->request->limits, work->arena, &work->found->files,
-                      &work->found->file_count, work->ret_failure, err) < 0)
+        if ((work->request->pattern && path ? tree_read_matching : tree_read)(
+                    work->repository, tree, path, &work->request->limits, work->arena, &work->found->files,
+                    &work->found->file_count, work->ret_failure, err) < 0)
                 return error_context(err, "commit %s", work->ref.commit);
         return 0;
 }

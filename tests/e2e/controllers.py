@@ -91,14 +91,14 @@ class Controller:
     # --- what it says ---
 
     def status(self, name=None):
-        """The status of a source; of the only one where none is named."""
+        """The status of a source, None where there is none of that name; of the only one where none is named."""
         found = self("status", "--json")
         assert found.code in (0, 1), found
         sources = {s["name"]: s for s in found.json()["sources"]}
-        return sources[name] if name else next(iter(sources.values()))
+        return sources.get(name) if name else next(iter(sources.values()))
 
     def condition(self, kind="Ready", name=None):
-        return next((c for c in self.status(name)["conditions"] if c["type"] == kind), None)
+        return next((c for c in (self.status(name) or {"conditions": []})["conditions"] if c["type"] == kind), None)
 
     def wait_for(self, reason, commit=None, name=None, timeout=30):
         """Until Ready has that reason (and speaks of that commit); the condition."""

@@ -108,6 +108,7 @@ static void everything(void **state) {
         assert_false(source->fast_forward_only);
         assert_true(source->suspended);
         assert_string_equal(source->path, "x/y");
+        assert_false(source->pattern);
         assert_string_equal(source->credentials.ssh_key_file, path);
         assert_int_equal(source->gpg_key_count, 2);
         assert_string_equal(source->gpg_keys[0], path);

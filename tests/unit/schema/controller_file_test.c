@@ -4,6 +4,7 @@
 
 #define HEAD "apiVersion: berth/v1\nkind: Controller\nmetadata: {name: c}\nspec:\n"
 #define SOURCE HEAD "  sources:\n  - {name: a, url: /srv/a.git, branch: main"
+#define OTHER "  - {name: b, url: /srv/a.git, branch: main"
 
 static const struct {
         const char *text;
@@ -33,6 +34,24 @@ static const struct {
         { SOURCE ", path: a/../b}\n", "path must be a folder within the repository" },
         { SOURCE ", path: /a}\n", "path must be a folder within the repository" },
         { SOURCE ", path: a/..b}\n", "" },
+        { SOURCE ", path: 'a/[x]'}\n", "" },
+        { SOURCE ", path: 'stacks/*/pro?'}\n", "" },
+        { SOURCE ", path: 'stacks/[ab]*'}\n", "a pattern is made of * and ?" },
+        { SOURCE ", path: 'stacks/**/x'}\n", "a pattern is made of * and ?" },
+        { SOURCE ", path: '*/../x'}\n", "path must be a folder within the repository" },
+        { SOURCE ", path: s/a}\n" OTHER ", path: s/a}\n", "" },
+        { SOURCE ", path: 's/*'}\n" OTHER ", path: s/a}\n", "can match the same folder" },
+        { SOURCE ", path: s/a}\n" OTHER ", path: './s//a*/'}\n",
+          "s/a, on line 6, can match the same folder" },
+        { SOURCE ", path: 's/*'}\n" OTHER ", path: 's/*/x'}\n", "" },
+        { SOURCE ", path: 's/*'}\n" OTHER ", path: 't/*'}\n", "" },
+        { SOURCE ", path: 's/*-eu'}\n" OTHER ", path: 's/*-us'}\n", "" },
+        { SOURCE ", path: 's/a*c'}\n" OTHER ", path: 's/*b*'}\n", "can match the same folder" },
+        { SOURCE ", path: 's/a?'}\n" OTHER ", path: 's/?b'}\n", "can match the same folder" },
+        { SOURCE ", path: 's/a?'}\n" OTHER ", path: 's/?'}\n", "" },
+        { SOURCE ", path: 's/*a'}\n" OTHER ", path: 's/a'}\n", "can match the same folder" },
+        { SOURCE ", path: 's/*'}\n  - {name: b, url: /srv/a.git, branch: next, path: 's/*'}\n", "" },
+        { SOURCE ", path: 's/*'}\n  - {name: b, url: /srv/b.git, branch: main, path: 's/*'}\n", "" },
         { HEAD "  sources: [{name: a, url: /a, branch: refs/heads/main}]\n",
           "write main, not refs/heads/main" },
         { HEAD "  sources: [{name: a, url: /a, branch: -x}]\n", "a branch's name" },

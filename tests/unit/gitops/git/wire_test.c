@@ -18,6 +18,7 @@ static void a_request_comes_back(void **state) {
                 .url = "git@host:a.git",
                 .tag = ">=1.2 <2",
                 .path = "agents",
+                .pattern = true,
                 .credentials = { "/user", "/password", "/key", "/known", "/ca" },
                 .gpg_keys = keys,
                 .gpg_key_count = 2,
@@ -41,6 +42,7 @@ static void a_request_comes_back(void **state) {
         assert_null(found.branch);
         assert_string_equal(found.tag, given.tag);
         assert_string_equal(found.path, given.path);
+        assert_true(found.pattern);
         assert_string_equal(found.credentials.username_file, "/user");
         assert_string_equal(found.credentials.password_file, "/password");
         assert_string_equal(found.credentials.ssh_key_file, "/key");
