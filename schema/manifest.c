@@ -205,23 +205,38 @@ static int compare_texts(const void *a, const void *b) {
         return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int manifests_hold_stack(const struct manifest_file *files, size_t count, bool *ret, struct error *err) {
-        static const struct load_options none = { 0 };
-        struct arena *own ARENA_CLEANUP = arena_new();
+/* Files of which is only asked in which of them a Stack stands. */
+struct search {
         struct diagnostics diagnostics;
-        struct manifests manifests = { .arena = own };
-        struct loading loading = {
-                .arena = own, .diagnostics = &diagnostics, .options = &none, .manifests = &manifests
-        };
-        bool found = false;
-        int result;
+        struct manifests manifests;
+        struct loading loading;
+};
 
-        diagnostics_init(&diagnostics, own);
-        prepare_loading(&loading);
-        result = source_gather_files(&loading, files, count, err);
-        for (size_t i = 0; result == 0 && !found && i < loading.source_count; i++)
-                found = may_hold_stack(&loading, (uint16_t)i);
-        release_loading(&loading);
+static struct loading *begin_search(struct search *search, struct arena *arena) {
+        static const struct load_options none = { 0 };
+
+        *search = (struct search){
+                .manifests = { .arena = arena },
+                .loading = { .arena = arena,
+                             .diagnostics = &search->diagnostics,
+                             .options = &none,
+                             .manifests = &search->manifests },
+        };
+        diagnostics_init(&search->diagnostics, arena);
+        prepare_loading(&search->loading);
+        return &search->loading;
+}
+
+int manifests_hold_stack(const struct manifest_file *files, size_t count, bool *ret, struct error *err) {
+        struct arena *own ARENA_CLEANUP = arena_new();
+        struct search search;
+        struct loading *loading = begin_search(&search, own);
+        bool found = false;
+        int result = source_gather_files(loading, files, count, err);
+
+        for (size_t i = 0; result == 0 && !found && i < loading->source_count; i++)
+                found = may_hold_stack(loading, (uint16_t)i);
+        release_loading(loading);
         if (result == 0)
                 *ret = found;
         return result;
@@ -229,28 +244,21 @@ int manifests_hold_stack(const struct manifest_file *files, size_t count, bool *
 
 int manifests_find_stacks(const char *path, struct arena *arena, const char *const **ret, size_t *ret_count,
                           struct error *err) {
-        static const struct load_options none = { 0 };
         struct arena *own ARENA_CLEANUP = arena_new();
-        struct diagnostics diagnostics;
-        struct manifests manifests = { .arena = own };
-        struct loading loading = {
-                .arena = own, .diagnostics = &diagnostics, .options = &none, .manifests = &manifests
-        };
+        struct search search;
+        struct loading *loading = begin_search(&search, own);
         const char **folders;
         size_t count = 0, kept = 0;
-        int result;
+        int result = source_gather(loading, path, err);
 
-        diagnostics_init(&diagnostics, own);
-        prepare_loading(&loading);
-        result = source_gather(&loading, path, err);
-        folders = arena_array(arena, loading.source_count, sizeof(*folders));
-        for (size_t i = 0; result == 0 && i < loading.source_count; i++) {
-                const char *folder = path_folder(loading.sources[i].path, arena);
+        folders = arena_array(arena, loading->source_count, sizeof(*folders));
+        for (size_t i = 0; result == 0 && i < loading->source_count; i++) {
+                const char *folder = path_folder(loading->sources[i].path, arena);
 
-                if (may_hold_stack(&loading, (uint16_t)i))
+                if (may_hold_stack(loading, (uint16_t)i))
                         folders[count++] = *folder ? folder : ".";
         }
-        release_loading(&loading);
+        release_loading(loading);
         if (result < 0)
                 return -1;
         if (count > 1)

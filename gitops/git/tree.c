@@ -214,16 +214,21 @@ static int read_all_folders(struct walk *walk, struct tree_file **ret, size_t *r
         return 0;
 }
 
-int tree_read(struct repository *repository, const char *tree, const char *path,
-              const struct git_limits *limits, struct arena *arena, struct tree_file **ret, size_t *ret_count,
-              enum git_failure *ret_failure, struct error *err) {
-        struct walk walk = {
+static struct walk begin_walk(struct repository *repository, const struct git_limits *limits,
+                              struct arena *arena, enum git_failure *ret_failure) {
+        return (struct walk){
                 .repository = repository,
                 .limits = limits,
                 .arena = arena,
                 .scratch = arena_new(),
                 .ret_failure = ret_failure,
         };
+}
+
+int tree_read(struct repository *repository, const char *tree, const char *path,
+              const struct git_limits *limits, struct arena *arena, struct tree_file **ret, size_t *ret_count,
+              enum git_failure *ret_failure, struct error *err) {
+        struct walk walk = begin_walk(repository, limits, arena, ret_failure);
         char id[ID_SIZE];
         int result = find_folder(&walk, tree, path, id, err);
 
@@ -274,13 +279,7 @@ static int match_in_folder(struct walk *walk, const struct pending *folder, cons
 int tree_read_matching(struct repository *repository, const char *tree, const char *pattern,
                        const struct git_limits *limits, struct arena *arena, struct tree_file **ret,
                        size_t *ret_count, enum git_failure *ret_failure, struct error *err) {
-        struct walk walk = {
-                .repository = repository,
-                .limits = limits,
-                .arena = arena,
-                .scratch = arena_new(),
-                .ret_failure = ret_failure,
-        };
+        struct walk walk = begin_walk(repository, limits, arena, ret_failure);
         int result = add_folder(&walk, tree, "", 0, err);
 
         for (const char *at = pattern; *at && result == 0; at += *at == '/') {
