@@ -13,6 +13,7 @@
  * and that of all that the wish is made from (the source). Where they are the recorded ones, and the resource was as
  * applied when it was last seen, an offline plan compares nothing.
  */
+#include "base/array.h"
 #include "controller/diff.h"
 #include "controller/planning.h"
 
@@ -219,6 +220,25 @@ static void drop_revealed(struct planning *planning, struct drift *drift) {
         drift->field_count = kept;
 }
 
+/* What others did beside the fields that were applied: told as drift, and by every plan, since no change follows from it. */
+static void add_left(struct planning *planning, struct subject *subject, struct drift *drift) {
+        const struct observation *observed = &subject->observed;
+        struct arena *arena = planning->arena;
+
+        for (size_t i = 0; i < observed->left_count; i++) {
+                const struct left_drift *left = &observed->left[i];
+
+                drift->fields = array_grow(arena, drift->fields, drift->field_count, sizeof(*drift->fields));
+                drift->fields[drift->field_count++] = (struct field_change){
+                        .path = left->path, .before = left->before, .after = left->after, .left = left->remedy
+                };
+                drift->left_count++;
+                plan_warn(arena, planning->plan,
+                          arena_printf(arena, "%s: somebody else changed %s, which stays so: %s",
+                                       subject->address, left->path, left->remedy));
+        }
+}
+
 /* What somebody else changed of the fields that were applied. */
 static void note_drift(struct planning *planning, struct subject *subject) {
         struct plan *plan = planning->plan;
@@ -238,8 +258,6 @@ static void note_drift(struct planning *planning, struct subject *subject) {
         if (!drift.gone)
                 diff_fields(&args, planning->arena, &drift.fields, &drift.field_count);
         drop_revealed(planning, &drift);
-        if (drift.field_count == 0 && !drift.gone)
-                return;
         /* Shown as what happened: from what was applied to what is there now. */
         for (size_t i = 0; i < drift.field_count; i++) {
                 const struct value *applied = drift.fields[i].after;
@@ -247,7 +265,11 @@ static void note_drift(struct planning *planning, struct subject *subject) {
                 drift.fields[i].after = drift.fields[i].before;
                 drift.fields[i].before = applied;
         }
-        subject->drifted = true;
+        subject->drifted = drift.gone || drift.field_count > 0;
+        if (!drift.gone && subject->desired)
+                add_left(planning, subject, &drift);
+        if (!subject->drifted && drift.left_count == 0)
+                return;
         plan->drifts[plan->drift_count++] = drift;
 }
 

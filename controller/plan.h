@@ -43,6 +43,7 @@ struct drift {
         bool gone; /* it exists no more; no fields then */
         struct field_change *fields;
         size_t field_count;
+        size_t left_count; /* how many of the fields, the last ones, no apply puts back */
 };
 
 struct plan_summary {

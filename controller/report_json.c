@@ -29,6 +29,8 @@ static json_t *fields_json(const struct field_change *fields, size_t count) {
                 json_put(field, "before", side_or_null(fields[i].before, fields[i].sensitive));
                 json_put(field, "after", side_or_null(fields[i].after, fields[i].sensitive));
                 json_put(field, "sensitive", json_boolean(fields[i].sensitive));
+                if (fields[i].left)
+                        json_put(field, "left", json_from_text(fields[i].left));
                 json_add(list, field);
         }
         return list;

@@ -308,6 +308,8 @@ static void print_cost(const struct plan *plan, FILE *stream) {
 }
 
 void report_drift_text(const struct plan *plan, FILE *stream) {
+        size_t put_back = 0;
+
         if (plan->orphan_count > 0) {
                 fputs("Orphans, in no state and no manifest (berth state adopt takes them):\n", stream);
                 for (size_t i = 0; i < plan->orphan_count; i++)
@@ -325,9 +327,18 @@ void report_drift_text(const struct plan *plan, FILE *stream) {
                         drift->gone ? "-" : "~", terminal_style(stream, STYLE_PLAIN), drift->address,
                         drift->gone ? "  is gone" : "");
                 print_fields(drift->fields, drift->field_count, false, stream);
+                for (size_t k = drift->field_count - drift->left_count; k < drift->field_count; k++) {
+                        fprintf(stream, "      %s stays so: ", drift->fields[k].path);
+                        terminal_print_wrapped(stream, drift->fields[k].left,
+                                               17 + (int)strlen(drift->fields[k].path), 8);
+                }
+                put_back += drift->gone || drift->field_count > drift->left_count;
         }
-        fprintf(stream, "\nDrift: %zu %s changed by somebody else. berth apply puts back what was applied.\n",
-                plan->drift_count, plan->drift_count == 1 ? "resource was" : "resources were");
+        fprintf(stream, "\nDrift: %zu %s changed by somebody else. berth apply puts back %s.\n",
+                plan->drift_count, plan->drift_count == 1 ? "resource was" : "resources were",
+                put_back == 0                   ? "nothing of it"
+                : put_back == plan->drift_count ? "what was applied"
+                                                : "what was applied, but for what stays");
 }
 
 void report_refusals_text(const struct plan *plan, FILE *stream) {

@@ -121,6 +121,17 @@ struct observation {
         /* What people shall be told, whatever changes; lines after the first are a list for those who ask (-v). Not kept. */
         const char **warnings;
         size_t warning_count;
+        /* What others did to it that no field of the spec shows, and that is not for a change to undo. Not kept. */
+        const struct left_drift *left;
+        size_t left_count;
+};
+
+/* Somebody else's doing that stays: something added that was never declared, or rights taken away. */
+struct left_drift {
+        const char *path;           /* relative to spec, though no field */
+        const struct value *before; /* as Berth made it, or NULL */
+        const struct value *after;  /* as it is there */
+        const char *remedy;         /* how to undo it, or the word by which a manifest accepts it */
 };
 
 /* A name that the manifests declare or the state recorded. */
@@ -147,6 +158,7 @@ struct field_change {
         const struct value *before;
         const struct value *after;
         bool sensitive;
+        const char *left; /* of a drift that apply leaves as it is: the remedy; NULL elsewhere */
 };
 
 /* A guard's answer. Ids are those of docs/guards.md, static texts. */

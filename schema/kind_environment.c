@@ -147,6 +147,16 @@ static const struct field variable_field = {
         .doc = "A text, or {value: text, sensitive: true} for a secret.",
 };
 
+static const char *const accepted_words[] = { "url", "permissions", "network", NULL };
+
+static const struct field accepted_field = {
+        .name = "word",
+        .type = FIELD_TEXT,
+        .choices_text = accepted_words,
+        .doc = "url: a function URL. permissions: statements of the function's resource policy. network: the VPC that it runs "
+               "in.",
+};
+
 static const struct field environment_fields[] = {
         {
                 .name = "description",
@@ -233,6 +243,13 @@ static const struct field environment_fields[] = {
                 .default_text = "false",
                 .doc = "Whether Berth refuses to delete or replace the environment, even after its manifest is gone "
                        "(protected).",
+        },
+        {
+                .name = "accept",
+                .type = FIELD_LIST,
+                .item = &accepted_field,
+                .doc = "What others added to the function in AWS, that Berth leaves as it is, and that is no drift to be told "
+                       "any more.",
         },
         { 0 },
 };

@@ -29,6 +29,16 @@ static const struct field tag_value = {
         .doc = "The tag's value.",
 };
 
+static const char *const accepted_words[] = { "rolePolicies", "roleRights", NULL };
+
+static const struct field accepted_field = {
+        .name = "word",
+        .type = FIELD_TEXT,
+        .choices_text = accepted_words,
+        .doc = "rolePolicies: policies that others attached to the execution role or wrote into it. roleRights: rights that "
+               "others took from it (an action removed, a Deny, a permissions boundary).",
+};
+
 static const struct field aws_fields[] = {
         {
                 .name = "region",
@@ -87,6 +97,13 @@ static const struct field aws_fields[] = {
                 .pattern_message = ROLE_PATTERN_MESSAGE,
                 .doc = "The ARN of the role that functions run with. Absent: Berth makes one with the least rights, "
                        "and keeps it so.",
+        },
+        {
+                .name = "accept",
+                .type = FIELD_LIST,
+                .item = &accepted_field,
+                .doc = "What others did to the execution role that Berth made, that Berth leaves as it is, and that is no "
+                       "drift to be told any more.",
         },
         {
                 .name = "createBucket",

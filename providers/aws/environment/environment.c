@@ -13,6 +13,16 @@ const char *environment_log_group(const struct provider *provider, const char *n
         return arena_printf(arena, "/aws/lambda/%s-env-%s", provider->prefix, name);
 }
 
+/* All empty: the image's own entry point, command and folder, whatever somebody gave the function. */
+static struct value *image_config(struct arena *arena) {
+        struct value *config = value_new_map(arena);
+
+        value_set(arena, config, "command", *value_new_list(arena));
+        value_set(arena, config, "entryPoint", *value_new_list(arena));
+        value_set_text(arena, config, "workingDirectory", "");
+        return config;
+}
+
 static int environment_desire(const struct provider *provider, const struct resource *resource,
                               const struct observation *observed, const struct value *recorded,
                               struct arena *arena, struct value **ret, struct error *err) {
@@ -39,6 +49,7 @@ static int environment_desire(const struct provider *provider, const struct reso
         value_set_text(arena, spec, "kmsKey", aws_desired_key(provider, value_get_text(recorded, "kmsKey")));
         value_set_text(arena, spec, "logKmsKey",
                        aws_desired_key(provider, value_get_text(recorded, "logKmsKey")));
+        value_set(arena, spec, "imageConfig", *image_config(arena));
         /* Before identify() the role's ARN is not known, and nothing says that it is another than it was. */
         value_set_text(arena, spec, "role", role ? role : value_get_text(recorded, "role"));
         value_set(arena, spec, "tags", *aws_tags_for(provider, resource->kind->name, resource->name, arena));

@@ -42,6 +42,15 @@ void environment_observation(const struct provider *provider, const char *name, 
                              const struct environment_known *known, int64_t log_retention_days,
                              struct arena *arena, struct observation *ret);
 
+/*
+ * What others made of the function and apply leaves: the VPC, seen in `spec`; and by `full`, two calls a function, its URL and
+ * the statements of its resource policy. Sets left of each observation that is ours and declared.
+ */
+int environment_see_left(struct provider *provider, const struct observe_args *args,
+                         struct observation *observations, struct error *err) MUST_USE;
+/* In the spec of an observation, never desired: {VpcId, SubnetIds, SecurityGroupIds}; absent where it runs in none. */
+#define ENVIRONMENT_VPC "vpc"
+
 /* Health by State and LastUpdateStatus of a configuration; values that we do not know are taken to be well. */
 enum health environment_health(const json_t *configuration, struct arena *arena, const char **ret_reason);
 

@@ -79,6 +79,9 @@ json_t *environment_configuration_body(const struct change *change, const struct
                         body, "EphemeralStorage",
                         json_pack("{s:I}", "Size",
                                   (json_int_t)value_get_integer(spec, "workspaceStorageMB", 512)));
+        /* An empty one is how an entry point of the function's own is taken away. */
+        if (change_touches(change, "imageConfig"))
+                json_object_set_new(body, "ImageConfig", json_object());
         if (change_touches(change, "role"))
                 json_set_text(body, "Role", value_get_text(spec, "role"));
         /* A key is never taken away: without one in the spec there is nothing to say. */

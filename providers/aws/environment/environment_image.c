@@ -230,12 +230,14 @@ static void warn_of_unverified(const struct lookup *lookup, struct observation *
                 return;
         if (count > UNVERIFIED_NAMED)
                 strbuf_printf(&names, " and %zu more", count - UNVERIFIED_NAMED);
-        first->warnings = array_grow(arena, first->warnings, first->warning_count, sizeof(*first->warnings));
-        first->warnings[first->warning_count++] = arena_printf(
-                arena,
-                "the platform of the image%s of %s is not verified: %s (ECR keeps configurations in a "
-                "bucket of S3: a network of one's own needs a gateway endpoint to S3)",
-                count == 1 ? "" : "s", strbuf_text(&names), why);
+        aws_warn(
+                first,
+                arena_printf(
+                        arena,
+                        "the platform of the image%s of %s is not verified: %s (ECR keeps configurations in a "
+                        "bucket of S3: a network of one's own needs a gateway endpoint to S3)",
+                        count == 1 ? "" : "s", strbuf_text(&names), why),
+                arena);
 }
 
 int environment_resolve_images(struct provider *provider, const struct observe_args *args,

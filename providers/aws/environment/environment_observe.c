@@ -493,6 +493,8 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
                 result = environment_resolve_images(provider, args, ret, err);
                 if (result == 0)
                         result = environment_check_concurrency(provider, args, ret, err);
+                if (result == 0)
+                        result = environment_see_left(provider, args, ret, err);
                 aws_warn_of_old_marks(provider, "Environment", "tags", ret, args->count, args->arena);
         }
         for (size_t i = 0; i < args->count; i++)

@@ -115,6 +115,38 @@ static const char *first_architecture(const json_t *configuration) {
         return name ? name : "x86_64";
 }
 
+static void set_texts(struct value *map, const char *name, const json_t *texts, struct arena *arena) {
+        if (json_array_size(texts) > 0)
+                value_set(arena, map, name, value_from_json(arena, texts));
+}
+
+/* What the image itself says is what it runs by, unless somebody gave the function an entry point of its own. */
+static struct value *read_image_config(const json_t *configuration, struct arena *arena) {
+        const json_t *config =
+                json_object_get(json_object_get(configuration, "ImageConfigResponse"), "ImageConfig");
+        const char *folder = json_text(config, "WorkingDirectory");
+        struct value *map = value_new_map(arena);
+
+        set_texts(map, "entryPoint", json_object_get(config, "EntryPoint"), arena);
+        set_texts(map, "command", json_object_get(config, "Command"), arena);
+        value_set_text(arena, map, "workingDirectory", folder && *folder ? folder : NULL);
+        return map;
+}
+
+/* Lambda shows a function that left its VPC with an empty one. */
+static void read_vpc(const json_t *configuration, struct value *spec, struct arena *arena) {
+        const json_t *vpc = json_object_get(configuration, "VpcConfig");
+        struct value *map = value_new_map(arena);
+        const char *id = json_text(vpc, "VpcId");
+
+        if (json_array_size(json_object_get(vpc, "SubnetIds")) == 0)
+                return;
+        value_set_text(arena, map, "vpcId", id && *id ? id : NULL);
+        set_texts(map, "subnets", json_object_get(vpc, "SubnetIds"), arena);
+        set_texts(map, "securityGroups", json_object_get(vpc, "SecurityGroupIds"), arena);
+        value_set(arena, spec, ENVIRONMENT_VPC, *map);
+}
+
 static struct value *read_spec(const struct provider *provider, const json_t *function,
                                const struct environment_known *known, struct arena *arena,
                                const char **reason) {
@@ -123,7 +155,7 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
         const json_t *storage = json_object_get(configuration, "EphemeralStorage");
         const json_t *tenancy = json_object_get(configuration, "TenancyConfig");
         const char *description = json_text(configuration, "Description");
-        struct value *spec = value_new_map(arena), *image, *tags;
+        struct value *spec = value_new_map(arena), *image, *image_config, *tags;
         const struct value *variables;
 
         if (description && *description)
@@ -143,6 +175,10 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
         if (aws_json_says(configuration, "LastUpdateStatus", "Failed"))
                 value_unset(image, "digest");
         value_set(arena, spec, "image", *image);
+        image_config = read_image_config(configuration, arena);
+        if (image_config->count > 0)
+                value_set(arena, spec, "imageConfig", *image_config);
+        read_vpc(configuration, spec, arena);
         variables = variables_or_recorded(configuration, known, arena, reason);
         if (variables && variables->count > 0)
                 value_set(arena, spec, "variables", *variables);

@@ -13,9 +13,9 @@
 
 #define REREADS_MAX 5
 
-const char *const environment_configuration_paths[] = { "description",    "memoryMB", "workspaceStorageMB",
-                                                        "timeoutSeconds", "role",     "kmsKey",
-                                                        "variables",      NULL };
+const char *const environment_configuration_paths[] = { "description",    "memoryMB",    "workspaceStorageMB",
+                                                        "timeoutSeconds", "role",        "kmsKey",
+                                                        "variables",      "imageConfig", NULL };
 const char *const environment_code_paths[] = { "image.repository", "image.digest", "architecture", NULL };
 
 /* Whether the function still belongs to whom the plan saw it belong to. */

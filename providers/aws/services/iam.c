@@ -2,6 +2,7 @@
 #include "providers/aws/services/iam.h"
 
 #include "providers/aws/client/encode.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/client/xml.h"
 #include "providers/aws/client/xml_answer.h"
 
@@ -30,7 +31,7 @@ static struct aws_request request_of(const char *operation, const struct strbuf 
 
 /* What else a call about a role says, but for tags. */
 struct fields {
-        const char *policy, *document, *trust, *description; /* NULL: not said */
+        const char *policy, *document, *trust, *description, *marker; /* NULL: not said */
 };
 
 static void add_field(struct strbuf *form, const char *name, const char *text) {
@@ -47,6 +48,7 @@ static struct aws_request on_role(const char *operation, const char *role, struc
         add_field(&form, "PolicyDocument", fields.document);
         add_field(&form, "AssumeRolePolicyDocument", fields.trust);
         add_field(&form, "Description", fields.description);
+        add_field(&form, "Marker", fields.marker);
         add_tags(&form, tags);
         return request_of(operation, &form, arena);
 }
@@ -78,6 +80,7 @@ int iam_read_role(const struct aws_response *response, struct arena *arena, stru
         result.arn = xml_text(role, "Arn", arena);
         result.id = xml_text(role, "RoleId", arena);
         result.trust = iam_decode_document(xml_text(role, "AssumeRolePolicyDocument", arena), arena);
+        result.boundary = xml_text(role, "PermissionsBoundary/PermissionsBoundaryArn", arena);
         result.tags = aws_tags_from_xml(xml_child(role, "Tags"), "member", arena);
         if (!result.arn)
                 return error_set(err, "the answer to iam GetRole names no role");
@@ -152,4 +155,33 @@ struct aws_request iam_put_role_policy(const char *role, const char *policy, con
 
 struct aws_request iam_delete_role_policy(const char *role, const char *policy, struct arena *arena) {
         return on_role("DeleteRolePolicy", role, (struct fields){ .policy = policy }, NULL, arena);
+}
+
+struct aws_request iam_list_role_policies(const char *role, const char *marker, struct arena *arena) {
+        return on_role("ListRolePolicies", role, (struct fields){ .marker = marker }, NULL, arena);
+}
+
+struct aws_request iam_list_attached_policies(const char *role, const char *marker, struct arena *arena) {
+        return on_role("ListAttachedRolePolicies", role, (struct fields){ .marker = marker }, NULL, arena);
+}
+
+int iam_read_policy_names(const struct aws_response *response, bool attached, struct arena *arena,
+                          struct value *names, const char **ret_marker, struct error *err) {
+        const char *root = attached ? "ListAttachedRolePoliciesResponse" : "ListRolePoliciesResponse";
+        const char *call = attached ? "iam ListAttachedRolePolicies" : "iam ListRolePolicies";
+        struct xml_document *document XML_CLEANUP = NULL;
+        const struct xml_node *result, *member;
+        const char *truncated;
+
+        if (aws_answer_xml(response, call, root, &document, err) < 0)
+                return -1;
+        result = xml_child(xml_root(document),
+                           attached ? "ListAttachedRolePoliciesResult" : "ListRolePoliciesResult");
+        member = xml_child(xml_child(result, attached ? "AttachedPolicies" : "PolicyNames"), "member");
+        for (; member; member = xml_next(member, "member"))
+                value_append(arena, names,
+                             value_text(arena, xml_text(member, attached ? "PolicyArn" : "", arena)));
+        truncated = xml_text(result, "IsTruncated", arena);
+        *ret_marker = texts_same(truncated, "true") ? xml_text(result, "Marker", arena) : NULL;
+        return 0;
 }

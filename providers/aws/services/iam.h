@@ -10,13 +10,14 @@
 #include "providers/aws/client/client.h"
 #include "schema/value.h"
 
-/* GetRole RoleName -> GetRoleResult/Role {Arn, RoleId, AssumeRolePolicyDocument, Tags}. 404 NoSuchEntity. */
+/* GetRole RoleName -> GetRoleResult/Role {Arn, RoleId, AssumeRolePolicyDocument, PermissionsBoundary, Tags}. 404 NoSuchEntity. */
 struct aws_request iam_get_role(const char *role, struct arena *arena);
 struct iam_role {
         const char *arn;
         const char *
                 id; /* "AROA...": another one for each role that is made, whatever its name; NULL where none is said */
         const char *trust;        /* the document, JSON */
+        const char *boundary;     /* the permissions boundary's ARN; NULL: none */
         const struct value *tags; /* a map of texts */
 };
 int iam_read_role(const struct aws_response *response, struct arena *arena, struct iam_role *ret,
@@ -47,6 +48,17 @@ struct aws_request iam_put_role_policy(const char *role, const char *policy, con
                                        struct arena *arena);
 /* DeleteRolePolicy RoleName, PolicyName. 404 NoSuchEntity. */
 struct aws_request iam_delete_role_policy(const char *role, const char *policy, struct arena *arena);
+
+/* ListRolePolicies RoleName, Marker -> PolicyNames of the inline ones, a page. 404 NoSuchEntity. */
+struct aws_request iam_list_role_policies(const char *role, const char *marker, struct arena *arena);
+/* ListAttachedRolePolicies RoleName, Marker -> AttachedPolicies, a page. 404 NoSuchEntity. */
+struct aws_request iam_list_attached_policies(const char *role, const char *marker, struct arena *arena);
+/*
+ * Adds the page's names (inline) or ARNs (attached) to the list of texts `names`; *ret_marker is the next page's, NULL after the
+ * last.
+ */
+int iam_read_policy_names(const struct aws_response *response, bool attached, struct arena *arena,
+                          struct value *names, const char **ret_marker, struct error *err) MUST_USE;
 
 /* Documents come back percent-encoded (RFC 3986); one that is not is taken as it is. In the arena. */
 const char *iam_decode_document(const char *text, struct arena *arena);

@@ -2,6 +2,7 @@
 #include "providers/aws/shared/provider_aws.h"
 
 #include "base/array.h"
+#include "providers/aws/client/texts.h"
 
 struct s3_bucket aws_bucket(const struct provider *provider) {
         return (struct s3_bucket){ .name = provider->bucket, .account = provider->account };
@@ -29,6 +30,28 @@ void aws_copy_members(struct value *to, const struct value *from, const char *co
                 if (member)
                         value_set(arena, to, *names, *member);
         }
+}
+
+bool aws_list_has(const struct value *list, const char *text) {
+        for (uint32_t i = 0; list && list->type == VALUE_LIST && i < list->count; i++) {
+                if (texts_same(value_text_of(&list->items[i]), text))
+                        return true;
+        }
+        return false;
+}
+
+void aws_leave(struct left_drift_list *list, const struct value *accepted, const char *word,
+               struct left_drift left, struct arena *arena) {
+        if (aws_list_has(accepted, word))
+                return;
+        list->items = array_grow(arena, list->items, list->count, sizeof(*list->items));
+        list->items[list->count++] = left;
+}
+
+void aws_warn(struct observation *observation, const char *warning, struct arena *arena) {
+        observation->warnings = array_grow(arena, observation->warnings, observation->warning_count,
+                                           sizeof(*observation->warnings));
+        observation->warnings[observation->warning_count++] = warning;
 }
 
 void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena) {

@@ -77,6 +77,19 @@ int aws_need_account(const struct provider *provider, struct error *err) MUST_US
 void aws_copy_members(struct value *to, const struct value *from, const char *const *names,
                       struct arena *arena);
 
+/* Whether the list of texts, which may be NULL, has this one. */
+bool aws_list_has(const struct value *list, const char *text);
+/* Adds to `left` (in the arena) what somebody else did and apply does not undo, unless `accepted` has the word for it. */
+struct left_drift_list {
+        struct left_drift *items;
+        size_t count;
+};
+void aws_leave(struct left_drift_list *list, const struct value *accepted, const char *word,
+               struct left_drift left, struct arena *arena);
+
+/* Adds a line that people shall be told; it must live in the arena or be static. */
+void aws_warn(struct observation *observation, const char *warning, struct arena *arena);
+
 /* Adds a refusal to the change; the texts must live in the arena or be static. */
 void aws_refuse(struct change *change, struct refusal refusal, struct arena *arena);
 

@@ -93,6 +93,15 @@ static struct value *desire_role(const struct provider *provider, const struct v
         return role;
 }
 
+struct value *stack_desired_role(const struct provider *provider, const struct value *recorded,
+                                 struct arena *arena) {
+        const struct value *bucket = desire_bucket(provider, value_get(recorded, "bucket"), arena);
+        /* In a bucket that is another stack's, objects may well be under the key of both. */
+        const char *key = aws_desired_key(provider, value_get_text(bucket, "kmsKey"));
+
+        return desire_role(provider, value_get(recorded, "role"), key, arena);
+}
+
 /*
  * What the stack made and manages no longer is kept in mind as long as it is there. Without a refresh nobody has
  * looked, and it is there as far as we know.
@@ -111,15 +120,12 @@ static void desire_former(const struct provider *provider, const struct observat
 static int stack_desire(const struct provider *provider, const struct resource *resource,
                         const struct observation *observed, const struct value *recorded, struct arena *arena,
                         struct value **ret, struct error *err) {
-        struct value *spec = value_new_map(arena),
-                     *bucket = desire_bucket(provider, value_get(recorded, "bucket"), arena);
-        /* In a bucket that is another stack's, objects may well be under the key of both. */
-        const char *key = aws_desired_key(provider, value_get_text(bucket, "kmsKey"));
+        struct value *spec = value_new_map(arena);
 
         (void)resource;
         (void)err;
-        value_set(arena, spec, "bucket", *bucket);
-        value_set(arena, spec, "role", *desire_role(provider, value_get(recorded, "role"), key, arena));
+        value_set(arena, spec, "bucket", *desire_bucket(provider, value_get(recorded, "bucket"), arena));
+        value_set(arena, spec, "role", *stack_desired_role(provider, recorded, arena));
         desire_former(provider, observed, recorded, arena, spec);
         *ret = spec;
         return 0;

@@ -26,6 +26,10 @@
  */
 #define STACK_ENCRYPTION "AES256"
 
+/* Words of aws.accept: others' policies of the role; what others took away of the rights that Berth gave it. */
+#define STACK_ACCEPT_POLICIES "rolePolicies"
+#define STACK_ACCEPT_RIGHTS "roleRights"
+
 extern const struct kind_ops aws_stack_ops;
 
 /* Free provider->leftovers; NULL is fine. For close(). */
@@ -45,6 +49,9 @@ const char *stack_own_role(const struct value *spec);
 
 /* The managed role's name: "{namePrefix}-execution-{region}". */
 const char *stack_role_name(const struct provider *provider, struct arena *arena);
+/* What desire() makes of the role: with its documents where it is managed. `recorded` is the stack's whole spec, or NULL. */
+struct value *stack_desired_role(const struct provider *provider, const struct value *recorded,
+                                 struct arena *arena);
 /* Notes which role of that name there is now, for the grants of environments; NULL: not known. */
 void stack_note_role(struct provider *provider, const char *id);
 /* The tags of the bucket and of the role. */

@@ -14,6 +14,7 @@
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/stages.h"
 #include "providers/aws/shared/tags.h"
+#include "providers/aws/stack/policy_compare.h"
 #include "providers/aws/stack/policy_document.h"
 
 #include <stdlib.h>
@@ -32,9 +33,11 @@ enum stack_stage {
         STAGE_LINEAGE,
         STAGE_CREATE_ROLE,
         STAGE_CHECK_ROLE,
+        STAGE_READ_TRUST,
         STAGE_TRUST,
         STAGE_TAG_ROLE,
         STAGE_UNTAG_ROLE,
+        STAGE_READ_ROLE_POLICY,
         STAGE_ROLE_POLICY,
         STAGE_DROP_ROLE_POLICY,
         STAGE_DROP_ROLE,
@@ -322,9 +325,74 @@ static int check_role(struct stage_turn *turn) {
                 role_of(turn), owner ? owner : "somebody else");
 }
 
+/* Whether there is a document of the role's to be replaced: what somebody took away of it is not given back. */
+static bool replaces_role_policy(const struct change *change) {
+        return role_differs(change, "role.policy") && observed_at(change, "role.policy");
+}
+
+/*
+ * The text that shall be there instead of `before`, which was just read: the wanted document, without the rights that somebody
+ * took away of those that Berth had given. NULL with err where that cannot be told.
+ */
+static const char *narrowed_text(struct stage_turn *turn, const char *path, const char *before) {
+        const struct value *recorded = value_path(turn->change->recorded, path);
+        json_t *ours JSON_CLEANUP = value_to_json(desired_at(turn->change, path), NULL);
+        json_t *there JSON_CLEANUP = policy_document_parse(before);
+        json_t *applied JSON_CLEANUP = recorded ? value_to_json(recorded, NULL)
+                                       : turn->change->observed->ownership == OWNER_SELF
+                                               ? json_deep_copy(ours)
+                                               : NULL;
+        struct arena *arena = turn->progress->arena;
+        struct policy_comparison comparison;
+
+        if (!there)
+                return aws_json_text(json_incref(ours), arena);
+        policy_compare(there, applied, ours, arena, &comparison);
+        if (comparison.target)
+                return aws_json_text(comparison.target, arena);
+        error_set(turn->err,
+                  "somebody changed %s of %s since the plan, in a way that Berth would undo: plan again",
+                  path, role_of(turn));
+        return NULL;
+}
+
+static int read_trust(struct stage_turn *turn) {
+        struct aws_request request = iam_get_role(role_of(turn), turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, NULL, role_passing, &response);
+        struct iam_role role;
+
+        if (result != 0)
+                return result;
+        if (iam_read_role(&response, turn->progress->arena, &role, turn->err) < 0)
+                return -1;
+        value_set_text(turn->progress->arena, stage_data(turn), "trust", role.trust);
+        return STAGE_OVER;
+}
+
 static int write_trust(struct stage_turn *turn) {
-        return stage_call_over(turn, iam_update_trust(role_of(turn), trust_text(turn), turn->progress->arena),
-                               NULL, role_passing);
+        const char *text = narrowed_text(turn, "role.trust", value_get_text(turn->progress->data, "trust"));
+
+        if (!text)
+                return -1;
+        return stage_call_over(turn, iam_update_trust(role_of(turn), text, turn->progress->arena), NULL,
+                               role_passing);
+}
+
+static int read_role_policy(struct stage_turn *turn) {
+        static const char *const none[] = { "NoSuchEntity", NULL };
+        struct arena *arena = turn->progress->arena;
+        struct aws_request request = iam_get_role_policy(role_of(turn), STACK_ROLE_POLICY, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, none, NULL, &response);
+        const char *text = NULL;
+
+        if (result != 0)
+                return result;
+        if (!*response.error_code && iam_read_role_policy(&response, arena, &text, turn->err) < 0)
+                return -1;
+        value_set_text(arena, stage_data(turn), "rolePolicy", text);
+        return STAGE_OVER;
 }
 
 static int tag_role(struct stage_turn *turn) {
@@ -346,13 +414,11 @@ static int untag_role(struct stage_turn *turn) {
 }
 
 static int write_role_policy(struct stage_turn *turn) {
-        const struct provider *provider = turn->provider;
-        const char *key = value_text_of(desired_at(turn->change, "bucket.kmsKey"));
-        const struct policy_place place = { provider->partition, provider->region,
-                                            provider->account,   provider->prefix,
-                                            provider->bucket,    aws_desired_key(provider, key) };
-        const char *document = aws_json_text(policy_document_execution(&place), turn->progress->arena);
+        const char *document =
+                narrowed_text(turn, "role.policy", value_get_text(turn->progress->data, "rolePolicy"));
 
+        if (!document)
+                return -1;
         return stage_call_over(
                 turn, iam_put_role_policy(role_of(turn), STACK_ROLE_POLICY, document, turn->progress->arena),
                 NULL, role_passing);
@@ -370,9 +436,11 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_LINEAGE] = { "s3", NULL, takes_bucket, lineage_stage_write },
         [STAGE_CREATE_ROLE] = { "iam", "for the role", needs_role, create_role },
         [STAGE_CHECK_ROLE] = { NULL, NULL, NULL, check_role },
+        [STAGE_READ_TRUST] = { "iam", NULL, needs_trust, read_trust },
         [STAGE_TRUST] = { "iam", NULL, needs_trust, write_trust },
         [STAGE_TAG_ROLE] = { "iam", NULL, needs_role_tags, tag_role },
         [STAGE_UNTAG_ROLE] = { "iam", NULL, needs_role_untag, untag_role },
+        [STAGE_READ_ROLE_POLICY] = { "iam", NULL, replaces_role_policy, read_role_policy },
         [STAGE_ROLE_POLICY] = { "iam", NULL, needs_role_policy, write_role_policy },
         [STAGE_DROP_ROLE_POLICY] = { "iam", NULL, drops_role, stack_delete_role_policy },
         [STAGE_DROP_ROLE] = { "iam", NULL, drops_role, stack_delete_role },

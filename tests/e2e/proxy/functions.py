@@ -110,6 +110,8 @@ def _show(function, config):
         for field in ("Handler", "Runtime"):
             out.pop(field, None)
     out.update(function.kept)
+    if "ImageConfig" in out:
+        out["ImageConfigResponse"] = {"ImageConfig": {k: v for k, v in out.pop("ImageConfig").items() if v}}
     out.setdefault("EphemeralStorage", {"Size": 512})
     out.setdefault("LoggingConfig", {})
     out["LoggingConfig"] = {"LogFormat": "Text", "LogGroup": f"/aws/lambda/{name}", **out["LoggingConfig"]}

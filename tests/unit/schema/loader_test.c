@@ -69,7 +69,7 @@ static const struct {
           "m.yaml:6:1: unknown field \"labels\" [labels belongs under metadata]\n" },
         { ENVIRONMENT "  colour: red\n",
           "m.yaml:6:3: unknown field \"colour\" [known here: description, image, memoryMB, workspaceStorageMB, "
-          "timeoutSeconds, variables, reservedConcurrency, logRetentionDays, tenantIsolation, protect]\n" },
+          "timeoutSeconds, variables, reservedConcurrency, logRetentionDays, tenantIsolation, protect, accept]\n" },
         { ENVIRONMENT "  <<: {memoryMB: 2048}\n",
           "m.yaml:6:3: unknown field \"<<\" [merge keys are not part of YAML 1.2: write the fields out, or use an "
           "alias for the whole map]\n" },

@@ -46,6 +46,20 @@ static const struct {
           "\"digest\": \"sha256:" A
           "\"}, \"variables\": {\"AA\": \"1\"}, \"tags\": {\"berth:stack\": \"team\"}, "
           "\"reservedConcurrency\": 0, \"logRetentionDays\": 7}" },
+        { "an entry point of its own, and a VPC",
+          "{\"Configuration\": {" CONFIGURATION
+          ", \"ImageConfigResponse\": {\"ImageConfig\": {\"EntryPoint\": "
+          "[\"/bin/sh\", \"-c\"], \"Command\": [], \"WorkingDirectory\": \"/x\"}}, \"VpcConfig\": {\"VpcId\": "
+          "\"vpc-1\", \"SubnetIds\": [\"subnet-1\"], \"SecurityGroupIds\": [\"sg-1\"]}}}",
+          NULL, NULL, 0,
+          "{" PLAIN ", \"image\": {}, \"imageConfig\": {\"entryPoint\": [\"/bin/sh\", \"-c\"], "
+          "\"workingDirectory\": \"/x\"}, \"vpc\": {\"vpcId\": \"vpc-1\", \"subnets\": [\"subnet-1\"], "
+          "\"securityGroups\": [\"sg-1\"]}, \"tags\": {}}" },
+        { "out of its VPC again",
+          "{\"Configuration\": {" CONFIGURATION
+          ", \"ImageConfigResponse\": {\"ImageConfig\": {}}, \"VpcConfig\": "
+          "{\"VpcId\": \"\", \"SubnetIds\": [], \"SecurityGroupIds\": []}}}",
+          NULL, NULL, 0, "{" PLAIN ", \"image\": {}, \"tags\": {}}" },
         { "an image by tag, resolved",
           "{\"Configuration\": {" CONFIGURATION "}, \"Code\": {\"ImageUri\": \"" REGISTRY "/a:t\", "
           "\"ResolvedImageUri\": \"" REGISTRY "/a@sha256:" B "\"}}",

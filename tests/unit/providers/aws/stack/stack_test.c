@@ -129,8 +129,9 @@ static void changes_cost_what_differs(void **state) {
                 { "", "bucket.tlsOnly", "", 2, 0 },
                 { "", "bucket.tags", "", 2, 0 },
                 { "", "role.tags", "", 0, 1 },
-                { "", "role.trust", "", 0, 1 },
+                { "", "role.trust", "", 0, 2 },
                 { "", "role.policy", "", 0, 1 },
+                { "", "role.policy", "another", 0, 2 },
                 { "", NULL, NULL, 0, 0 },
         };
         const struct provider provider = provider_of("{}");

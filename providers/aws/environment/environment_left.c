@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What others added to a function beside what the manifest declares: a VPC, a URL, statements of its resource policy. No change
+ * follows from them, since somebody may need them; they are told as drift that stays, until they are gone or the manifest
+ * accepts them.
+ *
+ * The VPC comes with the function. URL and policy are two calls a function, and Lambda takes fifteen such a second: they are
+ * read where everything is (--refresh full). Without the right to read them the answer is a line that says so, not an error.
+ */
+#include "base/json.h"
+#include "providers/aws/environment/environment.h"
+#include "providers/aws/services/lambda.h"
+
+struct sight {
+        struct provider *provider;
+        struct arena *arena;
+        const char *function;
+        const struct value *accepted;
+        struct left_drift_list left;
+        bool denied;
+};
+
+static void leave(struct sight *sight, const char *word, const char *path, const json_t *there,
+                  const char *remedy) {
+        struct value *after = arena_alloc(sight->arena, sizeof(*after));
+
+        *after = value_from_json(sight->arena, there);
+        aws_leave(&sight->left, sight->accepted, word,
+                  (struct left_drift){ .path = path, .after = after, .remedy = remedy }, sight->arena);
+}
+
+static int read_answer(struct sight *sight, const struct aws_request *request, struct aws_response *ret,
+                       struct error *err) {
+        static const char *const codes[] = { "ResourceNotFoundException", "AccessDeniedException", NULL };
+
+        if (aws_call_accepting(sight->provider->client, request, codes, ret, err) < 0)
+                return -1;
+        sight->denied |= aws_failed_with(ret, "AccessDeniedException");
+        return 0;
+}
+
+static int see_url(struct sight *sight, struct error *err) {
+        struct aws_request request = lambda_get_url(sight->function, sight->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        json_t *shown JSON_CLEANUP = NULL;
+        const char *type;
+
+        if (read_answer(sight, &request, &response, err) < 0)
+                return -1;
+        type = json_text(response.json, "AuthType");
+        if (*response.error_code || !type)
+                return 0;
+        shown = json_object();
+        json_set_text(shown, "authType", type);
+        json_set_text(shown, "functionUrl", json_text(response.json, "FunctionUrl"));
+        leave(sight, "url", "url", shown,
+              aws_json_says(response.json, "AuthType", "NONE")
+                      ? "anybody on the internet may call the function there, without credentials; delete "
+                        "the URL, or accept it: accept: [url]"
+                      : "delete the URL, or accept it: accept: [url]");
+        return 0;
+}
+
+static int see_permissions(struct sight *sight, struct error *err) {
+        struct aws_request request = lambda_get_policy(sight->function, sight->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        json_t *policy JSON_CLEANUP = NULL;
+        const json_t *statements;
+        const char *text;
+
+        if (read_answer(sight, &request, &response, err) < 0)
+                return -1;
+        text = *response.error_code ? NULL : json_text(response.json, "Policy");
+        policy = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        statements = json_object_get(policy, "Statement");
+        if (json_array_size(statements) == 0 && !json_is_object(statements))
+                return 0;
+        leave(sight, "permissions", "permissions", statements,
+              "others may call or use the function by its resource policy; remove the statements, or accept "
+              "them: accept: [permissions]");
+        return 0;
+}
+
+static void see_vpc(struct sight *sight, const struct value *spec) {
+        const struct value *vpc = value_get(spec, ENVIRONMENT_VPC);
+
+        if (!vpc)
+                return;
+        aws_leave(&sight->left, sight->accepted, "network",
+                  (struct left_drift){ .path = ENVIRONMENT_VPC,
+                                       .after = vpc,
+                                       .remedy =
+                                               "the function was put into a VPC; take it out, or accept it: "
+                                               "accept: [network]" },
+                  sight->arena);
+}
+
+static bool is_looked_at(const struct wanted *wanted, const struct observation *observation) {
+        return wanted->desired && wanted->recorded && observation->exists &&
+               observation->ownership == OWNER_SELF;
+}
+
+static void read_all_ahead(struct provider *provider, const struct observe_args *args,
+                           const struct observation *observations) {
+        for (size_t i = 0; i < args->count; i++) {
+                const char *function = environment_function(provider, args->wanted[i].name, args->arena);
+                const struct aws_request requests[] = { lambda_get_url(function, args->arena),
+                                                        lambda_get_policy(function, args->arena) };
+
+                for (size_t k = 0; k < 2 && is_looked_at(&args->wanted[i], &observations[i]); k++)
+                        aws_ahead(provider->client, &requests[k]);
+        }
+}
+
+int environment_see_left(struct provider *provider, const struct observe_args *args,
+                         struct observation *observations, struct error *err) {
+        struct observation *denied = NULL;
+
+        if (args->refresh == REFRESH_FULL)
+                read_all_ahead(provider, args, observations);
+        for (size_t i = 0; i < args->count; i++) {
+                const struct wanted *wanted = &args->wanted[i];
+                struct sight sight = {
+                        .provider = provider,
+                        .arena = args->arena,
+                        .function = environment_function(provider, wanted->name, args->arena),
+                };
+
+                if (!is_looked_at(wanted, &observations[i]))
+                        continue;
+                sight.accepted = value_get(wanted->desired->spec, "accept");
+                see_vpc(&sight, observations[i].spec);
+                if (args->refresh == REFRESH_FULL &&
+                    (see_url(&sight, err) < 0 || see_permissions(&sight, err) < 0))
+                        return -1;
+                observations[i].left = sight.left.items;
+                observations[i].left_count = sight.left.count;
+                if (sight.denied && !denied)
+                        denied = &observations[i];
+        }
+        if (denied)
+                aws_warn(denied,
+                         "whether functions have URLs and permissions of others is not known: allow "
+                         "lambda:GetFunctionUrlConfig and lambda:GetPolicy",
+                         args->arena);
+        return 0;
+}

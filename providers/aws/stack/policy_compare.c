@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A document's Allow statements are taken apart into grants: one action on one object (a resource, or in a trust policy a
+ * principal) under the statement's condition. One grant covers another where whatever the other allows it allows as well.
+ * Order, spacing, one text for a list of one, and statements cut otherwise make no difference then, and patterns are
+ * understood: s3:* covers s3:GetObject.
+ *
+ *     added     a grant of the found document that no wanted one covers
+ *     taken     a grant that was applied and is still wanted, and that no found one covers
+ *
+ * Of the target, wanted statements come first: their grants that were not taken. Then those of the found statements that lie
+ * within the wanted, where somebody narrowed one (a longer prefix, a condition more). Then every Deny that is there.
+ *
+ * Where a grant was added and one taken that speak of the same action and object, somebody put one in place of the other in a
+ * way that is not understood here (another condition, a pattern across another): the document is unclear.
+ *
+ * Where nothing stays, the whole document was replaced by another one: that is as if it had been deleted, and not tightened.
+ */
+#include "providers/aws/stack/policy_compare.h"
+
+#include "base/array.h"
+#include "base/json.h"
+#include "providers/aws/client/json_body.h"
+#include "providers/aws/stack/policy_document.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct grant {
+        const char *action, *object;
+        const json_t *condition; /* NULL: none */
+        size_t statement;
+};
+
+struct grants {
+        const json_t *statements; /* normal form */
+        struct grant *items;
+        size_t count;
+        bool unclear;
+        struct arena *arena;
+};
+
+/* `*` stands for any text and `?` for any character; one of those in `text` is covered by a `*` alone. */
+static bool pattern_covers(const char *pattern, const char *text, bool fold) {
+        const char *star = NULL, *resume = NULL;
+
+        while (*text) {
+                bool same = fold ? tolower((unsigned char)*pattern) == tolower((unsigned char)*text)
+                                 : *pattern == *text;
+
+                if (*pattern == '*') {
+                        star = pattern++;
+                        resume = text;
+                } else if (*pattern && (same || (*pattern == '?' && *text != '*'))) {
+                        pattern++;
+                        text++;
+                } else if (star) {
+                        pattern = star + 1;
+                        text = ++resume;
+                } else {
+                        return false;
+                }
+        }
+        while (*pattern == '*')
+                pattern++;
+        return !*pattern;
+}
+
+/* Normal form: one text, or a list of several. */
+static size_t text_count(const json_t *texts) {
+        return json_is_array(texts) ? json_array_size(texts) : json_is_string(texts) ? 1 : 0;
+}
+
+static const char *text_at(const json_t *texts, size_t i) {
+        return json_string_value(json_is_array(texts) ? json_array_get(texts, i) : texts);
+}
+
+/* The texts of one key of a condition: any of them fits, so that fewer and narrower ones are a stricter condition. */
+static bool values_cover(const char *relation, const json_t *wide, const json_t *narrow) {
+        bool like = strstr(relation, "Like") != NULL;
+
+        if (strstr(relation, "Not"))
+                return json_equal(wide, narrow);
+        for (size_t i = 0; i < text_count(narrow); i++) {
+                bool covered = false;
+
+                for (size_t k = 0; k < text_count(wide) && !covered; k++)
+                        covered = like ? pattern_covers(text_at(wide, k), text_at(narrow, i), false)
+                                       : strcmp(text_at(wide, k), text_at(narrow, i)) == 0;
+                if (!covered)
+                        return false;
+        }
+        return text_count(narrow) > 0;
+}
+
+/* All keys of all operators must hold: whoever adds one, is stricter. */
+static bool condition_covers(const json_t *wide, const json_t *narrow) {
+        const char *relation, *key;
+        json_t *keys, *values;
+
+        json_object_foreach ((json_t *)wide, relation, keys) {
+                json_object_foreach (keys, key, values) {
+                        const json_t *other = json_object_get(json_object_get(narrow, relation), key);
+
+                        if (!other || !values_cover(relation, values, other))
+                                return false;
+                }
+        }
+        return true;
+}
+
+static bool covers_place(const struct grant *wide, const struct grant *narrow) {
+        return pattern_covers(wide->action, narrow->action, true) &&
+               pattern_covers(wide->object, narrow->object, false);
+}
+
+static bool covers(const struct grant *wide, const struct grant *narrow) {
+        return covers_place(wide, narrow) && condition_covers(wide->condition, narrow->condition);
+}
+
+static bool is_covered(const struct grants *wide, const struct grant *narrow) {
+        for (size_t i = 0; i < wide->count; i++) {
+                if (covers(&wide->items[i], narrow))
+                        return true;
+        }
+        return false;
+}
+
+static bool speak_of_the_same(const struct grant *a, const struct grant *b) {
+        bool action =
+                pattern_covers(a->action, b->action, true) || pattern_covers(b->action, a->action, true);
+        bool object =
+                pattern_covers(a->object, b->object, false) || pattern_covers(b->object, a->object, false);
+
+        return action && object;
+}
+
+static void add_grants(struct grants *grants, const json_t *statement, size_t index, const char *object) {
+        const json_t *actions = json_object_get(statement, "Action");
+
+        for (size_t i = 0; i < text_count(actions); i++) {
+                grants->items = array_grow(grants->arena, grants->items, grants->count, sizeof(struct grant));
+                grants->items[grants->count++] = (struct grant){
+                        .action = text_at(actions, i),
+                        .object = object,
+                        .condition = json_object_get(statement, "Condition"),
+                        .statement = index,
+                };
+        }
+}
+
+/* A resource is its own name; a principal is "Service:lambda.amazonaws.com", and anybody "*". */
+static void add_statement(struct grants *grants, const json_t *statement, size_t index) {
+        const json_t *resources = json_object_get(statement, "Resource"),
+                     *principal = json_object_get(statement, "Principal");
+        const char *type;
+        json_t *names;
+
+        if (json_object_get(statement, "NotAction") || json_object_get(statement, "NotResource") ||
+            json_object_get(statement, "NotPrincipal") ||
+            text_count(json_object_get(statement, "Action")) == 0)
+                grants->unclear = true;
+        for (size_t i = 0; i < text_count(resources); i++)
+                add_grants(grants, statement, index, text_at(resources, i));
+        if (json_is_string(principal))
+                add_grants(grants, statement, index, json_string_value(principal));
+        json_object_foreach ((json_t *)principal, type, names) {
+                for (size_t i = 0; i < text_count(names); i++)
+                        add_grants(grants, statement, index,
+                                   arena_printf(grants->arena, "%s:%s", type, text_at(names, i)));
+        }
+}
+
+static bool allows(const json_t *statement) {
+        return aws_json_says(statement, "Effect", "Allow");
+}
+
+static struct grants grants_of(const json_t *document, struct arena *arena) {
+        struct grants grants = { .statements = json_object_get(document, "Statement"), .arena = arena };
+        const json_t *statement;
+        size_t i;
+
+        if (!json_is_array(grants.statements))
+                grants.unclear = true;
+        json_array_foreach (grants.statements, i, statement) {
+                if (!json_is_object(statement))
+                        grants.unclear = true;
+                else if (allows(statement))
+                        add_statement(&grants, statement, i);
+                else if (!aws_json_says(statement, "Effect", "Deny"))
+                        grants.unclear = true;
+        }
+        return grants;
+}
+
+static bool holds_statement(const json_t *statements, const json_t *wanted) {
+        const json_t *statement;
+        size_t i;
+
+        json_array_foreach (statements, i, statement) {
+                if (json_equal(statement, wanted))
+                        return true;
+        }
+        return false;
+}
+
+/* Adds a statement; a Sid may stand in a document but once. */
+static void append_statement(json_t *statements, json_t *statement) {
+        const char *sid = json_text(statement, "Sid");
+        const json_t *other;
+        size_t i;
+
+        json_array_foreach (statements, i, other) {
+                if (sid && json_text(other, "Sid") && strcmp(sid, json_text(other, "Sid")) == 0) {
+                        json_object_del(statement, "Sid");
+                        break;
+                }
+        }
+        json_array_append_new(statements, statement);
+}
+
+/* The object of a grant, put back into the statement that is made for it. */
+static void set_object(json_t *statement, const char *object) {
+        const char *colon = strchr(object, ':');
+
+        if (json_object_get(statement, "Resource"))
+                json_object_set_new(statement, "Resource", json_checked(json_string(object)));
+        else if (colon && strcmp(object, "*") != 0)
+                json_object_set_new(
+                        statement, "Principal",
+                        json_checked(json_pack("{s%:s}", object, (size_t)(colon - object), colon + 1)));
+        else
+                json_object_set_new(statement, "Principal", json_checked(json_string(object)));
+}
+
+/* A statement of which only some grants stay: one statement for each of its objects, with the actions that stay on it. */
+static void append_part(json_t *statements, const json_t *statement, const struct grants *grants,
+                        const bool *stays, size_t index) {
+        for (size_t i = 0; i < grants->count; i++) {
+                const char *object = grants->items[i].object;
+                json_t *actions, *part;
+                bool first = grants->items[i].statement == index && stays[i];
+
+                for (size_t k = 0; k < i && first; k++)
+                        first = !(grants->items[k].statement == index && stays[k] &&
+                                  strcmp(grants->items[k].object, object) == 0);
+                if (!first)
+                        continue;
+                actions = json_checked(json_array());
+                for (size_t k = i; k < grants->count; k++) {
+                        if (grants->items[k].statement == index && stays[k] &&
+                            strcmp(grants->items[k].object, object) == 0)
+                                json_array_append_new(actions, json_string(grants->items[k].action));
+                }
+                part = json_checked(json_deep_copy(statement));
+                json_object_set_new(part, "Action", actions);
+                set_object(part, object);
+                append_statement(statements, part);
+        }
+}
+
+static void append_grants(json_t *statements, const struct grants *grants, const bool *stays) {
+        const json_t *statement;
+        size_t index;
+
+        json_array_foreach (grants->statements, index, statement) {
+                bool all = true, any = false;
+
+                for (size_t i = 0; i < grants->count; i++) {
+                        all &= grants->items[i].statement != index || stays[i];
+                        any |= grants->items[i].statement == index && stays[i];
+                }
+                if (any && all)
+                        append_statement(statements, json_checked(json_deep_copy(statement)));
+                else if (any)
+                        append_part(statements, statement, grants, stays, index);
+        }
+}
+
+static void append_denies(json_t *statements, const json_t *found) {
+        const json_t *statement;
+        size_t i;
+
+        json_array_foreach (found, i, statement) {
+                if (!allows(statement))
+                        append_statement(statements, json_checked(json_deep_copy(statement)));
+        }
+}
+
+static void note_taken(struct policy_comparison *comparison, const struct grant *grant, struct arena *arena) {
+        comparison->tightened = true;
+        comparison->taken =
+                array_grow(arena, comparison->taken, comparison->taken_count, sizeof(*comparison->taken));
+        comparison->taken[comparison->taken_count++] =
+                arena_printf(arena, "%s on %s", grant->action, grant->object);
+}
+
+static void count_denies(const struct grants *found, const struct grants *wanted,
+                         struct policy_comparison *ret) {
+        const json_t *statement;
+        size_t i;
+
+        json_array_foreach (found->statements, i, statement) {
+                if (aws_json_says(statement, "Effect", "Deny") &&
+                    !holds_statement(wanted->statements, statement))
+                        ret->deny_count++;
+        }
+        ret->tightened |= ret->deny_count > 0;
+}
+
+static json_t *make_target(const struct grants *found, const struct grants *applied,
+                           const struct grants *wanted, struct arena *arena) {
+        bool *stays = arena_array(arena, wanted->count + 1, sizeof(*stays)),
+             *narrowed = arena_array(arena, found->count + 1, sizeof(*narrowed));
+        json_t *statements = json_checked(json_array());
+
+        for (size_t i = 0; i < wanted->count; i++)
+                stays[i] = is_covered(found, &wanted->items[i]) || !is_covered(applied, &wanted->items[i]);
+        for (size_t i = 0; i < found->count; i++) {
+                narrowed[i] = is_covered(wanted, &found->items[i]);
+                for (size_t k = 0; k < wanted->count && narrowed[i]; k++)
+                        narrowed[i] = !(stays[k] && covers(&wanted->items[k], &found->items[i]));
+        }
+        append_grants(statements, wanted, stays);
+        append_grants(statements, found, narrowed);
+        append_denies(statements, found->statements);
+        if (json_array_size(statements) > 0)
+                return statements;
+        json_decref(statements);
+        return NULL;
+}
+
+void policy_compare(const json_t *found_document, const json_t *applied_document,
+                    const json_t *wanted_document, struct arena *arena, struct policy_comparison *ret) {
+        json_t *found_normal JSON_CLEANUP = policy_document_normalise(found_document);
+        json_t *wanted_normal JSON_CLEANUP = policy_document_normalise(wanted_document);
+        json_t *applied_normal JSON_CLEANUP =
+                applied_document ? policy_document_normalise(applied_document) : NULL;
+        struct grants found = grants_of(found_normal, arena), wanted = grants_of(wanted_normal, arena),
+                      applied = { .arena = arena };
+        struct policy_comparison result = { .unclear = found.unclear };
+        json_t *statements;
+
+        if (applied_normal)
+                applied = grants_of(applied_normal, arena);
+        count_denies(&found, &wanted, &result);
+        for (size_t i = 0; i < found.count; i++)
+                result.widened |= !is_covered(&wanted, &found.items[i]);
+        for (size_t i = 0; i < wanted.count; i++) {
+                const struct grant *grant = &wanted.items[i];
+
+                if (is_covered(&found, grant))
+                        continue;
+                if (!is_covered(&applied, grant)) {
+                        result.lacks = true;
+                        continue;
+                }
+                note_taken(&result, grant, arena);
+                for (size_t k = 0; k < found.count; k++)
+                        result.unclear |= !is_covered(&wanted, &found.items[k]) &&
+                                          speak_of_the_same(grant, &found.items[k]);
+        }
+        if (!result.unclear) {
+                statements = make_target(&found, &applied, &wanted, arena);
+                result.target = json_checked(json_deep_copy(wanted_document));
+                if (statements)
+                        json_object_set_new(result.target, "Statement", statements);
+                else
+                        result.tightened = false;
+        }
+        *ret = result;
+}

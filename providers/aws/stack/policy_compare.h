@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A role's document as it is there, beside the one that was applied and the one that is wanted: has somebody given it more
+ * rights, or taken some away? What was taken away is never given back; what was added is. Pure.
+ */
+#ifndef BERTH_PROVIDERS_AWS_STACK_POLICY_COMPARE_H
+#define BERTH_PROVIDERS_AWS_STACK_POLICY_COMPARE_H
+
+#include "base/arena.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct policy_comparison {
+        /* It denies something, or allows less than was applied; `taken` says what ("s3:DeleteObject on arn:..."). */
+        bool tightened;
+        const char **taken;
+        size_t taken_count, deny_count;
+        bool widened; /* it allows what is not wanted */
+        bool lacks; /* it does not allow what is wanted and was never applied: Berth wants more than it did */
+        /* Nobody can tell by looking (NotAction, a condition put in place of another): it is to be left as it is. */
+        bool unclear;
+        /* What shall be there: the wanted, without what was taken away and with what is denied. NULL where unclear. Owned. */
+        json_t *target;
+};
+
+/*
+ * `applied` NULL: nothing is known to have been, so that only a Deny counts as tightened. Documents in any form. Texts live in
+ * the arena.
+ */
+void policy_compare(const json_t *found, const json_t *applied, const json_t *wanted, struct arena *arena,
+                    struct policy_comparison *ret);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "providers/aws/stack/policy_compare.h"
+
+#include "base/json.h"
+#include "providers/aws/stack/policy_document.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Documents are written with ' for ", and as the statements alone. */
+static json_t *document(const char *statements) {
+        char *text = NULL;
+        json_t *result;
+
+        if (!statements)
+                return NULL;
+        assert_true(asprintf(&text, "{'Version':'2012-10-17','Statement':[%s]}", statements) > 0);
+        for (char *at = text; *at; at++)
+                *at = *at == '\'' ? '"' : *at;
+        result = policy_document_parse(text);
+        free(text);
+        assert_non_null(result);
+        return result;
+}
+
+#define LOGS "{'Sid':'L','Effect':'Allow','Action':['l:Create','l:Put'],'Resource':'arn:logs:*'}"
+#define OBJECTS "{'Sid':'O','Effect':'Allow','Action':['s3:Get','s3:Put'],'Resource':'arn:b/ws/*'}"
+#define LISTING                                                                                        \
+        "{'Sid':'P','Effect':'Allow','Action':'s3:List','Resource':'arn:b','Condition':{'StringLike':" \
+        "{'p':'ws/*'}}}"
+#define OURS LOGS "," OBJECTS "," LISTING
+#define DENY "{'Sid':'D','Effect':'Deny','Action':'s3:*','Resource':'*'}"
+#define LAMBDA "{'Effect':'Allow','Principal':{'Service':'lambda'},'Action':'sts:AssumeRole'}"
+
+enum { SAME = 0, TIGHT = 1, WIDE = 2, LACKS = 4, UNCLEAR = 8 };
+
+static const struct {
+        const char *what, *found, *applied, *wanted;
+        int verdict;
+        const char *target; /* NULL: as wanted */
+} cases[] = {
+        { "as it was", OURS, OURS, OURS, SAME, NULL },
+        { "in another order and form",
+          LISTING "," LOGS ",{'Effect':'Allow','Action':['s3:Put','s3:Get'],'Resource':['arn:b/ws/*']}", OURS,
+          OURS, SAME, NULL },
+        { "cut into other statements",
+          LOGS "," LISTING ",{'Effect':'Allow','Action':'s3:Put','Resource':'arn:b/ws/*'},{'Effect':'Allow',"
+               "'Action':'S3:GET','Resource':'arn:b/ws/*'}",
+          OURS, OURS, SAME, NULL },
+        { "an action is taken away",
+          LOGS "," LISTING ",{'Sid':'O','Effect':'Allow','Action':'s3:Get','Resource':'arn:b/ws/*'}", OURS,
+          OURS, TIGHT,
+          LOGS "," LISTING ",{'Sid':'O','Effect':'Allow','Action':'s3:Get','Resource':'arn:b/ws/*'}" },
+        { "a statement is taken away", LOGS "," OBJECTS, OURS, OURS, TIGHT, LOGS "," OBJECTS },
+        { "something is denied", OURS "," DENY, OURS, OURS, TIGHT, OURS "," DENY },
+        { "a narrower resource",
+          LOGS "," LISTING
+               ",{'Sid':'O','Effect':'Allow','Action':['s3:Get','s3:Put'],'Resource':'arn:b/ws/a/*'}",
+          OURS, OURS, TIGHT,
+          LOGS "," LISTING
+               ",{'Sid':'O','Effect':'Allow','Action':['s3:Get','s3:Put'],'Resource':'arn:b/ws/a/*'}" },
+        { "a condition more",
+          LOGS
+          "," OBJECTS
+          ",{'Sid':'P','Effect':'Allow','Action':'s3:List','Resource':'arn:b','Condition':{'StringLike':{'p':"
+          "'ws/*'},'Bool':{'vpc':true}}}",
+          OURS, OURS, TIGHT,
+          LOGS
+          "," OBJECTS
+          ",{'Sid':'P','Effect':'Allow','Action':'s3:List','Resource':'arn:b','Condition':{'StringLike':{'p':"
+          "'ws/*'},'Bool':{'vpc':'true'}}}" },
+        { "a statement more", OURS ",{'Effect':'Allow','Action':'iam:*','Resource':'*'}", OURS, OURS, WIDE,
+          NULL },
+        { "a wider action",
+          LOGS "," LISTING ",{'Sid':'O','Effect':'Allow','Action':'s3:*','Resource':'arn:b/ws/*'}", OURS,
+          OURS, WIDE, NULL },
+        { "everything to all", "{'Effect':'Allow','Action':'*','Resource':'*'}", OURS, OURS, WIDE, NULL },
+        { "a condition less",
+          LOGS "," OBJECTS ",{'Sid':'P','Effect':'Allow','Action':'s3:List','Resource':'arn:b'}", OURS, OURS,
+          WIDE, NULL },
+        { "more here and less there", LOGS "," LISTING ",{'Effect':'Allow','Action':'iam:*','Resource':'*'}",
+          OURS, OURS, TIGHT | WIDE, LOGS "," LISTING },
+        { "more, and something denied", OURS "," DENY ",{'Effect':'Allow','Action':'iam:*','Resource':'*'}",
+          OURS, OURS, TIGHT | WIDE, OURS "," DENY },
+        { "another bucket in place of ours: of that nothing stays",
+          LOGS "," LISTING
+               ",{'Sid':'O','Effect':'Allow','Action':['s3:Get','s3:Put'],'Resource':'arn:other/*'}",
+          OURS, OURS, TIGHT | WIDE, LOGS "," LISTING },
+        { "Berth wants more than it did", LOGS "," OBJECTS, LOGS "," OBJECTS, OURS, LACKS, NULL },
+        { "it wants more, and somebody took something", OBJECTS, LOGS "," OBJECTS, OURS, TIGHT | LACKS,
+          OBJECTS "," LISTING },
+        { "Berth wants less than it did", OURS, OURS, LOGS "," OBJECTS, WIDE, NULL },
+        { "taken away and not wanted any more", LOGS, OURS, LOGS, SAME, NULL },
+        { "nothing is known of what was applied", LOGS, NULL, OURS, LACKS, NULL },
+        { "nor then is a Deny undone", LOGS "," DENY, NULL, OURS, TIGHT | LACKS, OURS "," DENY },
+        { "all but some", OURS ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS, OURS,
+          UNCLEAR | SAME, "" },
+        { "another condition in place of ours",
+          LOGS
+          "," OBJECTS
+          ",{'Sid':'P','Effect':'Allow','Action':'s3:List','Resource':'arn:b','Condition':{'StringLike':{'p':"
+          "'x/*'}}}",
+          OURS, OURS, TIGHT | WIDE | UNCLEAR, "" },
+        { "another one in its place", "{'Effect':'Allow','Action':'iam:*','Resource':'*'}", LOGS, LOGS, WIDE,
+          NULL },
+        { "an effect that nobody knows", OURS ",{'Effect':'allow','Action':'iam:*','Resource':'*'}", OURS,
+          OURS, UNCLEAR | SAME, "" },
+        { "trust: one more service",
+          "{'Effect':'Allow','Principal':{'Service':['ec2','lambda']},'Action':'sts:AssumeRole'}", LAMBDA,
+          LAMBDA, WIDE, NULL },
+        { "trust: anybody", "{'Effect':'Allow','Principal':'*','Action':'sts:AssumeRole'}", LAMBDA, LAMBDA,
+          WIDE, NULL },
+        { "trust: an account",
+          LAMBDA ",{'Effect':'Allow','Principal':{'AWS':'arn:aws:iam::1:root'},'Action':'sts:AssumeRole'}",
+          LAMBDA, LAMBDA, WIDE, NULL },
+        { "trust: only for one account's functions",
+          "{'Effect':'Allow','Principal':{'Service':'lambda'},'Action':'sts:AssumeRole','Condition':{'StringEquals'"
+          ":{'a':'1'}}}",
+          LAMBDA, LAMBDA, TIGHT,
+          "{'Effect':'Allow','Principal':{'Service':'lambda'},'Action':'sts:AssumeRole','Condition':{'StringEquals'"
+          ":{'a':'1'}}}" },
+        { "trust: under a condition, and one service more",
+          "{'Effect':'Allow','Principal':{'Service':['ec2','lambda']},'Action':'sts:AssumeRole','Condition':{"
+          "'StringEquals':{'a':'1'}}}",
+          LAMBDA, LAMBDA, TIGHT | WIDE,
+          "{'Effect':'Allow','Principal':{'Service':'lambda'},'Action':'sts:AssumeRole','Condition':{'StringEquals'"
+          ":{'a':'1'}}}" },
+};
+
+static void nothing_taken_is_given_back(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                json_t *found JSON_CLEANUP = document(cases[i].found);
+                json_t *applied JSON_CLEANUP = document(cases[i].applied);
+                json_t *wanted JSON_CLEANUP = document(cases[i].wanted);
+                json_t *expected JSON_CLEANUP = document(cases[i].target ? cases[i].target : cases[i].wanted);
+                json_t *normal JSON_CLEANUP = policy_document_normalise(expected);
+                json_t *target JSON_CLEANUP = NULL;
+                struct policy_comparison comparison;
+                int verdict;
+
+                policy_compare(found, applied, wanted, arena, &comparison);
+                verdict = (comparison.tightened ? TIGHT : 0) | (comparison.widened ? WIDE : 0) |
+                          (comparison.lacks ? LACKS : 0) | (comparison.unclear ? UNCLEAR : 0);
+                if (verdict != cases[i].verdict)
+                        fail_msg("%s: %d, not %d", cases[i].what, verdict, cases[i].verdict);
+                assert_int_equal(comparison.target == NULL, comparison.unclear);
+                if (!comparison.target)
+                        continue;
+                target = policy_document_normalise(comparison.target);
+                if (!json_equal(target, normal)) {
+                        char *text = json_compact(target);
+
+                        fail_msg("%s: the target is %s", cases[i].what, text);
+                        free(text);
+                }
+                json_decref(comparison.target);
+        }
+}
+
+/* Whatever is done to a document, its target allows nothing that is not wanted, and is its own target. */
+static void a_target_is_settled(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+                json_t *found JSON_CLEANUP = document(cases[i].found);
+                json_t *applied JSON_CLEANUP = document(cases[i].applied);
+                json_t *wanted JSON_CLEANUP = document(cases[i].wanted);
+                struct policy_comparison first, second;
+
+                policy_compare(found, applied, wanted, arena, &first);
+                if (!first.target)
+                        continue;
+                policy_compare(first.target, wanted, wanted, arena, &second);
+                if (second.widened || second.lacks || second.unclear)
+                        fail_msg("%s: its target is not settled", cases[i].what);
+                json_decref(first.target);
+                json_decref(second.target);
+        }
+}
+
+static void what_was_taken_is_named(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        json_t *found JSON_CLEANUP = document(LISTING "," OBJECTS "," DENY);
+        json_t *ours JSON_CLEANUP = document(OURS);
+        struct policy_comparison comparison;
+
+        (void)state;
+        policy_compare(found, ours, ours, arena, &comparison);
+        assert_int_equal(comparison.taken_count, 2);
+        assert_string_equal(comparison.taken[0], "l:Create on arn:logs:*");
+        assert_int_equal(comparison.deny_count, 1);
+        json_decref(comparison.target);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(nothing_taken_is_given_back),
+                cmocka_unit_test(a_target_is_settled),
+                cmocka_unit_test(what_was_taken_is_named),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
