@@ -3,7 +3,8 @@
  * --stacks: one verb for every stack below a folder, side by side.
  *
  * Each stack is a process of its own, this same program with -f and --json. So a stack has its own state, lease, memory and
- * interrupts as it has when it is alone, and one that fails, or is killed, is no other's trouble. They lead groups of
+ * interrupts as it has when it is alone, and one that fails, or is killed, is no other's trouble. Only their pace is common to all,
+ * by account and region: AWS counts their calls together. They lead groups of
  * their own: a Ctrl-C reaches this program, which passes it on to each once. The second one kills them, as kill -9 does.
  *
  * Threads only wait. What is printed is printed at the end, in the folders' order.
@@ -14,10 +15,12 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/session.h"
 #include "process/run.h"
+#include "providers/aws/aws.h"
 #include "schema/manifest.h"
 
 #include <inttypes.h>
@@ -30,6 +33,7 @@
 #include <unistd.h>
 
 #define SIDE_BY_SIDE 16 /* they mostly wait for a network, and take some ten megabytes each */
+#define PACE_DESCRIPTOR 3
 #define OUTPUT_MAX ((size_t)256 * 1024 * 1024)
 
 struct stack_run {
@@ -44,6 +48,8 @@ struct crew {
         const char *verb;
         struct stack_run *runs;
         size_t count, next;
+        const char *const *environment;
+        int pace; /* descriptor of what they pace their calls by; -1: each by itself */
         pthread_mutex_t lock;
 };
 
@@ -100,8 +106,10 @@ static void run_stack(const struct crew *crew, struct stack_run *run) {
         const char *said;
         const struct run_args args = {
                 .process = { .arguments = arguments_of(crew, run->folder, arena),
-                             .environment = (const char *const *)environ,
-                             .group = PROCESS_OWN_GROUP },
+                             .environment = crew->environment,
+                             .group = PROCESS_OWN_GROUP,
+                             .descriptors = { { crew->pace, PACE_DESCRIPTOR } },
+                             .descriptor_count = crew->pace >= 0 },
                 .output_max = OUTPUT_MAX,
                 .errors = RUN_ERRORS_KEPT,
                 .deadline_ms = RUN_NO_DEADLINE,
@@ -128,6 +136,24 @@ static void run_stack(const struct crew *crew, struct stack_run *run) {
                     !crew->options->detailed_exitcode)
                         run->code = EXIT_DONE;
         }
+}
+
+/* Ours, with the pace's place in it. */
+static const char *const *environment_of(bool paced, struct arena *arena) {
+        const char **variables;
+        size_t count = 0, kept = 0;
+
+        while (environ[count])
+                count++;
+        variables = arena_array(arena, count + 2, sizeof(*variables));
+        for (size_t i = 0; i < count; i++) {
+                if (!text_begins_with(environ[i], AWS_PACE_VARIABLE "="))
+                        variables[kept++] = environ[i];
+        }
+        if (paced)
+                variables[kept++] = arena_printf(arena, AWS_PACE_VARIABLE "=%d", PACE_DESCRIPTOR);
+        variables[kept] = NULL;
+        return variables;
 }
 
 static void *work(void *argument) {
@@ -332,8 +358,11 @@ static int check_options(const char *verb, const struct options *options, struct
 
 int stacks_run(const char *verb, const struct options *options, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct crew crew = { .options = options, .verb = verb, .lock = PTHREAD_MUTEX_INITIALIZER };
+        struct crew crew = {
+                .options = options, .verb = verb, .pace = -1, .lock = PTHREAD_MUTEX_INITIALIZER
+        };
         const char *const *folders;
+        struct error unpaced;
         int code = EXIT_DONE;
 
         if (check_options(verb, options, err) < 0 ||
@@ -344,9 +373,14 @@ int stacks_run(const char *verb, const struct options *options, struct error *er
         crew.runs = arena_array(arena, crew.count, sizeof(*crew.runs));
         for (size_t i = 0; i < crew.count; i++)
                 crew.runs[i] = (struct stack_run){ .folder = folders[i] };
+        if (aws_pace_new(&crew.pace, &unpaced) < 0)
+                log_warning("%s: each stack keeps to the quotas by itself alone", unpaced.message);
+        crew.environment = environment_of(crew.pace >= 0, arena);
         interrupt_install();
         interrupt_on_hangup();
         run_all(&crew);
+        if (crew.pace >= 0)
+                close(crew.pace);
         for (size_t i = 0; i < crew.count; i++) {
                 int one = crew.runs[i].code;
 

@@ -234,3 +234,25 @@ def test_a_link_in_an_included_folder_of_a_commit_is_refused(offline, repository
     controller.once(code=1)
     ready = next(one for one in controller.status()["conditions"] if one["type"] == "Ready")
     assert ready["reason"] == "InvalidManifests" and "is a link" in ready["message"], ready
+
+
+# --- in one account and region, or in many ---
+
+
+def cloud_stack(tree, name, count, **aws):
+    """Names of its own for everything, since all of them live in one account."""
+    tree.write(f"stacks/{name}/stack.yaml", stacks.stack(name, aws={"namePrefix": name, **aws}), *(stacks.environment(f"e-{n:03}") for n in range(count)))
+
+
+@pytest.mark.timeout(600)
+def test_stacks_of_one_account_share_its_quotas(cloud, berth, prebuilt):
+    """Sixteen calls a second each would be four times what AWS takes: together they keep to it, and none is throttled."""
+    tree = Tree(berth)
+    for name in ("ta", "tb", "tc", "td"):
+        cloud.pushes.amd64(f"{name}/prebuilt/python")
+        cloud_stack(tree, name, 12)
+    cloud.throttle(control=15, get_function=100)
+    tree("apply", "stacks", "--stacks", "--yes", timeout=500)
+    assert len([name for name in cloud.functions() if "-env-e-" in name]) == 48
+    tree("plan", "stacks", "--stacks", "--detailed-exitcode", timeout=500)
+    assert [call for call in cloud.calls() if call["error"] in ("TooManyRequestsException", "ThrottledException", "ThrottlingException")] == []

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/aws/client/quota.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,24 @@
 #define CALM_MS 1000        /* throttled calls within it were all sent at the old pace: they count once */
 #define RECOVERY_PER_S 0.02 /* of the rate: from the slowest back to full in 40 s */
 
-void quota_init(struct quota_bucket *bucket, double calls_per_second) {
+void quota_lock_init(pthread_mutex_t *lock, bool shared) {
+        pthread_mutexattr_t attributes;
+
+        if (pthread_mutexattr_init(&attributes) != 0 ||
+            (shared && (pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) != 0 ||
+                        pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) != 0)) ||
+            pthread_mutex_init(lock, &attributes) != 0)
+                abort();
+        pthread_mutexattr_destroy(&attributes);
+}
+
+/* Whoever was killed with it may have left one turn half written: a time that is wrong by at most what it was about to be. */
+void quota_lock(pthread_mutex_t *lock) {
+        if (pthread_mutex_lock(lock) == EOWNERDEAD)
+                pthread_mutex_consistent(lock);
+}
+
+static void init_bucket(struct quota_bucket *bucket, double calls_per_second, bool shared) {
         *bucket = (struct quota_bucket){ .rate = calls_per_second, .factor = 1.0, .slowed_ms = -CALM_MS };
         /* AWS's own number is a whole one, just above the rate. */
         bucket->turn_count = calls_per_second < QUOTA_TURNS_MAX ? (size_t)(calls_per_second * ROOM + 0.5)
@@ -21,8 +39,15 @@ void quota_init(struct quota_bucket *bucket, double calls_per_second) {
         bucket->last_us = LONG_AGO_US;
         for (size_t i = 0; i < bucket->turn_count; i++)
                 bucket->turns[i] = (struct quota_turn){ LONG_AGO_US, LONG_AGO_US };
-        if (pthread_mutex_init(&bucket->lock, NULL) != 0)
-                abort();
+        quota_lock_init(&bucket->lock, shared);
+}
+
+void quota_init(struct quota_bucket *bucket, double calls_per_second) {
+        init_bucket(bucket, calls_per_second, false);
+}
+
+void quota_init_shared(struct quota_bucket *bucket, double calls_per_second) {
+        init_bucket(bucket, calls_per_second, true);
 }
 
 void quota_destroy(struct quota_bucket *bucket) {
@@ -53,7 +78,7 @@ int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
 
         if (bucket->rate <= 0)
                 return now_ms;
-        pthread_mutex_lock(&bucket->lock);
+        quota_lock(&bucket->lock);
         recover(bucket, now_ms);
         interval_us = (int64_t)(1000000.0 / (bucket->rate * bucket->factor) + 0.5);
         for (size_t i = 1; i < bucket->turn_count; i++) {
@@ -75,7 +100,7 @@ int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
 void quota_answered(struct quota_bucket *bucket, int64_t go_ms, int64_t now_ms) {
         if (bucket->rate <= 0)
                 return;
-        pthread_mutex_lock(&bucket->lock);
+        quota_lock(&bucket->lock);
         for (size_t i = 0; i < bucket->turn_count; i++) {
                 struct quota_turn *turn = &bucket->turns[i];
 
@@ -91,7 +116,7 @@ void quota_answered(struct quota_bucket *bucket, int64_t go_ms, int64_t now_ms) 
 }
 
 void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms) {
-        pthread_mutex_lock(&bucket->lock);
+        quota_lock(&bucket->lock);
         recover(bucket, now_ms);
         if (now_ms - bucket->slowed_ms >= CALM_MS) {
                 bucket->factor *= SLOWDOWN;

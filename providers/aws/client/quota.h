@@ -39,7 +39,13 @@ struct quota_bucket {
 };
 
 void quota_init(struct quota_bucket *bucket, double calls_per_second);
+void quota_init_shared(struct quota_bucket *bucket,
+                       double calls_per_second); /* in memory of several processes */
 void quota_destroy(struct quota_bucket *bucket);
+
+/* A lock that is still of use when a process that held it was killed, where it is shared between processes. */
+void quota_lock_init(pthread_mutex_t *lock, bool shared);
+void quota_lock(pthread_mutex_t *lock);
 
 /* Takes the next turn: the monotonic time, in ms, before which the caller must not call. */
 int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst);

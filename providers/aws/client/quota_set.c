@@ -6,6 +6,8 @@
  */
 #include "providers/aws/client/quota_set.h"
 
+#include "providers/aws/client/quota_shared.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +20,8 @@ struct quota_set *quota_set_new(double scale) {
         if (!set)
                 abort();
         for (int kind = 0; kind < QUOTA_COUNT; kind++)
-                quota_init(&set->buckets[kind], quota_default_rate((enum quota_kind)kind) * scale);
+                quota_init(&set->own[kind], quota_default_rate((enum quota_kind)kind) * scale);
+        set->buckets = set->own;
         set->scale = scale;
         set->users = 1;
         return set;
@@ -46,6 +49,11 @@ struct quota_set *quota_set_share(const char *account, const char *region, const
                 if (!set->account || !set->region)
                         abort();
                 set->monotonic_ms = clock->monotonic_ms;
+                if (clock->monotonic_ms == clock_system.monotonic_ms && !(scale < 1.0) && !(scale > 1.0)) {
+                        struct quota_bucket *buckets = quota_shared_find(account, region);
+
+                        set->buckets = buckets ? buckets : set->own;
+                }
                 set->next = shared;
                 shared = set;
         }
@@ -55,7 +63,7 @@ struct quota_set *quota_set_share(const char *account, const char *region, const
 
 static void destroy(struct quota_set *set) {
         for (int kind = 0; kind < QUOTA_COUNT; kind++)
-                quota_destroy(&set->buckets[kind]);
+                quota_destroy(&set->own[kind]);
         free(set->account);
         free(set->region);
         free(set);

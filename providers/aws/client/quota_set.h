@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The buckets of one account and region, shared by every client of this process that works there: AWS counts their calls
- * together, whichever stack they are made for.
+ * The buckets of one account and region, shared by every client of this process that works there, and of those that run
+ * side by side with it (quota_shared.h): AWS counts their calls together, whichever stack they are made for.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_QUOTA_SET_H
 #define BERTH_PROVIDERS_AWS_CLIENT_QUOTA_SET_H
@@ -10,7 +10,8 @@
 #include "providers/aws/client/quota.h"
 
 struct quota_set {
-        struct quota_bucket buckets[QUOTA_COUNT];
+        struct quota_bucket *buckets; /* QUOTA_COUNT: our own, or several processes' (quota_shared.h) */
+        struct quota_bucket own[QUOTA_COUNT];
         /* The registry's; of a set that is nobody else's `account` is NULL. */
         char *account, *region;
         int64_t (*monotonic_ms)(const struct clock *clock); /* the clock's */

@@ -149,9 +149,10 @@ class Throttle:
         name = self._bucket_of(call)
         if name is None:
             return True
+        place = (call.access_key, call.region, name)  # an account's, in one region
         if limits["sliding"]:
-            return self._windows.setdefault(name, _Window()).take(limits[name], time.monotonic())
-        bucket = self._buckets.setdefault(name, _Bucket())
+            return self._windows.setdefault(place, _Window()).take(limits[name], time.monotonic())
+        bucket = self._buckets.setdefault(place, _Bucket())
         return bucket.take(limits[name], limits["burst_s"], time.monotonic())
 
     def _bucket_of(self, call):
