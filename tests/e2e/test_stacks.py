@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+import accounts
 import stacks
 from controllers import Controller, source, wait_until
 from git_servers import Repository, Silent
@@ -256,3 +257,34 @@ def test_stacks_of_one_account_share_its_quotas(cloud, berth, prebuilt):
     assert len([name for name in cloud.functions() if "-env-e-" in name]) == 48
     tree("plan", "stacks", "--stacks", "--detailed-exitcode", timeout=500)
     assert [call for call in cloud.calls() if call["error"] in ("TooManyRequestsException", "ThrottledException", "ThrottlingException")] == []
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.only("ministack", "its accounts come with the access key")
+def test_four_accounts_and_three_regions(cloud, berth):
+    """One tree, twelve stacks: each where it belongs, and none throttled."""
+    accounts.prepare(cloud, berth)
+    sizes = [3, 1, 2] * 4
+    root = berth.stack / "tree"
+    accounts.write_tree(root, sizes)
+    cloud.throttle(control=15, get_function=100)
+    plan = berth("plan", "-f", root, "--stacks", "--json").expect(0).json()
+    assert [(one["result"]["account"], one["result"]["region"]) for one in plan["stacks"]] == sorted(
+        (account, region) for account, region, _ in accounts.places()
+    )
+    assert all(one["result"]["summary"]["create"] >= 3 for one in plan["stacks"])
+    berth("apply", "-f", root, "--stacks", "--yes", timeout=600).expect(0)
+    for (account, region, name), size in zip(accounts.places(), sizes, strict=True):
+        found = accounts.direct(cloud, "lambda", account, region).list_functions()["Functions"]
+        assert [one["FunctionName"] for one in found] == [f"alphaagent-env-{name}-{n:03}" for n in range(size)]
+        assert all(f":{region}:{account}:" in one["FunctionArn"] for one in found)
+        groups = accounts.direct(cloud, "logs", account, region).describe_log_groups()["logGroups"]
+        assert [one["retentionInDays"] for one in groups] == [accounts.RETENTION_DAYS] * size
+        accounts.direct(cloud, "s3", account, region).head_bucket(Bucket=f"alphaagent-workspaces-{account}-{region}")
+    assert [call for call in cloud.calls() if call["error"] and "Throttl" in call["error"] or call["error"] == "TooManyRequestsException"] == []
+    assert "12 stacks." in berth("plan", "-f", root, "--stacks", "--detailed-exitcode").expect(0).out
+    # Another account's credentials: that stack alone is refused.
+    place = root / "stacks/a2/us-east-1/stack.yaml"
+    place.write_text(place.read_text().replace("profile: a2", "profile: a3"))
+    result = berth("plan", "-f", root, "--stacks", "--json").expect(3).json()
+    assert [one["folder"] for one in result["stacks"] if one["exitCode"]] == [str(place.parent)]
