@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from binary import Berth, find_binary  # noqa: E402
 from cloud import Cloud  # noqa: E402
+from runtime_client import Runtime  # noqa: E402
 from servers import ProxyServer, Standin  # noqa: E402
 
 FLAVORS = ("ministack", "moto")
@@ -45,6 +46,24 @@ def pytest_collection_modifyitems(items):
         if "/escape/" in str(item.path):
             item.add_marker(pytest.mark.xdist_group("escape"))
     items.sort(key=lambda item: -(marker.args[0] if (marker := item.get_closest_marker("timeout")) else 0))
+
+
+@pytest.fixture(scope="session")
+def program(binary):
+    """berth-runtime of the same build."""
+    found = binary.parent / "berth-runtime"
+    if not found.is_file():
+        pytest.fail("berth-runtime is not built beside berth")
+    return found
+
+
+@pytest.fixture
+def runtime(program):
+    """One that runs, in a folder of its own, outside of any sandbox."""
+    with Runtime(program) as made:
+        yield made
+        assert made.close() == 0, made.said
+        assert made.said == ""
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process group or a session does not hold a process that wants to leave it, and a cgroup is not ours to make in here. What
+ * nobody can leave is the tree: who loses his parent becomes ours. So the tree is read from /proc, and a process is known by its
+ * id and the time of its birth.
+ *
+ * A signal goes by pidfd: opened, then looked at again, so that an id which was given away meanwhile gets none.
+ */
+#include "runtime/descendants.h"
+
+#include "base/array.h"
+#include "base/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Rounds of stopping and looking again. A fork bomb meets the limit of processes long before. */
+#define ROUNDS 200
+
+void descendants_release(struct descendants *descendants) {
+        array_free_alone(descendants->items);
+        *descendants = (struct descendants){ 0 };
+}
+
+/* The fields are counted from behind the name, which may hold anything, ')' and newlines too. */
+static bool read_process(pid_t pid, struct descendant *ret) {
+        char path[64], text[1024];
+        const char *rest;
+        ssize_t length;
+        char state;
+        int file DESCRIPTOR_CLEANUP = -1;
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+        file = open(path, O_RDONLY | O_CLOEXEC);
+        length = file < 0 ? -1 : read(file, text, sizeof(text) - 1);
+        if (length <= 0)
+                return false;
+        text[length] = '\0';
+        rest = strrchr(text, ')');
+        ret->pid = pid;
+        return rest &&
+               sscanf(rest + 1,
+                      " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                      &state, &ret->parent, &ret->group, &ret->born) == 4 &&
+               state != 'Z' && state != 'X';
+}
+
+static const struct descendant *find(const struct descendants *all, pid_t pid) {
+        for (size_t i = 0; i < all->count; i++) {
+                if (all->items[i].pid == pid)
+                        return &all->items[i];
+        }
+        return NULL;
+}
+
+static bool has(const struct descendants *all, const struct descendant *one) {
+        const struct descendant *found = find(all, one->pid);
+
+        return found && found->born == one->born;
+}
+
+/* Whether the way up from it leads here. Bounded, since the tree changes as it is read. */
+static bool is_ours(const struct descendants *all, const struct descendant *one, pid_t self) {
+        for (size_t steps = 0; one && steps <= all->count; steps++) {
+                if (one->parent == self)
+                        return true;
+                one = find(all, one->parent);
+        }
+        return false;
+}
+
+void descendants_find(struct descendants *ret) {
+        struct descendants all DESCENDANTS_CLEANUP = { 0 };
+        DIR *folder = opendir("/proc");
+        const struct dirent *entry;
+        pid_t self = getpid();
+
+        *ret = (struct descendants){ 0 };
+        while (folder && (entry = readdir(folder))) {
+                long pid = strtol(entry->d_name, NULL, 10);
+                struct descendant one;
+
+                if (pid <= 0 || pid == self || !read_process((pid_t)pid, &one))
+                        continue;
+                all.items = array_grow_alone(all.items, all.count, sizeof(*all.items));
+                all.items[all.count++] = one;
+        }
+        if (folder)
+                closedir(folder);
+        for (size_t i = 0; i < all.count; i++) {
+                if (!is_ours(&all, &all.items[i], self))
+                        continue;
+                ret->items = array_grow_alone(ret->items, ret->count, sizeof(*ret->items));
+                ret->items[ret->count++] = all.items[i];
+        }
+}
+
+static void signal_one(const struct descendant *one, int number) {
+        struct descendant now;
+        int pidfd DESCRIPTOR_CLEANUP = (int)syscall(SYS_pidfd_open, one->pid, 0);
+
+        if (pidfd >= 0 && read_process(one->pid, &now) && now.born == one->born)
+                syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0);
+}
+
+/* Neither old nor below one that is: the leader's own old children are old, what it starts now is not. */
+static bool is_new(const struct descendants *now, const struct descendants *old, pid_t leader,
+                   const struct descendant *one) {
+        for (size_t steps = 0; one && steps <= now->count; steps++) {
+                if (one->pid == leader)
+                        return true;
+                if (has(old, one))
+                        return false;
+                one = find(now, one->parent);
+        }
+        return true;
+}
+
+size_t descendants_signal(const struct descendants *old, pid_t leader, pid_t group, int number) {
+        struct descendants now DESCENDANTS_CLEANUP = { 0 };
+        size_t count = 0;
+
+        descendants_find(&now);
+        for (size_t i = 0; i < now.count; i++) {
+                const struct descendant *one = &now.items[i];
+
+                if ((group > 0 && one->group != group) || !is_new(&now, old, leader, one))
+                        continue;
+                signal_one(one, number);
+                count++;
+        }
+        return count;
+}
+
+/* All are stopped before any is killed: one that still ran could start another, whose parent would then be gone. */
+void descendants_kill(const struct descendants *old, pid_t leader) {
+        size_t before = 0;
+
+        for (int round = 0; round < ROUNDS; round++) {
+                size_t count = descendants_signal(old, leader, 0, SIGSTOP);
+
+                if (count == before)
+                        break;
+                before = count;
+        }
+        for (int round = 0; round < ROUNDS; round++) {
+                if (descendants_signal(old, leader, 0, SIGKILL) == 0)
+                        break;
+        }
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes that live below this one: which there are, and which of them an execution has started. The caller must be a
+ * subreaper (prctl(2)), so that what loses its parent is this process's child.
+ */
+#ifndef BERTH_RUNTIME_DESCENDANTS_H
+#define BERTH_RUNTIME_DESCENDANTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct descendant {
+        pid_t pid, parent, group;
+        unsigned long long born; /* in the kernel's ticks: with the pid it is one process for good */
+};
+struct descendants {
+        struct descendant *items; /* base/array.h */
+        size_t count;
+};
+void descendants_release(struct descendants *descendants); /* also of one that is all zero */
+#define DESCENDANTS_CLEANUP __attribute__((cleanup(descendants_release)))
+
+/* Those that live now, without those that are dead and not reaped. Where /proc cannot be read there are none. */
+void descendants_find(struct descendants *ret);
+
+/*
+ * Sends `number` to those that are neither among `old` nor below one of them; `leader` counts as new even where it is among
+ * them, or is 0. In `group` only, unless that is 0. How many there were.
+ */
+size_t descendants_signal(const struct descendants *old, pid_t leader, pid_t group, int number);
+/* Kills them, and what they start meanwhile. Where they start processes faster than we find them it gives up for now. */
+void descendants_kill(const struct descendants *old, pid_t leader);
+
+#endif

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DINPUT=FILE -DNAME=SYMBOL -DOUTPUT=FILE.c -P embed.cmake: a file's bytes as an array in C.
+file(READ ${INPUT} bytes HEX)
+string(LENGTH "${bytes}" digits)
+math(EXPR size "${digits} / 2")
+string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+file(WRITE ${OUTPUT} "#include \"runtime/kernel.h\"\n\nconst unsigned char ${NAME}[] = {\n${bytes}\n};\nconst size_t ${NAME}_size = ${size};\n")

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernel's source is in an anonymous file that Python reads as its first program: nothing of ours lies in the sandbox's file
+ * system, where user code could change it for the next kernel. The socket is 3, the source 4; the kernel closes the one and
+ * keeps the other from its children.
+ *
+ * Pipes go to the kernel as descriptors beside a message. Nothing is received but bytes: descriptors that come back are dropped
+ * by the kernel (of the machine), since recv(2) has no room for them.
+ */
+#include "runtime/kernel.h"
+
+#include "base/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Python of another age says so in words that it understands; 78 is EX_CONFIG of sysexits.h. */
+static const char program[] =
+        "import sys\n"
+        "if sys.version_info < (3, 8):\n"
+        "    sys.stderr.write('Berth needs Python 3.8 or newer, and this is ' + sys.version + '\\n')\n"
+        "    sys.exit(78)\n"
+        "exec(compile(open(4, 'rb').read(), '<berth kernel>', 'exec'),\n"
+        "     {'__name__': '<berth kernel>', '__builtins__': dict(vars(__builtins__))})\n";
+
+static int source_file(struct error *err) {
+        int file = memfd_create("kernel.py", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        if (file < 0 || descriptor_write(file, kernel_source, kernel_source_size) < 0 ||
+            lseek(file, 0, SEEK_SET) < 0 ||
+            fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
+                (void)error_set(err, "no memory for the kernel's source: %s", strerror(errno));
+                close_descriptor(&file);
+        }
+        return file;
+}
+
+int kernel_start_process(const struct process_args *args, size_t memory_max, struct process *ret,
+                         struct error *err) {
+        struct rlimit before, limited;
+        int result;
+
+        if (getrlimit(RLIMIT_DATA, &before) < 0)
+                return error_set(err, "cannot read the limit of data: %s", strerror(errno));
+        limited = before;
+        if (memory_max > 0 && memory_max < before.rlim_max)
+                limited.rlim_cur = memory_max;
+        /* Ours for a moment, since it is inherited: nothing is allocated meanwhile but by posix_spawn(3), which needs little. */
+        (void)setrlimit(RLIMIT_DATA, &limited);
+        result = process_start(args, ret, err);
+        (void)setrlimit(RLIMIT_DATA, &before);
+        /* Else its group would be killed when it is reaped, and with it what was left behind. */
+        ret->leads_group = false;
+        return result;
+}
+
+int kernel_start(const struct kernel_args *args, struct kernel *ret, struct error *err) {
+        int source DESCRIPTOR_CLEANUP = source_file(err), ours DESCRIPTOR_CLEANUP = -1,
+                   theirs DESCRIPTOR_CLEANUP = -1, pair[2];
+        const char *const words[] = { "python3", "-c", program, NULL };
+        struct kernel kernel = KERNEL_NONE;
+
+        if (source < 0)
+                return -1;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+                return error_set(err, "no socket for a kernel: %s", strerror(errno));
+        ours = pair[0];
+        theirs = pair[1];
+        if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0)
+                return error_set(err, "no socket for a kernel: %s", strerror(errno));
+        {
+                const struct process_args process = {
+                        .arguments = words,
+                        .program = args->python,
+                        .environment = args->environment,
+                        .group = PROCESS_OWN_SESSION,
+                        .descriptors = { { args->output, 1 },
+                                         { args->errors, 2 },
+                                         { theirs, 3 },
+                                         { source, 4 } },
+                        .descriptor_count = 4,
+                };
+
+                if (kernel_start_process(&process, args->memory_max, &kernel.process, err) < 0)
+                        return -1;
+        }
+        kernel.socket = ours;
+        ours = -1;
+        *ret = kernel;
+        return 0;
+}
+
+bool kernel_is_behind(const struct kernel *kernel) {
+        return kernel->sent < kernel->unsent.length;
+}
+
+static void close_pipes(struct kernel *kernel) {
+        close_descriptor(&kernel->pipes[0]);
+        close_descriptor(&kernel->pipes[1]);
+}
+
+/* Up to the byte that the pipes go with, and then on from it: each call sends from one side of it only. */
+void kernel_send_more(struct kernel *kernel) {
+        while (kernel_is_behind(kernel)) {
+                union {
+                        struct cmsghdr header;
+                        char space[CMSG_SPACE(2 * sizeof(int))];
+                } control = { .space = { 0 } };
+                bool with_pipes = kernel->pipes[0] >= 0 && kernel->sent == kernel->pipes_at;
+                size_t end = kernel->pipes[0] >= 0 && !with_pipes ? kernel->pipes_at : kernel->unsent.length;
+                struct iovec part = { kernel->unsent.data + kernel->sent, end - kernel->sent };
+                struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+                ssize_t sent;
+
+                if (with_pipes) {
+                        message.msg_control = control.space;
+                        message.msg_controllen = sizeof(control.space);
+                        control.header.cmsg_level = SOL_SOCKET;
+                        control.header.cmsg_type = SCM_RIGHTS;
+                        control.header.cmsg_len = CMSG_LEN(2 * sizeof(int));
+                        memcpy(CMSG_DATA(&control.header), kernel->pipes, 2 * sizeof(int));
+                }
+                sent = sendmsg(kernel->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+                if (sent < 0 && errno == EINTR)
+                        continue;
+                if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+                        return;
+                if (sent < 0) /* it has closed: what it was to hear is nobody's, and its end will be seen */
+                        kernel->sent = kernel->unsent.length;
+                else
+                        kernel->sent += (size_t)sent;
+                if (with_pipes || sent < 0)
+                        close_pipes(kernel);
+        }
+        strbuf_clear(&kernel->unsent);
+        kernel->sent = 0;
+}
+
+void kernel_send(struct kernel *kernel, const json_t *head, const void *body, size_t length,
+                 const int *pipes) {
+        if (pipes) {
+                if (kernel->pipes[0] >= 0)
+                        abort();
+                kernel->pipes[0] = pipes[0];
+                kernel->pipes[1] = pipes[1];
+                kernel->pipes_at = kernel->unsent.length;
+        }
+        message_write(&kernel->unsent, head, body, length);
+        kernel_send_more(kernel);
+}
+
+/* No more is read than the message that comes can have, so that nothing of the next one has to be kept. */
+static size_t still_missing(const struct message_reader *reader) {
+        if (reader->lengths_come < sizeof(reader->lengths))
+                return sizeof(reader->lengths) - reader->lengths_come;
+        return reader->head_length - reader->head.length + reader->body_length - reader->body.length;
+}
+
+int kernel_receive(struct kernel *kernel, struct message *ret, struct error *err) {
+        char bytes[65536];
+
+        for (;;) {
+                size_t wanted = still_missing(&kernel->reader), used = 0;
+                ssize_t count;
+                int answer;
+
+                count = recv(kernel->socket, bytes, wanted < sizeof(bytes) ? wanted : sizeof(bytes), 0);
+                if (count < 0 && errno == EINTR)
+                        continue;
+                if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+                        return KERNEL_WAIT;
+                if (count <= 0)
+                        return KERNEL_CLOSED;
+                answer = message_read(&kernel->reader, bytes, (size_t)count, &used, ret, err);
+                if (answer != MESSAGE_MORE)
+                        return answer;
+        }
+}
+
+struct process_status kernel_reap(struct kernel *kernel) {
+        struct process_status status = process_reap(&kernel->process);
+
+        close_descriptor(&kernel->socket);
+        close_pipes(kernel);
+        message_reader_release(&kernel->reader);
+        strbuf_release(&kernel->unsent);
+        *kernel = (struct kernel)KERNEL_NONE;
+        return status;
+}

@@ -1,0 +1,683 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The kernel: runs the code of a session, one execution after the other, and keeps its variables.
+
+It is embedded in berth-runtime, which starts python3 with it; README.md tells what the two say to each other. Descriptor 3 is the
+socket to the runtime. User code runs in this very process and may do anything to it: nothing here is a fence. What is here is
+care that honest code, however broken, gets an honest answer, and that what breaks the kernel itself ends it, which the runtime sees.
+
+Python 3.8 and newer, standard library only. Names of the kernel are in a namespace of its own, with builtins of its own.
+"""
+
+import sys
+
+# "" is the working folder: a user's json.py there is not what the kernel means by json.
+_user_path = [entry for entry in sys.path if entry == ""]
+sys.path[:] = [entry for entry in sys.path if entry != ""]
+
+import _socket  # noqa: E402
+import _thread  # noqa: E402
+import ast  # noqa: E402
+import builtins  # noqa: E402
+import fcntl  # noqa: E402
+import importlib.machinery  # noqa: E402
+import io  # noqa: E402
+import json  # noqa: E402
+import linecache  # noqa: E402
+import os  # noqa: E402
+import signal  # noqa: E402
+import struct  # noqa: E402
+import traceback  # noqa: E402
+import types  # noqa: E402
+
+sys.path[:0] = _user_path
+
+# The runtime's bounds: runtime/content.h, runtime/message.h, runtime/runtime_parts.h.
+TEXT_MAX = 65536
+NAME_MAX = 256
+LINES_MAX = 400
+PARTS_MAX = 16
+DISPLAY_MAX = 16 << 20
+DESCRIPTOR = 3
+
+LENGTHS = struct.Struct(">II")
+CO_COROUTINE = 0x80
+FUTURES = 0
+for _name in __import__("__future__").all_feature_names:
+    FUTURES |= getattr(__import__("__future__"), _name).compiler_flag
+
+own_pid = os.getpid()
+main_thread = _thread.get_ident()
+saved_builtins = dict(vars(builtins))
+type_name = type.__dict__["__name__"].__get__
+decode_json = json.JSONDecoder().decode
+encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+# What user code sees as its own module: functions that it defines are found there by pickle.
+module = types.ModuleType("__main__")
+module.__dict__["__builtins__"] = builtins
+sys.modules["__main__"] = module
+sys.argv = [""]
+
+
+class State:
+    """What of an execution matters to others than itself."""
+
+    n = 0  # its number; 0: none runs
+    in_user = False  # an interrupt may be raised in the main thread
+    sending = 0  # it may not, because half a message would have left
+    interrupted = False  # it was to be, while sending
+    flags = 0  # of `from __future__`, kept from one execution to the next
+    loop = None  # for `await` outside of functions
+    filenames = []
+
+
+state = State()
+
+
+# --- the socket ---
+
+
+class Channel:
+    def __init__(self, descriptor):
+        os.set_inheritable(descriptor, False)
+        self.socket = _socket.socket(fileno=descriptor)
+        self.lock = _thread.allocate_lock()
+        self.closed = False
+
+    def send(self, head, body=b"", last=False):
+        """
+        All of it or, where the runtime is gone, the end. An interrupt waits until it is done. With `last` the execution is over:
+        what a thread of it still wants to show comes too late, and is not sent.
+        """
+        data = encode_json(head).encode("utf-8")
+        own = _thread.get_ident() == main_thread
+        state.sending += own
+        try:
+            with self.lock:
+                if head.get("n", state.n) != state.n:
+                    return
+                if last:
+                    state.n = 0
+                if not self.closed:
+                    self.socket.sendall(LENGTHS.pack(len(data), len(body)) + data + body)
+        except OSError:
+            os._exit(70)
+        finally:
+            state.sending -= own
+        if own and state.interrupted and not state.sending:
+            state.interrupted = False
+            raise KeyboardInterrupt
+
+    def _receive_exactly(self, size):
+        pieces = []
+        while size > 0:
+            piece = self.socket.recv(min(size, 1 << 20))
+            if not piece:
+                os._exit(0)
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def receive(self):
+        """A head, a body and descriptors. The runtime's end is ours."""
+        room = _socket.CMSG_SPACE(2 * 4)
+        first, ancillary, _, _ = self.socket.recvmsg(LENGTHS.size, room)
+        if not first:
+            os._exit(0)
+        descriptors = []
+        for level, kind, data in ancillary:
+            if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+                descriptors += struct.unpack("%di" % (len(data) // 4), data[: len(data) // 4 * 4])
+        first += self._receive_exactly(LENGTHS.size - len(first))
+        head_length, body_length = LENGTHS.unpack(first)
+        head = decode_json(self._receive_exactly(head_length).decode("utf-8"))
+        return head, self._receive_exactly(body_length), descriptors
+
+    def forget(self):
+        """In a child that was forked: what it says would be taken for ours."""
+        self.closed = True
+        self.socket.close()
+
+
+channel = Channel(DESCRIPTOR)
+os.register_at_fork(after_in_child=channel.forget)
+
+
+# --- interrupts ---
+
+
+def on_interrupt(number, frame):
+    """
+    The runtime sends SIGINT once `begun` was said. It may still come when the code has ended: then it is nobody's.
+    """
+    if not state.in_user:
+        return
+    if state.sending:
+        state.interrupted = True
+        return
+    raise KeyboardInterrupt
+
+
+def heed_interrupts():
+    """An earlier execution may have changed what becomes of them."""
+    signal.signal(signal.SIGINT, on_interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+# --- text that fits ---
+
+
+def clean(text, most):
+    """As UTF-8 without NUL, of at most so many bytes, and whether that is less than there was."""
+    data = str.encode(text, "utf-8", "backslashreplace").replace(b"\0", b"\\x00")
+    return data[:most].decode("utf-8", "ignore"), len(data) > most
+
+
+def name_of(kind):
+    return clean(type_name(kind), NAME_MAX)[0]
+
+
+def note(text):
+    """For the user, on his standard error, whatever has become of sys.stderr."""
+    try:
+        flush_streams()
+        os.write(2, ("berth: %s\n" % text).encode("utf-8", "backslashreplace"))
+    except Exception:
+        pass
+
+
+def without_kernel(shown, depth=0):
+    """A traceback without the kernel's own frames, in what caused it and in groups as well."""
+    shown.stack[:] = [frame for frame in shown.stack if frame.filename != "<berth kernel>"]
+    for other in [shown.__cause__, shown.__context__] + list(getattr(shown, "exceptions", None) or ()):
+        if other is not None and depth < 100:
+            without_kernel(other, depth + 1)
+    return shown
+
+
+def describe_error(error):
+    """{name, value, traceback}, as far as they fit."""
+    name = name_of(type(error))
+    try:
+        value = str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        value = "<its text cannot be had: __str__ raised>"
+    try:
+        lines = "".join(without_kernel(traceback.TracebackException(type(error), error, error.__traceback__)).format()).split("\n")
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        lines = ["%s: %s" % (name, value)]
+    if lines and not lines[-1]:
+        lines.pop()
+    if len(lines) > LINES_MAX:
+        left_out = len(lines) - LINES_MAX + 1
+        lines = lines[:150] + ["... %d lines left out ..." % left_out] + lines[-(LINES_MAX - 151) :]
+    kept, room = [], TEXT_MAX
+    for line in lines:
+        line = clean(line, min(room, 4096))[0]
+        room -= len(line.encode("utf-8"))
+        kept.append(line)
+    return {"name": name, "value": clean(value, TEXT_MAX)[0], "traceback": kept}
+
+
+# --- what is shown ---
+
+REPRESENTATIONS = (
+    ("_repr_html_", "text/html"),
+    ("_repr_markdown_", "text/markdown"),
+    ("_repr_svg_", "image/svg+xml"),
+    ("_repr_png_", "image/png"),
+    ("_repr_jpeg_", "image/jpeg"),
+    ("_repr_latex_", "text/latex"),
+    ("_repr_json_", "application/json"),
+    ("_repr_javascript_", "application/javascript"),
+)
+
+
+def call_representation(value, name):
+    """What a method of the value's class says, or None. Asked of the class: some objects have every attribute one asks for."""
+    if isinstance(value, type) or not callable(getattr(type(value), name, None)):
+        return None
+    try:
+        found = getattr(value, name)()
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:
+        note("%s of %s failed: %s" % (name, name_of(type(value)), name_of(type(error))))
+        return None
+    if type(found) is tuple and found:  # with metadata
+        found = found[0]
+    return found
+
+
+def as_bytes(found, kind):
+    """Of a representation, as bytes; None where it is not what its type says."""
+    if isinstance(found, (bytes, bytearray, memoryview)):
+        return bytes(found)
+    if isinstance(found, (dict, list)) and ("json" in kind):
+        return encode_json(found).encode("utf-8", "backslashreplace")
+    if isinstance(found, str):
+        if kind.startswith("image/") and "xml" not in kind:
+            import binascii
+
+            try:
+                return binascii.a2b_base64(found)
+            except ValueError:
+                return None
+        return str.encode(found, "utf-8", "backslashreplace")
+    return None
+
+
+def representations(value):
+    """{MIME type: bytes} of all that the value offers beside its repr."""
+    found = {}
+    bundle = None
+    if not isinstance(value, type) and callable(getattr(type(value), "_repr_mimebundle_", None)):
+        try:
+            bundle = value._repr_mimebundle_(include=None, exclude=None)
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException as error:
+            note("_repr_mimebundle_ of %s failed: %s" % (name_of(type(value)), name_of(type(error))))
+    if type(bundle) is tuple and bundle:
+        bundle = bundle[0]
+    if isinstance(bundle, dict):
+        for kind, data in list(bundle.items()):
+            if isinstance(kind, str):
+                found[str(kind)] = data
+    for name, kind in REPRESENTATIONS:
+        if kind not in found:
+            found[kind] = call_representation(value, name)
+    if "image/png" not in found or found["image/png"] is None:
+        if type(value).__module__ == "matplotlib.figure" and hasattr(value, "savefig"):
+            found["image/png"] = draw(value)
+    parts = {}
+    for kind, data in found.items():
+        data = None if data is None else as_bytes(data, kind)
+        if data is not None:
+            parts[kind] = data
+    return parts
+
+
+def is_mime_type(kind):
+    first, slash, second = kind.partition("/")
+    allowed = "!#$&-^_.+"
+    return bool(
+        first[:1].isalnum() and second[:1].isalnum() and slash and kind.isascii() and len(kind) <= NAME_MAX and all(c.isalnum() or c in allowed for c in first + second)
+    )
+
+
+def send_display(parts, main):
+    """As much of it as fits; what does not is said."""
+    kept, room = [], DISPLAY_MAX
+    for kind, data in parts.items():
+        if not is_mime_type(kind) or len(data) > room or len(kept) == PARTS_MAX:
+            note("a display of %d bytes as %s is left out" % (len(data), clean(kind, 64)[0]))
+            continue
+        room -= len(data)
+        kept.append((kind, data))
+    if not kept or not state.n:
+        return
+    flush_streams()
+    head = {"type": "display", "n": state.n, "main": main, "parts": [{"type": kind, "bytes": len(data)} for kind, data in kept]}
+    channel.send(head, b"".join(data for _, data in kept))
+
+
+def display(*values, **ignored):
+    """Shows each, in every form that it has, as notebooks do."""
+    for value in values:
+        parts = {"text/plain": clean(repr(value), TEXT_MAX)[0].encode("utf-8")}
+        parts.update(representations(value))
+        send_display(parts, False)
+
+
+def draw(figure):
+    data = io.BytesIO()
+    figure.savefig(data, format="png", bbox_inches="tight")
+    return data.getvalue()
+
+
+def show_figures(*arguments, **ignored):
+    """Every open figure is shown and closed. matplotlib is not imported for it: without it there is none."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or not state.n or os.getpid() != own_pid or _thread.get_ident() != main_thread:
+        return
+    try:
+        for number in pyplot.get_fignums():
+            send_display({"image/png": draw(pyplot.figure(number))}, False)
+    finally:
+        pyplot.close("all")
+
+
+class PyplotFinder:
+    """When somebody imports matplotlib.pyplot, its show() becomes ours: Agg's shows nothing, and closes nothing."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "matplotlib.pyplot":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(pyplot):
+            execute(pyplot)
+            pyplot.show = show_figures
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+sys.meta_path.insert(0, PyplotFinder)
+saved_builtins["display"] = builtins.display = display
+
+
+# --- standard streams ---
+
+
+def open_stream(descriptor, errors):
+    return io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False)), encoding="utf-8", errors=errors, line_buffering=True
+    )
+
+
+def is_usable(stream):
+    try:
+        return stream is not None and callable(stream.write) and not getattr(stream, "closed", False)
+    except BaseException:
+        return False
+
+
+def mend_streams():
+    """Who closed or deleted them, by accident, gets new ones. Who put something else in their place, keeps it."""
+    for name, descriptor, errors in (("stdout", 1, "backslashreplace"), ("stderr", 2, "backslashreplace")):
+        if not is_usable(getattr(sys, name, None)):
+            setattr(sys, name, open_stream(descriptor, errors))
+        if not is_usable(getattr(sys, "__%s__" % name, None)):
+            setattr(sys, "__%s__" % name, open_stream(descriptor, errors))
+
+
+def flush_streams():
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        try:
+            getattr(sys, name).flush()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            pass
+    if "ctypes" in sys.modules or "_cffi_backend" in sys.modules:  # code in C prints by a buffer of its own
+        try:
+            import ctypes
+
+            ctypes.CDLL(None).fflush(None)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            pass
+
+
+def move_descriptors(descriptors):
+    """The pipes become 1 and 2. First out of the way: user code may have closed any number, and they may have got those."""
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 16) for descriptor in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for descriptor, number in zip(moved, (1, 2)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+
+
+def give_input(data):
+    """None: an end at once."""
+    if data is None:
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+    else:
+        descriptor = os.memfd_create("stdin")
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    if descriptor != 0:
+        os.dup2(descriptor, 0)
+        os.close(descriptor)
+    else:
+        os.set_inheritable(0, True)
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8", errors="surrogateescape")
+
+
+python_input = builtins.input
+
+
+def ask_input(prompt=""):
+    """input(), but it says why nothing comes."""
+    try:
+        return python_input(prompt)
+    except EOFError:
+        raise EOFError("nobody is there to answer input(): give the execution its standard input when you start it") from None
+
+
+saved_builtins["input"] = builtins.input = ask_input
+
+
+# --- running code ---
+
+
+def remember_source(filename, source):
+    """For tracebacks, and inspect.getsource(). The oldest go."""
+    if not isinstance(linecache.cache, dict):
+        linecache.cache = {}
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    state.filenames.append(filename)
+    if len(state.filenames) > 1000:
+        linecache.cache.pop(state.filenames.pop(0), None)
+
+
+def ends_with_semicolon(source, node):
+    """As in notebooks: `plot();` wants no value shown. Columns count bytes."""
+    lines = source.encode("utf-8", "surrogatepass").split(b"\n")
+    rest = lines[node.end_lineno - 1][node.end_col_offset :]
+    return rest.strip().startswith(b";")
+
+
+def run_coroutine(coroutine):
+    import asyncio
+
+    if state.loop is None or state.loop.is_closed():
+        state.loop = asyncio.new_event_loop()
+    task = state.loop.create_task(coroutine)
+    try:
+        return state.loop.run_until_complete(task)
+    except BaseException:
+        if not task.done():
+            task.cancel()
+            try:
+                state.loop.run_until_complete(task)
+            except BaseException:
+                pass
+        raise
+
+
+def run_code(code):
+    found = eval(code, module.__dict__)
+    return run_coroutine(found) if code.co_flags & CO_COROUTINE else found
+
+
+def run_source(source, filename):
+    """The last expression's value, or None. Its exceptions are the user's."""
+    flags = state.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+    last = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr) and not ends_with_semicolon(source, tree.body[-1]):
+        last = ast.Expression(tree.body.pop().value)
+    code = compile(tree, filename, "exec", flags, True)
+    state.flags |= code.co_flags & FUTURES
+    if last is not None:
+        last = compile(last, filename, "eval", flags | state.flags, True)
+    run_code(code)
+    return None if last is None else run_code(last)
+
+
+def value_of(found):
+    if found is None:
+        return None
+    text, cut = clean(repr(found), TEXT_MAX)
+    parts = representations(found)
+    if parts:
+        send_display({"text/plain": text.encode("utf-8"), **parts}, True)
+    return {"type": name_of(type(found)), "text": text, "truncated": cut}
+
+
+def exit_code(error):
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    try:
+        os.write(2, ("%s\n" % (error.code,)).encode("utf-8", "backslashreplace"))
+    except BaseException:
+        pass
+    return 1
+
+
+def show_figures_after_error():
+    """What was drawn until then may say where it went wrong. The error is the first one, whatever happens here."""
+    try:
+        show_figures()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        note("a figure could not be drawn: %s" % name_of(type(error)))
+
+
+class Leave(BaseException):
+    """exit(): not caught by anybody but the end of this program."""
+
+    def __init__(self, code):
+        super().__init__(code)
+        self.code = code
+
+
+def run_user(source, filename):
+    """(outcome, value, error, exit code): everything of it may be interrupted, and nothing after it."""
+    try:
+        try:
+            state.in_user = True
+            try:
+                value = value_of(run_source(source, filename))
+            except (KeyboardInterrupt, MemoryError):
+                raise
+            except BaseException:
+                show_figures_after_error()
+                raise
+            show_figures()
+            flush_streams()
+            return "ok", value, None, 0
+        finally:
+            state.in_user = False
+    except SystemExit as error:
+        state.in_user = False
+        return "leaves", None, None, exit_code(error)
+    except MemoryError as error:
+        state.in_user = False
+        return "memory", None, describe_error(error), 1
+    except BaseException as error:
+        state.in_user = False
+        return "error", None, describe_error(error), 1
+
+
+def set_variables(variables):
+    """For this execution only: what they were before."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    return before
+
+
+def restore(before):
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def mend_kernel():
+    """What user code may have broken without knowing that the kernel needs it."""
+    sys.settrace(None)
+    sys.setprofile(None)
+    if sys.getrecursionlimit() < 200:
+        sys.setrecursionlimit(1000)
+    for name, value in saved_builtins.items():
+        vars(builtins).setdefault(name, value)
+    sys.modules["__main__"] = module
+    module.__dict__["__builtins__"] = builtins
+
+
+def leave_child(code, error):
+    """User code forked, and its child came out of the code as well: it is no kernel."""
+    if error is not None:
+        note("in a child that was forked: %s" % "\n".join(error["traceback"]))
+    try:
+        flush_streams()
+    finally:
+        os._exit(code)
+
+
+def execute(head, body, descriptors):
+    n = head["n"]
+    source = body[: head["codeBytes"]].decode("utf-8", "surrogateescape")
+    move_descriptors(descriptors)
+    give_input(body[head["codeBytes"] :] if head["stdin"] else None)
+    mend_streams()
+    filename = "<execution %d>" % n
+    remember_source(filename, source)
+    before = set_variables(head["variables"])
+    heed_interrupts()
+    state.n = n
+    state.interrupted = False
+    channel.send({"type": "begun", "n": n})
+    outcome, value, error, code = run_user(source, filename)
+    if os.getpid() != own_pid:
+        leave_child(code, error)
+    mend_kernel()
+    restore(before)
+    flush_streams()
+    channel.send({"type": "done", "n": n, "outcome": outcome, "value": value, "error": error}, last=True)
+    if outcome == "leaves":
+        raise Leave(code)
+
+
+def prepare(head):
+    """Imports modules before anybody needs them."""
+    missing = []
+    for name in head["modules"]:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            reason = "%s: %s" % (name_of(type(error)), error)
+            missing.append({"module": clean(name, NAME_MAX)[0], "reason": clean(reason, 1000)[0]})
+    channel.send({"type": "prepared", "missing": missing})
+
+
+def serve():
+    heed_interrupts()
+    channel.send({"type": "ready", "python": "%d.%d.%d" % sys.version_info[:3]})
+    while True:
+        head, body, descriptors = channel.receive()
+        if head["type"] == "execute":
+            execute(head, body, descriptors)
+        elif head["type"] == "prepare":
+            prepare(head)
+
+
+try:
+    for _stream in (sys.stdout, sys.stderr):
+        _stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    mend_streams()
+    serve()
+except Leave as _leave:
+    # The interpreter's own end follows: threads are waited for, and what is registered with atexit runs.
+    state.in_user = True
+    sys.exit(_leave.code)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a kernel says to the runtime that started it. User code runs in the kernel's own process and can say all of it as well:
+ * hostile. README.md has the messages in words.
+ */
+#ifndef BERTH_RUNTIME_KERNEL_WORD_H
+#define BERTH_RUNTIME_KERNEL_WORD_H
+
+#include "runtime/content.h"
+
+enum kernel_word_type { WORD_READY, WORD_BEGUN, WORD_DISPLAY, WORD_DONE, WORD_PREPARED };
+/* How the code ended. LEAVES: by exit(); the kernel's process ends next, and its exit code is what counts. */
+enum kernel_word_outcome { OUTCOME_OK, OUTCOME_ERROR, OUTCOME_MEMORY, OUTCOME_LEAVES };
+
+/* Everything is borrowed from the message. */
+struct kernel_word {
+        enum kernel_word_type type;
+        const char *python; /* ready: "3.11.2" */
+        int64_t n;          /* begun, display, done */
+        bool is_main;       /* display */
+        struct content_display display;
+        enum kernel_word_outcome outcome; /* done */
+        struct content_value value;
+        struct content_error error;
+        const json_t *missing; /* prepared: [{module, reason}] */
+};
+int kernel_word_read(const struct message *message, struct kernel_word *ret, struct error *err) MUST_USE;
+
+#endif

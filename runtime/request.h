@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is asked of the runtime: messages of whoever called it, who lives outside of the sandbox. It is trusted more than what
+ * runs inside, and checked all the same. README.md has the messages in words.
+ */
+#ifndef BERTH_RUNTIME_REQUEST_H
+#define BERTH_RUNTIME_REQUEST_H
+
+#include "runtime/content.h"
+
+#define REQUEST_VARIABLES_MAX 256
+#define REQUEST_VARIABLES_BYTES_MAX ((size_t)65536) /* names and values, together */
+#define REQUEST_TIMEOUT_MS_MAX ((int64_t)24 * 3600 * 1000)
+#define REQUEST_MODULES_MAX 64
+
+enum request_type { REQUEST_EXECUTE, REQUEST_PREPARE, REQUEST_INTERRUPT, REQUEST_RESTART, REQUEST_STATUS };
+enum request_language { REQUEST_PYTHON, REQUEST_SHELL };
+
+/* Everything is borrowed from the message. */
+struct request {
+        enum request_type type;
+        int64_t n;           /* of the execution; execute, interrupt */
+        const char *context; /* execute, prepare, restart */
+        /* execute */
+        enum request_language language;
+        int64_t timeout_ms;      /* 0: none */
+        const json_t *variables; /* NULL, or an object of texts */
+        const char *code;
+        size_t code_length;
+        const char *input; /* NULL: no standard input */
+        size_t input_length;
+        /* prepare */
+        const json_t *modules; /* NULL, or a list of texts */
+};
+int request_read(const struct message *message, struct request *ret, struct error *err) MUST_USE;
+
+/* For the caller's side. Aborts on what request_read() would refuse. */
+void request_write(const struct request *request, struct strbuf *to);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the runtime share: its state, and what each part does to it. Not for others. */
+#ifndef BERTH_RUNTIME_RUNTIME_PARTS_H
+#define BERTH_RUNTIME_RUNTIME_PARTS_H
+
+#include "runtime/descendants.h"
+#include "runtime/kernel.h"
+#include "runtime/kernel_word.h"
+#include "runtime/report.h"
+#include "runtime/request.h"
+#include "runtime/runtime.h"
+
+/* Kept for the caller at most, beside one message: who prints more than is taken waits. */
+#define RUNTIME_BACKLOG ((size_t)1 << 20)
+/* Who has closed its socket is dying, as a rule; else it is killed after this. */
+#define RUNTIME_CLOSED_MS 1000
+/* Between a wish to stop and the kill. */
+#define RUNTIME_GRACE_MS 2000
+#define RUNTIME_DISPLAYS_MAX 64
+#define RUNTIME_DISPLAY_BYTES_MAX ((size_t)16 << 20)
+/* Pipes of executions that are over, which processes still write to. */
+#define RUNTIME_LINGERING_MAX 128
+
+struct context {
+        char name[65];
+        int64_t generation; /* of its kernel, or of the last one; 0: there was none */
+        struct kernel kernel;
+        bool preparing;
+        bool fresh;      /* nothing was executed in it yet */
+        bool explained;  /* `lost` says already why this one dies */
+        int64_t kill_ms; /* when it is killed, since it has closed its socket; INT64_MAX: never */
+        char lost[256];  /* why the last one does not live any more */
+};
+
+struct execution {
+        int64_t n; /* 0: none runs */
+        enum request_language language;
+        struct context *context; /* NULL: sh */
+        struct process shell;
+        int pipes[2]; /* standard output and error; -1: ended, or none */
+        int64_t bytes[2];
+        int64_t started_ms, deadline_ms; /* INT64_MAX: none */
+        int64_t kill_ms;      /* when everything of it is killed: INT64_MAX until it was asked to stop */
+        bool begun;           /* user code runs: it may be sent a signal */
+        bool wants_interrupt; /* asked for, and not sent yet */
+        bool interrupted, late, killed;
+        bool leaves; /* the kernel has said that it ends */
+        bool broke;  /* its kernel did not keep to the protocol */
+        int64_t displays, dropped;
+        size_t display_bytes;
+};
+
+struct runtime {
+        int input, output, folder; /* the working folder */
+        struct message_reader requests;
+        struct strbuf unsent;
+        size_t sent;
+        size_t memory_max;
+        int signals; /* SIGCHLD */
+        struct context contexts[RUNTIME_CONTEXTS_MAX];
+        size_t context_count;
+        struct execution execution;
+        int lingering[RUNTIME_LINGERING_MAX];
+        size_t lingering_count;
+        struct descendants known; /* those that lived when the last execution ended */
+};
+
+int64_t runtime_now_ms(void);
+void runtime_report(struct runtime *runtime, const struct report *report);
+void runtime_refuse(struct runtime *runtime, int64_t n, const char *reason);
+/* How many of the known are no kernels. */
+int64_t runtime_left(const struct runtime *runtime);
+
+/* --- context.c --- */
+
+/* The one of that name, made where there is none; NULL where there are too many. */
+struct context *context_get(struct runtime *runtime, const char *name);
+/* Where it has no kernel, starts one. Python's first words go to the two descriptors. */
+int context_start(struct runtime *runtime, struct context *context, int output, int errors,
+                  struct error *err) MUST_USE;
+void context_prepare(struct runtime *runtime, const struct request *request);
+void context_restart(struct runtime *runtime, const struct request *request);
+/* The kernel's socket is readable: reads what it says. */
+void context_hear(struct runtime *runtime, struct context *context);
+/* What time brings. */
+void context_tick(struct context *context);
+/* The kernel is dead. */
+void context_end(struct runtime *runtime, struct context *context);
+/* Our own environment but for what is Berth's or the cloud's, and `variables`, which may be NULL. */
+const char **context_environment(const json_t *variables, struct arena *arena);
+
+/* --- execution.c --- */
+
+void execution_start(struct runtime *runtime, const struct request *request);
+void execution_interrupt(struct runtime *runtime, int64_t n);
+/* Its user code begins, shows something, or has ended. */
+void execution_begun(struct runtime *runtime);
+void execution_show(struct runtime *runtime, const struct kernel_word *word);
+void execution_done(struct runtime *runtime, const struct kernel_word *word);
+/* The kernel that it runs in is dead; or its shell. */
+void execution_kernel_ended(struct runtime *runtime, struct process_status status, bool was_ready);
+void execution_shell_ended(struct runtime *runtime, struct process_status status);
+/* One of its pipes can be read. */
+void execution_read(struct runtime *runtime, int stream);
+/* What time brings: the deadline, the end of the grace. */
+void execution_tick(struct runtime *runtime);
+/* When execution_tick() has something to do; INT64_MAX: never. */
+int64_t execution_next_ms(const struct runtime *runtime);
+
+#endif
