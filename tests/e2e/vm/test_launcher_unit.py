@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import test_ways
 import units
 from units import systemctl
 
@@ -21,22 +22,8 @@ PATH = "/run/berth-launcher/socket"
 STATE = Path("/var/lib/berth")
 GROUPS = Path("/sys/fs/cgroup")
 CLIENT = ROOT / "tests/e2e/escape/launcher_client.py"
-STACK = """apiVersion: berth/v1
-kind: Stack
-metadata: {name: lab}
-spec: {provider: local}
----
-apiVersion: berth/v1
-kind: Environment
-metadata: {name: box}
-spec: {image: {prebuilt: python}}
----
-apiVersion: berth/v1
-kind: Agent
-metadata: {name: small}
-spec: {type: general, environment: box, limits: {memoryMB: 256, cpus: 1}}
----
-apiVersion: berth/v1
+STACK = test_ways.STACK.replace("name: ways", "name: lab")  # so the unit's path of the image store has it
+OTHER = """apiVersion: berth/v1
 kind: Agent
 metadata: {name: other}
 spec: {type: general, environment: box, limits: {memoryMB: 256, cpus: 1}}
@@ -103,6 +90,7 @@ def client(binary, tmp_path_factory):
     folder = Path("/srv/berth-agents")
     folder.mkdir()
     (folder / "stack.yaml").write_text(STACK)
+    (folder / "other.yaml").write_text(OTHER)
     STATE.mkdir()
     shutil.chown(STATE, "berth", "berth")
     STATE.chmod(0o755)
