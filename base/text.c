@@ -29,3 +29,14 @@ size_t text_characters(const char *text, size_t length) {
                 count += ((unsigned char)text[i] & 0xC0) != 0x80;
         return count;
 }
+
+const char *text_field(const char *text, char separator, unsigned number, size_t *ret_length) {
+        for (; number > 0; number--) {
+                text = strchr(text, separator);
+                if (!text)
+                        return NULL;
+                text++;
+        }
+        *ret_length = strcspn(text, (const char[]){ separator, '\0' });
+        return text;
+}

@@ -13,5 +13,10 @@ bool text_ends_with(const char *text, const char *ending);
 bool text_is_among(const char *text, const char *const *list);
 /* Characters in UTF-8; of other bytes as many as there are that do not continue one. */
 size_t text_characters(const char *text, size_t length);
+/*
+ * The field of that number, from 0, of a text whose fields `separator` parts: where it begins in `text`, and its length. NULL
+ * where there are not so many; *ret_length is untouched then.
+ */
+const char *text_field(const char *text, char separator, unsigned number, size_t *ret_length);
 
 #endif

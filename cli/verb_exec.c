@@ -103,6 +103,10 @@ static void report_result(const struct exec_result *result) {
                         "the environment's variable %s is not given to the code: names that begin with AWS_ or "
                         "BERTH_ never are",
                         result->withheld[i]);
+        for (size_t i = 0; i < result->elsewhere_count; i++)
+                log_warning(
+                        "the environment's variable %s is not set: its text is kept in AWS, and not fetched here",
+                        result->elsewhere[i]);
         for (size_t i = 0; i < result->degraded_count; i++)
                 log_warning("%s", result->degraded[i]);
         for (size_t i = 0; i < result->file_count; i++) {

@@ -83,7 +83,7 @@ static int record_outcome(struct applying *applying, struct work *work, const st
         if (work->change->action == ACTION_DELETE)
                 record_forget(&writer, work->subject);
         else
-                record_applied(&writer, work->subject, observed);
+                record_applied(&writer, work->subject, observed, state_secret_key(applying->state));
         return state_commit(applying->state, writer.ops, writer.count, err);
 }
 
@@ -276,7 +276,8 @@ static int record_what_is_settled(struct applying *applying, struct arena *arena
                 writer = arena_alloc(arena, sizeof(*writer));
                 record_writer_init(writer, plan->provider_name, wall_now(applying));
                 if (plan->subjects[i].desired)
-                        record_applied(writer, &plan->subjects[i], &plan->subjects[i].observed);
+                        record_applied(writer, &plan->subjects[i], &plan->subjects[i].observed,
+                                       state_secret_key(applying->state));
                 else
                         record_forget(writer, &plan->subjects[i]);
                 memcpy(ops + count, writer->ops, writer->count * sizeof(*ops));

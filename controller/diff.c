@@ -30,7 +30,12 @@ bool diff_path_in(const char *path, const char *const *paths) {
         return false;
 }
 
+/* Whether it is one, or holds one: a variable that is kept elsewhere stands in a map beside its version. */
 static bool is_secret(const struct value *value) {
+        for (uint32_t i = 0; value && value->type == VALUE_MAP && i < value->count; i++) {
+                if (is_secret(&value->members[i].value))
+                        return true;
+        }
         return value && (value->sensitive || value->type == VALUE_SECRET);
 }
 

@@ -70,9 +70,14 @@ static void put_binding(struct record_writer *writer, const struct subject *subj
 }
 
 void record_applied(struct record_writer *writer, const struct subject *subject,
-                    const struct observation *observed) {
-        put_record(writer, subject, observed->id, subject->wish, subject->fingerprint, subject->source,
-                   false);
+                    const struct observation *observed, const uint8_t *key) {
+        uint8_t fingerprint[SHA256_SIZE];
+
+        memcpy(fingerprint, subject->fingerprint, sizeof(fingerprint));
+        if (observed->applied)
+                value_fingerprint(observed->applied, key, fingerprint);
+        put_record(writer, subject, observed->id, observed->applied ? observed->applied : subject->wish,
+                   fingerprint, subject->source, false);
         sighting_of(observed, subject->address, writer->wall_ms, &writer->sighting);
         add_op(writer, (struct state_op){ .type = STATE_PUT_SIGHTING, .sighting = &writer->sighting });
         put_binding(writer, subject);

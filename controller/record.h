@@ -19,9 +19,9 @@ struct record_writer {
 };
 
 void record_writer_init(struct record_writer *writer, const char *provider, int64_t wall_ms);
-/* The subject is now as it shall be, and `observed` is what is there. */
+/* The subject is now as it shall be, and `observed` is what is there. `key` is the state's, for hashes of what is sensitive. */
 void record_applied(struct record_writer *writer, const struct subject *subject,
-                    const struct observation *observed);
+                    const struct observation *observed, const uint8_t *key);
 /* The subject exists and is ours from now on; of its fields none was set by us yet (`nothing`: an empty map). */
 void record_adopted(struct record_writer *writer, const struct subject *subject, const struct value *nothing);
 /*

@@ -5,8 +5,12 @@
  */
 #include "gitops/pins.h"
 
+#include "base/text.h"
+
 #include <fnmatch.h>
 #include <string.h>
+
+#define PATTERN_MAX 2048U /* as the Controller's fields say */
 
 struct holding {
         const struct source_config *config;
@@ -16,10 +20,8 @@ struct holding {
 };
 
 /* The text itself is not quoted: an endpoint's URL may hold a password, and the place says enough. */
-static void add_refusal(struct holding *holding, const struct value *at, const char *message,
-                        const char *hint) {
-        const struct resource *stack = holding->manifests->stack;
-
+static void add_refusal_of(struct holding *holding, const struct resource *resource, const struct value *at,
+                           const char *message, const char *hint) {
         holding->held = false;
         diagnostics_add(holding->diagnostics,
                         (struct diagnostic){
@@ -27,11 +29,45 @@ static void add_refusal(struct holding *holding, const struct value *at, const c
                                 .file = at->line ? holding->manifests->files[at->file] : NULL,
                                 .line = at->line,
                                 .column = at->column,
-                                .address = stack->address,
+                                .address = resource->address,
                                 .span = 1,
                                 .message = message,
                                 .hint = hint,
                         });
+}
+
+static void add_refusal(struct holding *holding, const struct value *at, const char *message,
+                        const char *hint) {
+        add_refusal_of(holding, holding->manifests->stack, at, message, hint);
+}
+
+/*
+ * Field by field: a star ends at a colon, or secret:* and what may follow a secret's name would take in what names another
+ * one. Beyond the pattern's last field stands which part and version of the secret is meant, and is no matter.
+ */
+static bool is_arn_permitted(const struct value *patterns, const char *arn) {
+        for (uint32_t i = 0; patterns && i < patterns->count; i++) {
+                const char *pattern = value_text_of(&patterns->items[i]);
+                char pattern_field[PATTERN_MAX + 1], arn_field[PATTERN_MAX + 1];
+                bool same = pattern != NULL;
+
+                for (unsigned field = 0; same; field++) {
+                        size_t pattern_length, length;
+                        const char *wanted = text_field(pattern, ':', field, &pattern_length),
+                                   *found = text_field(arn, ':', field, &length);
+
+                        if (!wanted)
+                                return true;
+                        if (!found || pattern_length > PATTERN_MAX || length > PATTERN_MAX)
+                                break;
+                        memcpy(pattern_field, wanted, pattern_length);
+                        pattern_field[pattern_length] = '\0';
+                        memcpy(arn_field, found, length);
+                        arn_field[length] = '\0';
+                        same = fnmatch(pattern_field, arn_field, FNM_PATHNAME | FNM_NOESCAPE) == 0;
+                }
+        }
+        return false;
 }
 
 static bool is_role_permitted(const struct value *patterns, const char *role) {
@@ -135,6 +171,34 @@ static void check_role(struct holding *holding) {
                             "leave it out, or give the Controller's source a pattern in may.executionRoles");
 }
 
+/* Berth reads what they name with its own credentials, and hands it to code that the same commit may choose. */
+static void check_sources(struct holding *holding, const struct resource *resource) {
+        static const struct {
+                const char *name, *list;
+        } sources[] = { { "secret", "secrets" }, { "parameter", "parameters" } };
+        const struct value *variables = value_get(resource->spec, "variables");
+        struct arena *arena = holding->manifests->arena;
+
+        for (uint32_t i = 0; variables && i < variables->count; i++) {
+                const struct member *variable = &variables->members[i];
+
+                for (size_t k = 0; k < sizeof(sources) / sizeof(sources[0]); k++) {
+                        const struct value *named = value_get(&variable->value, sources[k].name);
+
+                        if (!named || is_arn_permitted(value_get(holding->config->may, sources[k].list),
+                                                       value_text_of(named)))
+                                continue;
+                        add_refusal_of(
+                                holding, resource, named,
+                                arena_printf(arena,
+                                             "the %s of the variable %s is none that source %s may name",
+                                             sources[k].name, variable->name, holding->config->name),
+                                arena_printf(arena, "give the Controller's source a pattern in may.%s",
+                                             sources[k].list));
+                }
+        }
+}
+
 static void check_folder(struct holding *holding, const char *name) {
         const struct value *named = value_get(value_get(holding->manifests->stack->spec, "local"), name);
         const char *folder = value_text_of(named);
@@ -178,6 +242,10 @@ bool pins_hold(const struct source_config *config, struct manifests *manifests,
         check_role(&holding);
         check_folder(&holding, "images");
         check_folder(&holding, "workspaces");
+        for (size_t i = 0; i < manifests->count; i++) {
+                if (manifests->resources[i].kind->id == KIND_ENVIRONMENT)
+                        check_sources(&holding, &manifests->resources[i]);
+        }
         if (holding.held)
                 put_pins(config, manifests);
         return holding.held;

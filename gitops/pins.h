@@ -13,6 +13,7 @@
  * | aws.profile, aws.assumeRole, aws.endpointUrl    | the pin; not pinned: nothing                       |
  * | aws.region, aws.account, aws.namePrefix         | the pin; not pinned: anything                      |
  * | aws.executionRole                               | what a pattern of may.executionRoles matches       |
+ * | {secret: ARN}, {parameter: ARN} of variables    | what a pattern of may.secrets, may.parameters matches |
  * | local.images, local.workspaces                  | one of may.images, may.workspaces                  |
  *
  * All of these may be absent: then the pin is used, or what the field's absence means.
@@ -26,7 +27,7 @@
 #define PINS_REASON "NotPermitted" /* of the condition Ready */
 
 /*
- * Whether the Stack names nothing that it may not. Where it does, `diagnostics` has an error for each, with its place. Else
+ * Whether the manifests name nothing that they may not. Where it does, `diagnostics` has an error for each, with its place. Else
  * the pins stand in the Stack's spec from here on, as if the commit had said them.
  */
 bool pins_hold(const struct source_config *config, struct manifests *manifests,

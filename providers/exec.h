@@ -80,6 +80,8 @@ struct exec_result {
         } limits;
         const char *const *degraded; /* what this host could not enforce, one line each */
         size_t degraded_count;
+        const char *const *elsewhere; /* names of those whose texts are kept in AWS, and are not fetched */
+        size_t elsewhere_count;
         const char *const *withheld; /* names of the environment's variables that code never gets */
         size_t withheld_count;
 };

@@ -118,6 +118,11 @@ struct observation {
         const struct value *extra; /* provider's own notes that the next run shall see again, or NULL */
         const struct value
                 *resolved; /* what the desired spec's names mean today (image digests, problems), or NULL */
+        /*
+         * Of step(), where it learnt what the plan did not know (texts that were fetched): what was applied, in place of
+         * change->desired. Not kept.
+         */
+        const struct value *applied;
         /* What people shall be told, whatever changes; lines after the first are a list for those who ask (-v). Not kept. */
         const char **warnings;
         size_t warning_count;

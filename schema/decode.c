@@ -150,15 +150,19 @@ static bool check_text(const struct decoder *decoder, const struct field *field,
                 }
         }
         if (field->pattern && !patterns_match(loading->patterns, field->pattern, text->text)) {
-                bool secret = field->url && decode_may_hold_password(text->text);
+                bool password = field->url && decode_may_hold_password(text->text);
+                bool secret = password || field->may_be_secret;
 
                 if (secret)
                         decode_hide(decoder, node);
                 problem_error(loading, decode_place(decoder, node),
-                              secret ? "passwords stand in files, not in a URL"
-                                     : field_pattern_hint(field, text->text),
+                              password ? "passwords stand in files, not in a URL"
+                              : secret ? NULL
+                                       : field_pattern_hint(field, text->text),
                               "%s must be %s, found %s", decode_path(decoder, frame), field->pattern_message,
-                              secret ? "what may hold a password" : node_phrase(loading, node));
+                              password ? "what may hold a password"
+                              : secret ? "another text, which may be a secret"
+                                       : node_phrase(loading, node));
                 return false;
         }
         if (is_refused(field, text->text)) {
@@ -322,19 +326,23 @@ static bool decode_map(const struct decoder *decoder, const struct field *field,
         return check_duplicates(decoder, ret) && good;
 }
 
-/* {value: text, sensitive: true}: becomes the text, marked. */
+/* {value: text, sensitive: true}: becomes the text, marked. What only names a secret stays the object that it is. */
 static bool decode_sensitive(const struct decoder *decoder, const struct field *field,
                              const struct node *node, const struct frame *frame, struct value *ret) {
         const struct node *target = node_target(node);
         struct value object;
         bool good = decode_object(decoder, field->fields, field->groups, node, frame, &object);
         const struct value *text = typed_member(&object, "value", VALUE_TEXT);
-        bool sensitive = value_get_boolean(&object, "sensitive", true);
+        bool sensitive = value_get_boolean(&object, "sensitive", text != NULL);
 
         /* Where the object is wrong, what it holds may be a secret even if the word is missing. */
         if (sensitive || !good)
                 decode_hide_all_but_sensitive(decoder, target);
-        if (!good || !text)
+        if (good && !text) {
+                *ret = object;
+                return true;
+        }
+        if (!good)
                 return false;
         *ret = *text;
         ret->sensitive = sensitive;

@@ -42,5 +42,15 @@ extern const struct field environment_name_field;
         "the ARN of a KMS key, such as arn:aws:kms:eu-central-1:123456789012:key/...; an alias may be moved to another " \
         "key unseen"
 #define ROLE_PATTERN_MESSAGE "the ARN of an IAM role, such as arn:aws:iam::123456789012:role/NAME"
+#define SECRET_PATTERN                                                                                                    \
+        "arn:aws(-[a-z]+)*:secretsmanager:[a-z]{2,}(-[a-z]+)+-[0-9]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+-[A-Za-z0-9]{6}" \
+        "(:[^: ]*:[A-Za-z0-9/_+=.@-]*:([A-Za-z0-9-]{32,64})?)?"
+#define SECRET_PATTERN_MESSAGE                                                                                         \
+        "a secret's whole ARN, such as arn:aws:secretsmanager:eu-west-1:123456789012:secret:NAME-AbCdEf, or that and " \
+        ":JSON-KEY:VERSION-STAGE:VERSION-ID"
+#define PARAMETER_PATTERN \
+        "arn:aws(-[a-z]+)*:ssm:[a-z]{2,}(-[a-z]+)+-[0-9]+:[0-9]{12}:parameter/[A-Za-z0-9_./-]+"
+#define PARAMETER_PATTERN_MESSAGE \
+        "a parameter's ARN, such as arn:aws:ssm:eu-west-1:123456789012:parameter/PATH/NAME"
 
 #endif

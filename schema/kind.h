@@ -53,10 +53,11 @@ struct field {
         const char *pattern;             /* extended regular expression that a text must match as a whole */
         const char *pattern_message;     /* what the pattern asks, in words */
         bool url;                        /* where one is not, what may be a password in it is not quoted */
-        const char *const *refused;      /* texts that it may not be, ended by NULL */
-        const char *refused_message;     /* why not, in words that follow the text */
-        const char *reference;           /* the kind whose resource the text names */
-        const char *doc;                 /* one or two sentences: meaning */
+        bool may_be_secret; /* where it does not match, it may be what it should only name: not quoted */
+        const char *const *refused;  /* texts that it may not be, ended by NULL */
+        const char *refused_message; /* why not, in words that follow the text */
+        const char *reference;       /* the kind whose resource the text names */
+        const char *doc;             /* one or two sentences: meaning */
         const struct field *item;
         const struct field *fields;       /* ended by a NULL name */
         const struct field *keys;         /* of a map: a text field that each key must satisfy */

@@ -12,19 +12,13 @@ static const char *const events[] = {
 
 /* All of docs/guards.md but wrong-account and plan-stale: nobody can mean to let these through. */
 static const char *const allowable[] = {
-        "has-dependents",
-        "not-owned",
-        "protected",
-        "mass-delete",
-        "image-unusable",
-        "image-in-use",
-        "expires-existing",
-        "bucket-not-empty",
-        "needs-replacement",
-        "inactive-specialist",
-        "over-quota",
-        "expires-logs",
-        NULL,
+        "has-dependents",    "not-owned",
+        "protected",         "mass-delete",
+        "image-unusable",    "image-in-use",
+        "expires-existing",  "bucket-not-empty",
+        "needs-replacement", "inactive-specialist",
+        "over-quota",        "expires-logs",
+        "secret-unusable",   NULL,
 };
 
 static const struct field event_field = {
@@ -233,6 +227,27 @@ static const struct field may_role_field = {
         .doc = "The ARN of a role. * stands for any characters but a slash, ? for one.",
 };
 
+static const struct field may_secret_field = {
+        .name = "pattern",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 2048,
+        .pattern = "arn:aws(-[a-z]+)*:secretsmanager:[a-z0-9*?-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@*?-]+",
+        .pattern_message =
+                "the ARN of a secret, without JSON key and version, in whose region and name * and ? may stand",
+        .doc = "The ARN of a secret. * stands for any characters but a slash or a colon, ? for one.",
+};
+
+static const struct field may_parameter_field = {
+        .name = "pattern",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 2048,
+        .pattern = "arn:aws(-[a-z]+)*:ssm:[a-z0-9*?-]+:[0-9]{12}:parameter/[A-Za-z0-9_./*?-]+",
+        .pattern_message = "the ARN of a parameter, in whose region, path and name * and ? may stand",
+        .doc = "The ARN of a parameter. * stands for any characters but a slash or a colon, ? for one.",
+};
+
 static const struct field may_folder_field = {
         .name = "folder",
         .type = FIELD_TEXT,
@@ -252,6 +267,24 @@ static const struct field may_fields[] = {
                 .item = &may_role_field,
                 .doc = "Roles that functions may run with: patterns, one of which the Stack's aws.executionRole must match. "
                        "Absent: none but the one that Berth makes.",
+        },
+        {
+                .name = "secrets",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &may_secret_field,
+                .doc = "Secrets that variables may be taken from: patterns, one of which each {secret: ARN} must match. Absent: "
+                       "none.",
+        },
+        {
+                .name = "parameters",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &may_parameter_field,
+                .doc = "Parameters that variables may be taken from: patterns, one of which each {parameter: ARN} must match. "
+                       "Absent: none.",
         },
         {
                 .name = "images",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
 #include "schema/fields.h"
 #include "schema/loading.h"
 
@@ -126,17 +127,40 @@ static const struct field variable_object_fields[] = {
         {
                 .name = "value",
                 .type = FIELD_TEXT,
-                .required = true,
                 .doc = "The variable's text.",
         },
         {
                 .name = "sensitive",
                 .type = FIELD_BOOLEAN,
+                .needs = "value",
                 .default_text = "false",
                 .doc = "Whether the text is a secret: never shown, and stored as a keyed hash only.",
         },
+        {
+                .name = "secret",
+                .type = FIELD_TEXT,
+                .maximum = 2048,
+                .pattern = SECRET_PATTERN,
+                .pattern_message = SECRET_PATTERN_MESSAGE,
+                .may_be_secret = true,
+                .doc = "The ARN of a secret of AWS Secrets Manager, from which each apply takes the text; as in ECS task "
+                       "definitions, :JSON-KEY:VERSION-STAGE:VERSION-ID may follow, each of them empty or given. In AWS only: "
+                       "elsewhere the variable is not set.",
+        },
+        {
+                .name = "parameter",
+                .type = FIELD_TEXT,
+                .maximum = 2048,
+                .pattern = PARAMETER_PATTERN,
+                .pattern_message = PARAMETER_PATTERN_MESSAGE,
+                .may_be_secret = true,
+                .doc = "The ARN of a parameter of AWS Systems Manager, from which each apply takes the text. In AWS only.",
+        },
         { 0 },
 };
+
+static const char *const variable_sources[] = { "value", "secret", "parameter", NULL };
+static const struct field_group variable_groups[] = { { variable_sources, true }, { 0 } };
 
 static const struct field variable_field = {
         .name = "text or object",
@@ -144,7 +168,9 @@ static const struct field variable_field = {
         .sensitive_item = true,
         .item = &variable_text_field,
         .fields = variable_object_fields,
-        .doc = "A text, or {value: text, sensitive: true} for a secret.",
+        .groups = variable_groups,
+        .doc = "A text; {value: text, sensitive: true} for a secret; {secret: ARN} or {parameter: ARN} for one that is kept in "
+               "AWS, and never in manifests, plans or state.",
 };
 
 static const char *const accepted_words[] = { "url", "permissions", "network", NULL };
@@ -211,7 +237,7 @@ static const struct field environment_fields[] = {
                 .keys = &variable_name_field,
                 .item = &variable_field,
                 .sensitive_item = true,
-                .doc = "Environment variables of the agent's code: 4 KB at most, all names and texts together.",
+                .doc = "Environment variables of the agent's code: 4 KB at most, all names and texts together, those of secrets too.",
         },
         {
                 .name = "reservedConcurrency",
@@ -254,6 +280,20 @@ static const struct field environment_fields[] = {
         { 0 },
 };
 
+/* GetSecretValue takes both where they mean the same version; then one of them says nothing. */
+static void check_secret(struct loading *loading, const struct value *secret) {
+        const char *text = value_text_of(secret);
+        size_t stage = 0, id = 0;
+
+        if (!text)
+                return;
+        text_field(text, ':', 8, &stage);
+        text_field(text, ':', 9, &id);
+        if (stage && id)
+                problem_error(loading, place_of(secret), "leave the stage empty: ...:JSON-KEY::VERSION-ID",
+                              "a secret's version is named by its stage or by its id, not by both");
+}
+
 /* Lambda measures the variables as the JSON object that they are sent as. */
 static size_t json_size(const char *text) {
         size_t size = 2;
@@ -277,6 +317,8 @@ static void check_environment(struct loading *loading, const struct draft *draft
                 const char *text = value_text_of(&member->value);
 
                 size += json_size(member->name) + 1 + json_size(text ? text : "") + (i > 0);
+                if (member->value.type == VALUE_MAP)
+                        check_secret(loading, typed_member(&member->value, "secret", VALUE_TEXT));
         }
         if (variables && size > VARIABLES_SIZE_MAX)
                 problem_error(loading, place_of(variables),

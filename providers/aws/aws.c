@@ -100,6 +100,7 @@ static const struct {
         { "logs PutRetentionPolicy", 5 },
         { "logs ListTagsForResource", 5 },
         { "logs AssociateKmsKey", 5 },
+        { "ssm GetParameters", 40 },
 };
 
 static int64_t floor_ms(const struct cost *cost) {

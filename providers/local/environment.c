@@ -42,13 +42,17 @@ static int load_record(const char *root, enum kind_id kind, const char *name, st
 static void load_variables(const struct value *variables, struct arena *arena,
                            struct local_environment *ret) {
         struct local_variable *list;
+        const char **elsewhere;
 
         if (!variables || variables->type != VALUE_MAP || variables->count == 0)
                 return;
         list = arena_array(arena, variables->count, sizeof(*list));
+        elsewhere = arena_array(arena, variables->count, sizeof(*elsewhere));
         for (uint32_t i = 0; i < variables->count; i++) {
                 const struct value *text = &variables->members[i].value;
 
+                if (text->type == VALUE_MAP)
+                        elsewhere[ret->elsewhere_count++] = variables->members[i].name;
                 if (text->type != VALUE_TEXT)
                         continue;
                 list[ret->variable_count++] = (struct local_variable){
@@ -58,6 +62,7 @@ static void load_variables(const struct value *variables, struct arena *arena,
                 };
         }
         ret->variables = list;
+        ret->elsewhere = elsewhere;
 }
 
 static void set_image_problem(const struct local_image_name *name, bool imported_since, struct arena *arena,

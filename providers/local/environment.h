@@ -38,6 +38,8 @@ struct local_environment {
 
         const struct local_variable *variables;
         size_t variable_count;
+        const char *const *elsewhere; /* names of variables whose texts are kept in AWS */
+        size_t elsewhere_count;
 
         const char *workspaces; /* the folder of workspaces: sessions/ID/ is below it */
 };

@@ -167,6 +167,8 @@ static void describe_variables(const struct exec *exec, struct sandbox_spec *spe
                         withheld[exec->result->withheld_count++] = list[i].name;
         }
         exec->result->withheld = withheld;
+        exec->result->elsewhere = environment->elsewhere;
+        exec->result->elsewhere_count = environment->elsewhere_count;
         spec->variables = list;
         spec->variable_count = environment->variable_count;
 }

@@ -82,7 +82,8 @@ static bool same_queries(const struct aws_query *a, const struct aws_query *b, s
 static bool same_request(const struct aws_request *a, const struct aws_request *b) {
         return a->service == b->service && strcmp(a->operation, b->operation) == 0 &&
                same_text(a->method, b->method) && same_text(a->path, b->path) &&
-               same_text(a->bucket, b->bucket) && same_queries(a->query, b->query, AWS_QUERY_MAX) &&
+               same_text(a->bucket, b->bucket) && same_text(a->region, b->region) &&
+               same_queries(a->query, b->query, AWS_QUERY_MAX) &&
                same_queries(a->headers, b->headers, AWS_HEADERS_MAX) && a->body_length == b->body_length &&
                (a->body_length == 0 || memcmp(a->body, b->body, a->body_length) == 0);
 }
@@ -100,6 +101,7 @@ static struct aws_request copy_request(const struct aws_request *request, struct
         copy.method = arena_strdup(arena, request->method);
         copy.path = arena_strdup(arena, request->path);
         copy.bucket = arena_strdup(arena, request->bucket);
+        copy.region = arena_strdup(arena, request->region);
         copy.content_type = arena_strdup(arena, request->content_type);
         copy.body = request->body ? arena_strndup(arena, request->body, request->body_length) : NULL;
         copy_queries(copy.query, AWS_QUERY_MAX, arena);

@@ -128,6 +128,7 @@ static void tell_called(const struct aws_client *client, const struct aws_reques
 static int attempt_with(struct aws_client *client, const struct aws_request *request,
                         const struct credentials *credentials, const char *origin,
                         struct aws_response *response, struct outcome *ret_outcome, struct error *err) {
+        struct endpoint elsewhere ENDPOINT_CLEANUP = { 0 };
         const struct endpoint *endpoint = &client->endpoints[request->service];
         struct sigv4_keys keys = { 0 };
         struct signed_request ready SIGNED_REQUEST_CLEANUP = SIGNED_REQUEST_INIT;
@@ -142,6 +143,12 @@ static int attempt_with(struct aws_client *client, const struct aws_request *req
         int result;
 
         *ret_outcome = (struct outcome){ .reason = RETRY_NOT };
+        if (request->region && strcmp(request->region, client->region) != 0) {
+                if (client_endpoint(client, request->service, request->region, &elsewhere, err) < 0)
+                        return -1;
+                endpoint = &elsewhere;
+                circumstances.endpoint = endpoint;
+        }
         if (credentials)
                 keys = credentials_keys(credentials);
         if (request_sign(request, endpoint, credentials ? &keys : NULL, circumstances.wall_ms, &ready, err) <

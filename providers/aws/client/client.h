@@ -41,6 +41,8 @@ enum aws_service {
         AWS_LOGS,
         AWS_TAGGING,
         AWS_KMS,
+        AWS_SECRETS,
+        AWS_SSM,
         AWS_SSO, /* this and the next for credentials only, unsigned: credentials_sso.c */
         AWS_SSO_OIDC,
         AWS_SERVICE_COUNT
@@ -67,7 +69,7 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
 const char *aws_client_region(const struct aws_client *client);    /* "eu-west-1" */
 const char *aws_client_partition(const struct aws_client *client); /* "aws", "aws-cn", "aws-us-gov" */
 const struct clock *aws_client_clock(const struct aws_client *client);
-/* Static, for costs and messages: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging", "kms", "sso", "sso-oidc". */
+/* Static, for costs and messages: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging", "secretsmanager", ... */
 const char *aws_service_name(enum aws_service service);
 
 struct aws_query {
@@ -89,6 +91,7 @@ struct aws_request {
          */
         const char *path;
         const char *bucket;                    /* S3 only */
+        const char *region;                    /* NULL: the client's */
         struct aws_query query[AWS_QUERY_MAX]; /* ended by a NULL name where fewer */
         struct aws_query headers[AWS_HEADERS_MAX];
         const char *

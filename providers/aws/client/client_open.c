@@ -67,17 +67,22 @@ static int choose_region(struct aws_client *client, const struct value *stack_aw
         return client->partition ? 0 : -1;
 }
 
-static int choose_endpoints(struct aws_client *client, struct error *err) {
+int client_endpoint(const struct aws_client *client, enum aws_service service, const char *region,
+                    struct endpoint *ret, struct error *err) {
         struct endpoint_settings settings = {
-                .region = client->region,
+                .region = region,
                 .stack_url = client->stack_url,
                 .profiles = client->profiles,
                 .profile = client->profile,
         };
 
+        return endpoint_resolve(&settings, service, ret, err);
+}
+
+static int choose_endpoints(struct aws_client *client, struct error *err) {
         for (int service = 0; service < AWS_SERVICE_COUNT; service++) {
-                if (endpoint_resolve(&settings, (enum aws_service)service, &client->endpoints[service], err) <
-                    0)
+                if (client_endpoint(client, (enum aws_service)service, client->region,
+                                    &client->endpoints[service], err) < 0)
                         return -1;
         }
         return 0;

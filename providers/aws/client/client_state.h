@@ -41,6 +41,10 @@ struct aws_client {
         char *arn;
 };
 
+/* Where a service is in any region of any partition. */
+int client_endpoint(const struct aws_client *client, enum aws_service service, const char *region,
+                    struct endpoint *ret, struct error *err) MUST_USE;
+
 /* aws_call() without a look at what was asked ahead. */
 int client_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
                 struct error *err) MUST_USE;

@@ -152,7 +152,8 @@ static char *expand(const char *pattern, const struct partition *partition, cons
 /* In GovCloud some plain hosts are the FIPS ones, as botocore's rules say. */
 static bool plain_host_is_fips(const struct partition *partition, enum aws_service service, bool dual) {
         return partition == &partition_gov && !dual &&
-               (service == AWS_STS || service == AWS_LOGS || service == AWS_SSO || service == AWS_SSO_OIDC);
+               (service == AWS_STS || service == AWS_LOGS || service == AWS_SSM || service == AWS_SSO ||
+                service == AWS_SSO_OIDC);
 }
 
 static int resolve_by_region(const struct endpoint_settings *settings, enum aws_service service,

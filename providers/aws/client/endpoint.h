@@ -51,6 +51,7 @@ struct endpoint {
 int endpoint_resolve(const struct endpoint_settings *settings, enum aws_service service, struct endpoint *ret,
                      struct error *err) MUST_USE;
 void endpoint_release(struct endpoint *endpoint);
+#define ENDPOINT_CLEANUP __attribute__((cleanup(endpoint_release)))
 
 /* Whether a bucket can be part of a host name under a TLS wildcard certificate: a DNS label, no dots. */
 bool endpoint_bucket_fits_host(const char *bucket);

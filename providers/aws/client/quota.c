@@ -133,7 +133,8 @@ void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms) {
  * across all functions, GetFunctionConfiguration among them ("the rest of the control plane API, excludes invocation,
  * GetFunction and GetPolicy requests"). GetPolicy has 15 of its own and is not called here. "Tagging API quotas":
  * GetResources 15 a second. "CloudWatch Logs quotas" of its User Guide: each operation has its own, of an account and region.
- * ECR, S3 and STS allow far more than Berth sends; IAM publishes nothing, and throttles an account that hurries.
+ * "AWS Systems Manager endpoints and quotas": GetParameter and GetParameters 40 a second together. ECR, S3, STS and Secrets Manager
+ * allow far more than Berth sends; IAM publishes nothing, and throttles an account that hurries.
  */
 static enum quota_kind quota_kind_of_logs(const char *operation) {
         static const struct {
@@ -157,6 +158,8 @@ enum quota_kind quota_kind_of(enum aws_service service, const char *operation) {
                 return QUOTA_TAGGING;
         if (service == AWS_IAM)
                 return QUOTA_IAM;
+        if (service == AWS_SSM)
+                return strcmp(operation, "GetParameters") == 0 ? QUOTA_SSM_GET : QUOTA_SSM_LIST;
         if (service == AWS_LOGS)
                 return quota_kind_of_logs(operation);
         if (service != AWS_LAMBDA || strncmp(operation, "Invoke", 6) == 0)
@@ -169,7 +172,7 @@ double quota_default_rate(enum quota_kind kind) {
                 [QUOTA_LAMBDA_READ] = 100.0, [QUOTA_LAMBDA_CONTROL] = 15.0, [QUOTA_TAGGING] = 15.0,
                 [QUOTA_IAM] = 10.0,          [QUOTA_LOGS_LIST] = 10.0,      [QUOTA_LOGS_CREATE] = 10.0,
                 [QUOTA_LOGS_DELETE] = 10.0,  [QUOTA_LOGS_RETAIN] = 5.0,     [QUOTA_LOGS_FORGET] = 5.0,
-                [QUOTA_LOGS_OTHER] = 5.0,
+                [QUOTA_LOGS_OTHER] = 5.0,    [QUOTA_SSM_GET] = 40.0,        [QUOTA_SSM_LIST] = 5.0,
         };
 
         return of_aws[kind] / ROOM;

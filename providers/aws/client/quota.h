@@ -69,6 +69,8 @@ enum quota_kind {
         QUOTA_LOGS_RETAIN,    /* PutRetentionPolicy: 5 */
         QUOTA_LOGS_FORGET,    /* DeleteRetentionPolicy: 5 */
         QUOTA_LOGS_OTHER,     /* each other call of CloudWatch Logs: 5 */
+        QUOTA_SSM_GET,        /* GetParameters: 40 */
+        QUOTA_SSM_LIST,       /* DescribeParameters: not published */
         QUOTA_NONE,
         QUOTA_COUNT
 };

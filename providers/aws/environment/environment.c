@@ -2,6 +2,7 @@
 /* The Environment kind on AWS: its table, and what is desired. */
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/client/texts.h"
+#include "providers/aws/environment/variable_source.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/tags.h"
 
@@ -38,9 +39,15 @@ static int environment_desire(const struct provider *provider, const struct reso
                                                   NULL };
         const char *role = provider->execution_role;
         struct value *spec = value_new_map(arena), *image;
+        const struct value *variables;
 
         (void)err;
         aws_copy_members(spec, resource->spec, as_written, arena);
+        variables = variable_source_desired(value_get(spec, "variables"),
+                                            value_get(observed ? observed->resolved : NULL, "variables"),
+                                            value_get(recorded, "variables"), arena);
+        if (variables)
+                value_set(arena, spec, "variables", *variables);
         image = environment_desired_image(provider, value_get(resource->spec, "image"),
                                           observed ? observed->resolved : NULL, value_get(recorded, "image"),
                                           arena);
@@ -81,6 +88,7 @@ static int environment_ask(struct provider *provider, struct change *change, str
             bound_records_ask(provider, change, function, arena, err) < 0)
                 return -1;
         refuse_zip(change, arena);
+        environment_ask_sources(change, arena);
         if (environment_ask_ties(provider, change, arena, err) < 0 ||
             environment_ask_logs(provider, change, arena, err) < 0)
                 return -1;

@@ -5,8 +5,8 @@
  * environment.c: the table, desire and cost. environment_spec.c: a function as AWS describes it, turned into a spec.
  * environment_body.c: a spec turned into requests. environment_observe.c: reading by lists.
  * environment_image.c: which image it shall run, and whether that is of use. environment_logs.c: what becomes of its log
- * group. environment_step.c: changing it, by the
- * stages of environment_make.c, environment_update.c and environment_wait.c.
+ * group. environment_sources.c: which versions of secrets and parameters its variables have. environment_step.c: changing it,
+ * by the stages of environment_values.c, environment_make.c, environment_update.c and environment_wait.c.
  */
 #ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_H
 #define BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_H
@@ -32,6 +32,8 @@ struct environment_known {
         const struct value *recorded_tags;
         const char *recorded_key, *recorded_log_key;
         const char *log_key; /* the log group's as it is; NULL: none, or not looked at */
+        /* What this run fetched for them: {NAME: {secret | parameter, version, value}}. */
+        const struct value *fetched_variables;
 };
 
 /*
@@ -74,13 +76,15 @@ const char *environment_image_uri(const struct provider *provider, const struct 
 
 /* The body of CreateFunction: everything but concurrency and logs. A new reference. */
 json_t *environment_create_body(const struct provider *provider, const char *name, const struct value *spec,
-                                struct arena *arena);
+                                const struct value *variables, struct arena *arena);
 /*
- * The body of UpdateFunctionConfiguration: the members of the fields that differ and no others. `foreign` are the
- * variables of others that must stay, `revision` may be NULL. A new reference.
+ * The body of UpdateFunctionConfiguration: the members of the fields that differ and no others. `variables` are ours as texts
+ * (environment_variables()), `foreign` those of others that must stay; `revision` may be NULL. A new reference.
  */
-json_t *environment_configuration_body(const struct change *change, const struct value *foreign,
-                                       const char *revision);
+json_t *environment_configuration_body(const struct change *change, const struct value *variables,
+                                       const struct value *foreign, const char *revision);
+/* {"Variables": {}}: others', and ours over them; either may be NULL. A new reference. */
+json_t *environment_variables_json(const struct value *desired, const struct value *foreign);
 json_t *environment_code_body(const struct provider *provider, const struct value *spec, const char *revision,
                               struct arena *arena);
 
@@ -99,6 +103,33 @@ int environment_check_concurrency(struct provider *provider, const struct observ
 /* ask(): the refusals image-unusable and image-in-use. */
 int environment_ask_image(struct provider *provider, struct change *change, struct arena *arena,
                           struct error *err) MUST_USE;
+
+/*
+ * Variables that are kept in Secrets Manager or Parameter Store (variable_source.h): which versions they have today, into
+ * observations[i].resolved as {variables: {NAME: {version | problem}}}, by descriptions alone.
+ */
+int environment_resolve_sources(struct provider *provider, const struct observe_args *args,
+                                struct observation *observations, struct error *err) MUST_USE;
+void environment_describe_sources_ahead(struct provider *provider, const struct observe_args *args);
+/* ask(): the refusal secret-unusable. */
+void environment_ask_sources(struct change *change, struct arena *arena);
+/* Whether the change sets this variable, which is such a one; whether it sets any such. Pure, as are the next five. */
+bool environment_sets_source(const struct change *change, const char *variable);
+bool environment_sets_sources(const struct change *change);
+void environment_cost_sources(const struct change *change, struct cost *ret);
+/* In progress->data: what was fetched for them. The journal gets hashes of the texts. */
+#define ENVIRONMENT_FETCHED "fetched"
+/* The variables that the function is to have, as texts: the manifest's, and those that were fetched (may be NULL). */
+const struct value *environment_variables(const struct change *change, const struct value *fetched,
+                                          struct arena *arena);
+/* The desired spec with what was fetched, to be recorded; NULL where nothing was. */
+const struct value *environment_applied(const struct change *change, const struct value *fetched,
+                                        struct arena *arena);
+/*
+ * Takes secrets out of what Lambda says of a request that carried these variables: it quotes them, "String measured: {...}",
+ * where they are too long. Either map may be NULL.
+ */
+void environment_withhold(const struct value *texts, const struct value *foreign, struct error *err);
 
 /* An environment's log group as it was listed. */
 struct environment_log_group {

@@ -22,7 +22,7 @@ const char *environment_image_uri(const struct provider *provider, const struct 
         return arena_printf(arena, "%s/%s@%s", ecr_registry(provider, arena), repository, digest);
 }
 
-static json_t *variables_json(const struct value *desired, const struct value *foreign) {
+json_t *environment_variables_json(const struct value *desired, const struct value *foreign) {
         json_t *variables = aws_json_map(foreign), *ours = aws_json_map(desired);
 
         json_object_update(variables, ours);
@@ -31,8 +31,7 @@ static json_t *variables_json(const struct value *desired, const struct value *f
 }
 
 json_t *environment_create_body(const struct provider *provider, const char *name, const struct value *spec,
-                                struct arena *arena) {
-        const struct value *variables = value_get(spec, "variables");
+                                const struct value *variables, struct arena *arena) {
         json_t *body = json_object();
 
         json_set_text(body, "FunctionName", environment_function(provider, name, arena));
@@ -49,7 +48,7 @@ json_t *environment_create_body(const struct provider *provider, const char *nam
                 body, "EphemeralStorage",
                 json_pack("{s:I}", "Size", (json_int_t)value_get_integer(spec, "workspaceStorageMB", 512)));
         if (variables && variables->count > 0)
-                json_object_set_new(body, "Environment", variables_json(variables, NULL));
+                json_object_set_new(body, "Environment", environment_variables_json(variables, NULL));
         if (value_get_boolean(spec, "tenantIsolation", false))
                 json_object_set_new(body, "TenancyConfig",
                                     json_pack("{s:s}", "TenantIsolationMode", "PER_TENANT"));
@@ -58,8 +57,8 @@ json_t *environment_create_body(const struct provider *provider, const char *nam
         return body;
 }
 
-json_t *environment_configuration_body(const struct change *change, const struct value *foreign,
-                                       const char *revision) {
+json_t *environment_configuration_body(const struct change *change, const struct value *variables,
+                                       const struct value *foreign, const char *revision) {
         const struct value *spec = change->desired;
         const char *description = value_get_text(spec, "description");
         json_t *body = json_object();
@@ -88,8 +87,7 @@ json_t *environment_configuration_body(const struct change *change, const struct
         if (change_touches(change, "kmsKey"))
                 json_set_text(body, "KMSKeyArn", value_get_text(spec, "kmsKey"));
         if (change_touches(change, "variables"))
-                json_object_set_new(body, "Environment",
-                                    variables_json(value_get(spec, "variables"), foreign));
+                json_object_set_new(body, "Environment", environment_variables_json(variables, foreign));
         return body;
 }
 

@@ -137,7 +137,12 @@ int environment_run_create(struct stage_turn *turn) {
                 return error_set(turn->err,
                                  "the image's digest or the role is not known: plan with --refresh sweep");
         request = lambda_create_function(
-                environment_create_body(turn->provider, change->name, change->desired, arena), arena);
+                environment_create_body(
+                        turn->provider, change->name, change->desired,
+                        environment_variables(change, value_get(turn->progress->data, ENVIRONMENT_FETCHED),
+                                              arena),
+                        arena),
+                arena);
         result = environment_call(turn, &request, taken, &response);
         if (result != 0)
                 return result;

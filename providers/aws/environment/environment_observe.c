@@ -154,7 +154,8 @@ static bool hides_open_variable(const struct sight *sight, const struct value *s
         for (uint32_t i = 0; seen && seen->type == VALUE_MAP && i < seen->count; i++) {
                 const struct value *desired = value_get(sight->known.variables, seen->members[i].name);
 
-                if (seen->members[i].value.type == VALUE_SECRET && desired && !desired->sensitive)
+                if (seen->members[i].value.type == VALUE_SECRET && desired && desired->type == VALUE_TEXT &&
+                    !desired->sensitive)
                         return true;
         }
         return false;
@@ -410,6 +411,7 @@ void environment_read_ahead(struct provider *provider, const struct observe_args
                 aws_ahead_pages(provider->client, &request, logs_next_groups, listings[i].last);
         }
         environment_resolve_images_ahead(provider, args);
+        environment_describe_sources_ahead(provider, args);
 }
 
 /*
@@ -491,6 +493,8 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
                 keep_log_groups(&sweep);
                 mark_void_grants(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);
+                if (result == 0)
+                        result = environment_resolve_sources(provider, args, ret, err);
                 if (result == 0)
                         result = environment_check_concurrency(provider, args, ret, err);
                 if (result == 0)

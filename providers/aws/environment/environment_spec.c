@@ -2,6 +2,7 @@
 /* A function as Lambda describes it, read into the shape that desire() gives. */
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/shared/tags.h"
@@ -67,14 +68,37 @@ static struct value *read_image(const struct provider *provider, const json_t *c
         return image;
 }
 
-/* Whether the value may be kept and shown as it is: ours, and never said to be sensitive. */
-static bool is_open(const struct environment_known *known, const char *name) {
+/*
+ * Whether the value may be kept and shown as it is: ours, and never said to be sensitive. One that was sensitive when it was
+ * applied is open only where it is the very text that the manifest now shows.
+ */
+static bool is_open(const struct environment_known *known, const char *name, const struct value *text) {
         const struct value *desired = value_get(known->variables, name);
         const struct value *recorded = value_get(known->recorded_variables, name);
+        bool was_open = recorded && !recorded->sensitive && recorded->type == VALUE_TEXT;
 
-        if (desired)
-                return !desired->sensitive && desired->type == VALUE_TEXT;
-        return recorded && !recorded->sensitive && recorded->type == VALUE_TEXT;
+        if (desired && (desired->sensitive || desired->type != VALUE_TEXT))
+                return false;
+        return was_open || (desired && (!recorded || texts_same(desired->text, text->text)));
+}
+
+/*
+ * A text in the form of the variable that it was set for (variable_source.h): what this run fetched, if it is that, or else what
+ * was last applied. Where a run died before it knew what it applied, nothing says where the text is from.
+ */
+static struct value as_applied(const struct environment_known *known, const char *name, struct value text,
+                               struct arena *arena) {
+        const struct value *fetched = value_get(known->fetched_variables, name);
+        const struct value *recorded = value_get(known->recorded_variables, name);
+        struct value form;
+
+        if (value_equal(value_get(fetched, "value"), &text, NULL))
+                return value_copy(arena, fetched);
+        if (!value_get(recorded, "value") || value_equal(value_get(known->variables, name), &text, NULL))
+                return text;
+        form = value_copy(arena, recorded);
+        value_set(arena, &form, "value", text);
+        return form;
 }
 
 static const struct value *read_variables(const json_t *configuration, const struct environment_known *known,
@@ -87,8 +111,8 @@ static const struct value *read_variables(const json_t *configuration, const str
         json_object_foreach ((json_t *)variables, name, item) {
                 struct value text = value_text(arena, json_string_value(item) ? json_string_value(item) : "");
 
-                text.sensitive = !is_open(known, name);
-                value_set(arena, map, name, text);
+                text.sensitive = !is_open(known, name, &text);
+                value_set(arena, map, name, as_applied(known, name, text, arena));
         }
         return map;
 }

@@ -11,7 +11,9 @@
 
 /* In the order in which they come; a change needs some of them. */
 enum {
-        ENVIRONMENT_STAGE_LOOK = 1,
+        ENVIRONMENT_STAGE_FETCH = 1,
+        ENVIRONMENT_STAGE_LOOK,
+        ENVIRONMENT_STAGE_FETCH_CHANGED,
         ENVIRONMENT_STAGE_DELETE,
         ENVIRONMENT_STAGE_GONE,
         ENVIRONMENT_STAGE_LOG_GROUP,
@@ -58,6 +60,8 @@ int environment_look(struct stage_turn *turn, const char *const *codes,
  */
 int environment_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
                      struct aws_response *response) MUST_USE;
+/* Of a function that was just looked at: keeps the texts of variables that the change leaves as they are, to be sent back. */
+void environment_keep_standing(struct stage_turn *turn);
 /* The RevisionId that the next update shall carry: of what was last seen; before that, of the plan. */
 void environment_keep_revision(struct stage_turn *turn);
 const char *environment_revision(struct stage_turn *turn);
@@ -67,6 +71,7 @@ extern const char *const environment_configuration_paths[];
 extern const char *const environment_code_paths[];
 
 /* The stages' `run`. */
+int environment_run_fetch(struct stage_turn *turn);
 int environment_run_look(struct stage_turn *turn);
 int environment_run_delete(struct stage_turn *turn);
 int environment_run_gone(struct stage_turn *turn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Changing a function, stage by stage: this file has the table, which says for each stage when it is needed and what it
- * costs; environment_make.c, environment_update.c and environment_wait.c carry them out. Only the calls that the fields in
+ * costs; environment_values.c, environment_make.c, environment_update.c and environment_wait.c carry them out. Only the calls that the fields in
  * question need are made. Each stage may be entered again after a crash: it looks at what is there, or does no harm twice.
  */
 #include "providers/aws/environment/environment_stages.h"
@@ -13,6 +13,15 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS];
 static bool needs_look(const struct change *change) {
         return environment_removes(change) ||
                (environment_mends(change) && change_touches(change, "variables"));
+}
+
+/* Before anything is deleted. What an update leaves as it is, it takes from the function, once it has looked. */
+static bool needs_fetch(const struct change *change) {
+        return environment_makes(change) && environment_sets_sources(change);
+}
+
+static bool needs_fetch_changed(const struct change *change) {
+        return environment_mends(change) && environment_sets_sources(change);
 }
 
 static bool needs_gone(const struct change *change) {
@@ -110,6 +119,9 @@ static const char log_group[] = "logs CreateLogGroup", retention[] = "logs PutRe
                   log_tags[] = "logs ListTagsForResource";
 
 static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
+        /* Their calls are several: environment_cost_sources(). */
+        [ENVIRONMENT_STAGE_FETCH] = { NULL, NULL, needs_fetch, environment_run_fetch },
+        [ENVIRONMENT_STAGE_FETCH_CHANGED] = { NULL, NULL, needs_fetch_changed, environment_run_fetch },
         [ENVIRONMENT_STAGE_LOOK] = { reads, NULL, needs_look, environment_run_look },
         [ENVIRONMENT_STAGE_DELETE] = { control, NULL, environment_removes, environment_run_delete },
         [ENVIRONMENT_STAGE_GONE] = { reads, "to be gone", needs_gone, environment_run_gone },
@@ -143,12 +155,16 @@ int environment_step(struct provider *provider, const struct change *change, str
         if (aws_need_account(provider, err) < 0)
                 return -1;
         result = stages_step(stages, ENVIRONMENT_STAGE_COUNT, &turn);
-        if (result == STEP_DONE)
+        if (result == STEP_DONE) {
                 *ret = observed;
+                ret->applied = environment_applied(change, value_get(progress->data, ENVIRONMENT_FETCHED),
+                                                   progress->arena);
+        }
         return result;
 }
 
 void environment_cost(const struct provider *provider, const struct change *change, struct cost *ret) {
         (void)provider;
         stages_cost(stages, ENVIRONMENT_STAGE_COUNT, change, ret);
+        environment_cost_sources(change, ret);
 }

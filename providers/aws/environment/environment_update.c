@@ -77,6 +77,7 @@ int environment_run_look(struct stage_turn *turn) {
                                  turn->observed->health_reason ? turn->observed->health_reason
                                                                : "its variables cannot be read");
         keep_foreign_variables(turn);
+        environment_keep_standing(turn);
         /* What the plan was made for may have moved on; the update's own check would find the same. */
         if (turn->change->observed->fingerprint && turn->observed->fingerprint &&
             strcmp(turn->change->observed->fingerprint, turn->observed->fingerprint) != 0)
@@ -136,7 +137,10 @@ static int send_update(struct stage_turn *turn, const struct aws_request *reques
 
 int environment_run_configure(struct stage_turn *turn) {
         json_t *body = environment_configuration_body(
-                turn->change, value_get(turn->progress->data, "foreign"), environment_revision(turn));
+                turn->change,
+                environment_variables(turn->change, value_get(turn->progress->data, ENVIRONMENT_FETCHED),
+                                      turn->progress->arena),
+                value_get(turn->progress->data, "foreign"), environment_revision(turn));
         struct aws_request request =
                 lambda_update_configuration(environment_function_of(turn), body, turn->progress->arena);
 
@@ -158,9 +162,13 @@ int environment_run_code(struct stage_turn *turn) {
 
 /* Whether all fields under `paths` are, in what was just read, as `after` (or else as `before`) the change. */
 static bool stands_at(const struct stage_turn *turn, const char *const *paths, bool after) {
+        const struct value *wish = environment_applied(
+                turn->change, value_get(turn->progress->data, ENVIRONMENT_FETCHED), turn->progress->arena);
+
         for (size_t i = 0; i < turn->change->field_count; i++) {
                 const struct field_change *field = &turn->change->fields[i];
-                const struct value *expected = after ? field->after : field->before;
+                const struct value *applied = after ? value_path(wish, field->path) : NULL;
+                const struct value *expected = applied ? applied : after ? field->after : field->before;
                 const struct value *now = value_path(turn->observed->spec, field->path);
                 bool matters = false;
 
@@ -211,8 +219,10 @@ int environment_run_look_again(struct stage_turn *turn) {
                         environment_function_of(turn));
         value_set_integer(turn->progress->arena, stage_data(turn), "rereads", times + 1);
         environment_keep_revision(turn);
-        if (change_touches(turn->change, "variables"))
+        if (change_touches(turn->change, "variables")) {
                 keep_foreign_variables(turn);
+                environment_keep_standing(turn);
+        }
         if (again)
                 return stage_enter(turn, again);
         turn->progress->stage = ENVIRONMENT_STAGE_LOOK;

@@ -54,6 +54,7 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
                 .recorded_key = value_get_text(change->recorded, "kmsKey"),
                 .recorded_log_key = value_get_text(change->recorded, "logKmsKey"),
                 .log_key = value_get_text(change->desired, "logKmsKey"),
+                .fetched_variables = value_get(turn->progress->data, ENVIRONMENT_FETCHED),
         };
         int64_t days = value_get_integer(change->desired, "logRetentionDays", 0);
 
@@ -140,6 +141,10 @@ int environment_call(struct stage_turn *turn, const struct aws_request *request,
                 return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
         if (says_role_is_unknown(response) && may_role_still_come(turn))
                 return stage_wait(turn, 2000);
+        environment_withhold(environment_variables(turn->change,
+                                                   value_get(turn->progress->data, ENVIRONMENT_FETCHED),
+                                                   turn->progress->arena),
+                             value_get(turn->progress->data, "foreign"), &failure);
         *turn->err = failure;
         return -1;
 }

@@ -22,6 +22,8 @@ SERVICE_OF_SIGNING_NAME = {
     "logs": "logs",
     "kms": "kms",
     "tagging": "resourcegroupstaggingapi",
+    "secretsmanager": "secretsmanager",
+    "ssm": "ssm",
 }
 READ_PREFIXES = ("Get", "List", "Describe", "Head", "BatchGet", "BatchCheck", "AssumeRole", "Simulate", "Decode")
 READ_OPERATIONS = {"FilterLogEvents"}

@@ -37,6 +37,27 @@ static void beginnings_and_endings(void **state) {
         assert_int_equal(text_characters("", 0), 0);
 }
 
+static void fields(void **state) {
+        static const struct {
+                const char *text;
+                unsigned number;
+                const char *field; /* NULL: there is none */
+        } cases[] = { { "a:b::c", 0, "a" },  { "a:b::c", 1, "b" }, { "a:b::c", 2, "" }, { "a:b::c", 3, "c" },
+                      { "a:b::c", 4, NULL }, { "", 0, "" },        { "", 1, NULL },     { ":", 1, "" } };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                size_t length = 0;
+                const char *found = text_field(cases[i].text, ':', cases[i].number, &length);
+
+                assert_int_equal(found != NULL, cases[i].field != NULL);
+                if (found) {
+                        assert_int_equal(length, strlen(cases[i].field));
+                        assert_memory_equal(found, cases[i].field, length);
+                }
+        }
+}
+
 static void nearest_names(void **state) {
         static const char *const names[] = { "memoryMB", "workspaceStorageMB", "image", "tags", "min" };
         static const struct {
@@ -409,6 +430,7 @@ static void long_lines_break_at_spaces(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(beginnings_and_endings),
+                cmocka_unit_test(fields),
                 cmocka_unit_test(nearest_names),
                 cmocka_unit_test(long_lines_break_at_spaces),
                 cmocka_unit_test(json_of_any_text),

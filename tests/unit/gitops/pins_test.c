@@ -115,6 +115,73 @@ static void refused_and_permitted(void **state) {
         }
 }
 
+#define SECRET "arn:aws:secretsmanager:eu-west-1:123456789012:secret:"
+#define PARAMETER "arn:aws:ssm:eu-west-1:123456789012:parameter/"
+#define ENVIRONMENT \
+        "\n---\napiVersion: berth/v1\nkind: Environment\nmetadata: {name: e}\nspec: {image: {prebuilt: p}, variables: {DB: "
+
+/* What a variable may be taken from, field by field of its ARN. */
+static void secrets_of_variables(void **state) {
+        static const char team[] =
+                ", may: {secrets: ['" SECRET "team/*'], parameters: ['" PARAMETER "team/*']}";
+        static const char anywhere[] =
+                ", may: {secrets: ['arn:aws:secretsmanager:*:123456789012:secret:team*']}";
+        static const struct {
+                const char *source, *variable;
+                bool permitted;
+        } cases[] = {
+                { "", "text", true },
+                { "", "{value: x, sensitive: true}", true },
+                { "", "{secret: '" SECRET "team/db-AbCdEf'}", false },
+                { "", "{parameter: '" PARAMETER "team/db'}", false },
+                { team, "{secret: '" SECRET "team/db-AbCdEf'}", true },
+                { team, "{secret: '" SECRET "team/db-AbCdEf:key::'}", true },
+                { team, "{secret: '" SECRET "team/db-AbCdEf:/other:AWSPREVIOUS:'}", true },
+                { team, "{secret: '" SECRET "team/a/db-AbCdEf'}", false },
+                { team, "{secret: '" SECRET "team-AbCdEf'}", false },
+                { team, "{secret: '" SECRET "other/db-AbCdEf'}", false },
+                { team, "{secret: '" SECRET "other-AbCdEf:team/x::'}", false },
+                { team, "{secret: 'arn:aws:secretsmanager:eu-west-2:123456789012:secret:team/db-AbCdEf'}",
+                  false },
+                { team, "{secret: 'arn:aws:secretsmanager:eu-west-1:999999999999:secret:team/db-AbCdEf'}",
+                  false },
+                { team, "{secret: 'arn:aws-cn:secretsmanager:eu-west-1:123456789012:secret:team/db-AbCdEf'}",
+                  false },
+                { team, "{parameter: '" PARAMETER "team/db'}", true },
+                { team, "{parameter: '" PARAMETER "team/a/db'}", false },
+                { team, "{parameter: '" PARAMETER "team/../other'}", false },
+                { team, "{parameter: '" PARAMETER "teams/db'}", false },
+                { ", may: {parameters: ['" PARAMETER "team/*']}", "{secret: '" SECRET "team/db-AbCdEf'}",
+                  false },
+                { anywhere, "{secret: 'arn:aws:secretsmanager:ap-south-1:123456789012:secret:team-AbCdEf'}",
+                  true },
+                /* The name, key, stage and id of somebody else's secret, made to look like the pattern's own account and name. */
+                { anywhere,
+                  "{secret: 'arn:aws:secretsmanager:eu-west-1:999999999999:secret:x-AbCdEf:123456789012:secret:'}",
+                  false },
+                { anywhere,
+                  "{secret: 'arn:aws:secretsmanager:eu-west-1:999999999999:secret:123456789012-AbCdEf:secret:team:'}",
+                  false },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct bench bench = { 0 };
+                struct arena *arena ARENA_CLEANUP = arena_new();
+
+                open_bench(&bench, cases[i].source,
+                           arena_printf(arena, "{}" ENVIRONMENT "%s}}", cases[i].variable));
+                if (pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics) !=
+                    cases[i].permitted)
+                        fail_msg("%s under%s", cases[i].variable, cases[i].source);
+                if (!cases[i].permitted) {
+                        assert_string_equal(bench.diagnostics.items[0].address, "Environment/e");
+                        assert_int_equal(bench.diagnostics.items[0].line, 9);
+                }
+                close_bench(&bench);
+        }
+}
+
 /* Each with its place; and the text of none of them, which may hold a password. */
 static void all_are_told(void **state) {
         struct bench bench = { 0 };
@@ -160,6 +227,7 @@ static void what_is_left_out_is_pinned(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(refused_and_permitted),
+                cmocka_unit_test(secrets_of_variables),
                 cmocka_unit_test(all_are_told),
                 cmocka_unit_test(what_is_left_out_is_pinned),
         };

@@ -3,6 +3,9 @@
 #include "support.h"
 
 #define HEAD(kind, name) "apiVersion: berth/v1\nkind: " kind "\nmetadata: {name: " name "}\nspec:\n"
+#define SECRET "arn:aws:secretsmanager:eu-west-1:123456789012:secret:team/db-AbCdEf"
+#define PARAMETER "arn:aws:ssm:eu-west-1:123456789012:parameter/team/db/url"
+#define ID "12345678-1234-1234-1234-123456789012"
 #define ENVIRONMENT HEAD("Environment", "x") "  image: {prebuilt: python}\n"
 #define NO_MANIFEST "this file holds no manifest [what a stack has is deleted by berth destroy]\n"
 #define NAME_40 "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn"
@@ -145,7 +148,30 @@ static const struct {
           "m.yaml:6:19: variables.AA has no value [an empty text is written \"\"]\n" },
         { ENVIRONMENT "  variables: {AA: '', BB: no, CC: 5, DD: {value: x}}\n", "" },
         { ENVIRONMENT "  variables: {AA: {sensitive: true}}\n",
-          "m.yaml:6:15: value is required in variables.AA\n" },
+          "m.yaml:6:20: sensitive means nothing without value\n" },
+        { ENVIRONMENT "  variables: {AA: {}}\n",
+          "m.yaml:6:15: variables.AA needs value, secret or parameter\n" },
+        { ENVIRONMENT "  variables: {AA: {secret: '" SECRET "'}, BB: {parameter: '" PARAMETER "'}}\n", "" },
+        { ENVIRONMENT "  variables: {AA: {secret: '" SECRET ":key::'}, BB: {secret: '" SECRET ":::" ID
+                      "'}}\n",
+          "" },
+        { ENVIRONMENT "  variables: {AA: {secret: '" SECRET "::AWSPREVIOUS:'}}\n", "" },
+        { ENVIRONMENT "  variables: {AA: {secret: '" SECRET "', value: x}}\n",
+          "m.yaml:6:99: only one of value, secret or parameter can be given\n" },
+        { ENVIRONMENT "  variables: {AA: {secret: '" SECRET "', sensitive: true}}\n",
+          "m.yaml:6:99: sensitive means nothing without value\n" },
+        { ENVIRONMENT "  variables: {AA: {secret: '" SECRET "::AWSCURRENT:" ID "'}}\n",
+          "m.yaml:6:28: a secret's version is named by its stage or by its id, not by both [leave the stage empty: "
+          "...:JSON-KEY::VERSION-ID]\n" },
+        /* What stands there by mistake may be the secret itself. */
+        { ENVIRONMENT "  variables: {AA: {secret: hunter2}}\n",
+          "m.yaml:6:28: variables.AA.secret must be a secret's whole ARN, such as arn:aws:secretsmanager:eu-west-1:"
+          "123456789012:secret:NAME-AbCdEf, or that and :JSON-KEY:VERSION-STAGE:VERSION-ID, found another text, "
+          "which may be a secret\n" },
+        /* Without the six characters that AWS adds it could be another secret's beginning. */
+        { ENVIRONMENT "  variables: {AA: {parameter: '" SECRET "'}}\n",
+          "m.yaml:6:31: variables.AA.parameter must be a parameter's ARN, such as arn:aws:ssm:eu-west-1:"
+          "123456789012:parameter/PATH/NAME, found another text, which may be a secret\n" },
         { ENVIRONMENT "  variables: {AA: [x]}\n",
           "m.yaml:6:19: variables.AA must be a text or a map, found a list\n" },
         /* Images. */

@@ -269,7 +269,8 @@ static void unusable_images_are_refused(void **state) {
                                                "\"reservedConcurrency\": 3, \"logRetentionDays\": 7}"
 
 static void create_says_all(void **state) {
-        json_t *body JSON_CLEANUP = environment_create_body(&team, "x", value_of(DESIRED), arena);
+        json_t *body JSON_CLEANUP = environment_create_body(&team, "x", value_of(DESIRED),
+                                                            value_get(value_of(DESIRED), "variables"), arena);
 
         (void)state;
         assert_json(body,
@@ -344,7 +345,8 @@ static void updates_say_only_what_differs(void **state) {
                         fields[change.field_count].path = configurations[i].paths[change.field_count];
                         change.field_count++;
                 }
-                body = environment_configuration_body(&change, value_of(configurations[i].foreign),
+                body = environment_configuration_body(&change, value_get(change.desired, "variables"),
+                                                      value_of(configurations[i].foreign),
                                                       configurations[i].revision);
                 assert_json(body, configurations[i].body);
         }
