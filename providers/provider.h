@@ -127,7 +127,7 @@ struct observation {
         const char **warnings;
         size_t warning_count;
         /* What others did to it that no field of the spec shows, and that is not for a change to undo. Not kept. */
-        const struct left_drift *left;
+        struct left_drift *left;
         size_t left_count;
 };
 

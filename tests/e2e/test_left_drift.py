@@ -119,6 +119,34 @@ def test_a_function_that_was_put_into_a_vpc(cloud, stack):
     assert drift(stack, code=0) == {}
 
 
+def test_an_image_deleted_under_a_running_function(cloud, stack, prebuilt):
+    ecr = cloud.aws("ecr")
+    ecr.batch_delete_image(repositoryName="alphaagent/prebuilt/python", imageIds=[{"imageDigest": prebuilt}])
+    field = stays(stack, cloud, ADDRESS, "image.digest")
+    assert (field["before"], field["after"]) == (prebuilt, None)
+    assert f"{prebuilt}, was deleted from alphaagent/prebuilt/python" in field["left"] and "push that image again" in field["left"]
+    # Nothing is known where nobody may look, and nothing is claimed then.
+    cloud.faults(({"operation": "BatchGetImage"}, {"kind": "error", "status": 400, "code": "AccessDeniedException", "message": "no"}))
+    assert drift(stack, code=0) == {}
+    cloud.faults()
+    ecr.delete_repository(repositoryName="alphaagent/prebuilt/python", force=True)
+    stays(stack, cloud, ADDRESS, "image.digest")
+
+
+def test_a_deleted_image_that_the_plan_replaces(cloud, berth):
+    ecr = cloud.aws("ecr")
+    digest = cloud.pushes.amd64("team/tool", "v1")
+    berth.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x", image={"repository": "team/tool", "tag": "v1", "follow": "tag"})))
+    berth.apply()
+    other = cloud.pushes.amd64("team/tool", "v1", "another")
+    assert other != digest
+    ecr.batch_delete_image(repositoryName="team/tool", imageIds=[{"imageDigest": digest}])
+    plan = berth.plan()
+    assert [c["address"] for c in plan["changes"]] == [ADDRESS] and plan["warnings"] == [] and plan["drift"] == []
+    berth.apply()
+    berth.assert_settled()
+
+
 def test_without_the_right_to_look(cloud, stack):
     cloud.faults(({"operation": "GetPolicy"}, {"kind": "error", "status": 403, "code": "AccessDeniedException", "message": "no"}))
     (warning,) = stack.plan("--refresh", "full")["warnings"]

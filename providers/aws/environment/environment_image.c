@@ -107,6 +107,28 @@ static bool may_watch(const struct provider *provider, const struct wanted *want
                recorded_digest(image, value_get(wanted->recorded, "image"));
 }
 
+/*
+ * The digest that a function of ours runs and goes on to run: somebody may have deleted it from the registry. One that this
+ * plan replaces needs no look.
+ */
+static bool may_be_gone(const struct provider *provider, const struct wanted *wanted,
+                        const struct observation *observation, struct arena *arena,
+                        struct ecr_reference *ret) {
+        const struct value *runs = value_get(observation->spec, "image"), *desired;
+
+        if (!wanted->desired || !wanted->recorded || !observation->exists ||
+            observation->ownership != OWNER_SELF)
+                return false;
+        desired =
+                environment_desired_image(provider, value_get(wanted->desired->spec, "image"),
+                                          observation->resolved, value_get(wanted->recorded, "image"), arena);
+        *ret = (struct ecr_reference){ .repository = value_get_text(runs, "repository"),
+                                       .digest = value_get_text(runs, "digest"),
+                                       .watched = true };
+        return ret->repository && ret->digest && texts_same(ret->digest, value_get_text(desired, "digest")) &&
+               texts_same(ret->repository, value_get_text(desired, "repository"));
+}
+
 static const struct value *resolution_of(const struct ecr_reference *reference, struct arena *arena) {
         struct value *resolved = value_new_map(arena);
 
@@ -178,15 +200,18 @@ struct lookup {
 static struct lookup gather_lookups(struct provider *provider, const struct observe_args *args,
                                     const struct observation *observations) {
         struct arena *arena = args->arena;
-        struct lookup lookup = { .references =
-                                         arena_array(arena, args->count + 1, sizeof(*lookup.references)),
-                                 .whose = arena_array(arena, args->count + 1, sizeof(*lookup.whose)) };
+        size_t most = 2 * args->count + 1;
+        struct lookup lookup = { .references = arena_array(arena, most, sizeof(*lookup.references)),
+                                 .whose = arena_array(arena, most, sizeof(*lookup.whose)) };
 
         for (size_t i = 0; i < args->count; i++) {
                 struct ecr_reference *reference = &lookup.references[lookup.count];
 
                 if (needs_lookup(provider, &args->wanted[i], &observations[i], arena, reference) ||
                     may_watch(provider, &args->wanted[i], arena, reference))
+                        lookup.whose[lookup.count++] = i;
+                reference = &lookup.references[lookup.count];
+                if (may_be_gone(provider, &args->wanted[i], &observations[i], arena, reference))
                         lookup.whose[lookup.count++] = i;
         }
         lookup.count = image_watch_affordable(lookup.references, lookup.whose, lookup.count,
@@ -260,6 +285,15 @@ int environment_resolve_images(struct provider *provider, const struct observe_a
                 const struct wanted *wanted = &args->wanted[lookup.whose[i]];
                 struct observation *observation = &observations[lookup.whose[i]];
 
+                if (reference->watched && reference->digest) {
+                        struct ecr_reference now;
+
+                        /* The tag of the same environment, which came first, may lead to another image by now. */
+                        if (may_be_gone(provider, wanted, observation, args->arena, &now))
+                                image_watch_gone(reference, value_get(wanted->desired->spec, "image"),
+                                                 observation, args->arena);
+                        continue;
+                }
                 image_watch_note(&watch, reference, left_behind(provider, wanted, reference, args->arena),
                                  observation);
                 if (reference->watched)

@@ -128,6 +128,7 @@ int environment_see_left(struct provider *provider, const struct observe_args *a
 
                 if (!is_looked_at(wanted, &observations[i]))
                         continue;
+                sight.left = (struct left_drift_list){ observations[i].left, observations[i].left_count };
                 sight.accepted = value_get(wanted->desired->spec, "accept");
                 see_vpc(&sight, observations[i].spec);
                 if (args->refresh == REFRESH_FULL &&

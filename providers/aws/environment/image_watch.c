@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a pinned tag leads now costs a call for each repository and each hundred names. A plan of many repositories
- * does without, unless a full refresh was asked for; then people are told, once for each tag and digest, with some of
- * the environments that stay behind.
+ * Where a pinned tag leads now, and whether a digest that runs is still there, costs a call for each repository and each hundred
+ * names. A plan of many repositories does without, unless a full refresh was asked for; then people are told, once for each tag
+ * and digest, with some of the environments that stay behind, and of each environment whose image is gone.
  */
 #include "providers/aws/environment/image_watch.h"
 
@@ -18,12 +18,18 @@
 /* Environments that a warning names. */
 #define NAMED 3
 
+static const char *name_of(const struct ecr_reference *reference) {
+        return reference->tag ? reference->tag : reference->digest;
+}
+
 static int compare_names(const void *a, const void *b) {
         const struct ecr_reference *left = *(const struct ecr_reference *const *)a;
         const struct ecr_reference *right = *(const struct ecr_reference *const *)b;
         int order = strcmp(left->repository, right->repository);
 
-        return order ? order : strcmp(left->tag, right->tag);
+        if (order == 0)
+                order = strcmp(name_of(left), name_of(right));
+        return order;
 }
 
 static bool is_affordable(const struct ecr_reference *references, size_t count, struct arena *arena) {
@@ -39,7 +45,7 @@ static bool is_affordable(const struct ecr_reference *references, size_t count, 
                 bool same = i > 0 && strcmp(sorted[i]->repository, sorted[i - 1]->repository) == 0;
 
                 repositories += !same;
-                names += !same || strcmp(sorted[i]->tag, sorted[i - 1]->tag) != 0;
+                names += !same || strcmp(name_of(sorted[i]), name_of(sorted[i - 1])) != 0;
         }
         return repositories <= WATCHED_REPOSITORIES && names <= WATCHED_NAMES;
 }
@@ -57,6 +63,35 @@ size_t image_watch_affordable(struct ecr_reference *references, size_t *whose, s
                 whose[kept++] = whose[i];
         }
         return kept;
+}
+
+void image_watch_gone(const struct ecr_reference *reference, const struct value *image,
+                      struct observation *observation, struct arena *arena) {
+        const char *tag = value_get_text(image, "tag");
+        struct value *before;
+        struct left_drift_list left = { observation->left, observation->left_count };
+
+        if (!reference->problem ||
+            (strcmp(reference->problem, "missing") != 0 && strcmp(reference->problem, "repository") != 0))
+                return;
+        before = arena_alloc(arena, sizeof(*before));
+        *before = value_text(arena, reference->digest);
+        aws_leave(
+                &left, NULL, "",
+                (struct left_drift){
+                        .path = "image.digest",
+                        .before = before,
+                        .remedy = arena_printf(
+                                arena,
+                                "the image that it runs, %s, was deleted from %s, and Lambda cannot start it "
+                                "any more; push that image again, or %s",
+                                reference->digest, reference->repository,
+                                tag ? "name another tag, or set follow: tag to take what the tag means now"
+                                    : "name another image"),
+                },
+                arena);
+        observation->left = left.items;
+        observation->left_count = left.count;
 }
 
 void image_watch_note(struct image_watch *watch, const struct ecr_reference *reference, const char *pinned,

@@ -31,4 +31,11 @@ void image_watch_warn(struct image_watch *watch, const struct provider *provider
 size_t image_watch_affordable(struct ecr_reference *references, size_t *whose, size_t count, bool full,
                               struct arena *arena);
 
+/*
+ * Whether a digest that runs is still there, by what `reference` came to: if not, a drift of the observation that stays. `image`
+ * is what the environment shall run.
+ */
+void image_watch_gone(const struct ecr_reference *reference, const struct value *image,
+                      struct observation *observation, struct arena *arena);
+
 #endif
