@@ -32,6 +32,8 @@ struct thing {
         json_t *spec;
         unsigned revision;
         enum ownership ownership;
+        const char *lineage; /* of another state, where that is whose it is */
+        bool unmarked;
         enum health health;
 };
 
@@ -109,6 +111,8 @@ static void world_see(const char *kind, const char *name, struct arena *arena, s
         ret->fingerprint = arena_printf(arena, "%u", thing->revision);
         ret->ownership = thing->ownership;
         ret->owner = thing->ownership == OWNER_OTHER ? "stack other" : NULL;
+        ret->lineage = thing->lineage;
+        ret->unmarked = thing->unmarked;
         ret->health = thing->health;
         ret->health_reason = thing->health == HEALTH_FAILED ? "it broke" : NULL;
         ret->spec = spec;
@@ -136,6 +140,8 @@ static int world_observe(const struct kind *kind, const struct observe_args *arg
                     args->wanted[i].last->fingerprint &&
                     strcmp(args->wanted[i].last->fingerprint, seen.fingerprint) == 0) {
                         ret[i] = *args->wanted[i].last;
+                        ret[i].lineage = seen.lineage;
+                        ret[i].unmarked = seen.unmarked;
                 } else {
                         world.reads++;
                         ret[i] = seen;
