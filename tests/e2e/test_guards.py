@@ -460,3 +460,30 @@ def test_two_stacks_share_bucket_role_and_lifecycle(world, tmp_path):
     assert berth("plan", "--json", *first_files).expect(0).json()["changes"] == []
     berth("destroy", "--yes", *first_files).expect(0)
     assert cloud.aws("s3").list_buckets()["Buckets"] == [] and cloud.functions() == {}
+
+
+# --- fifty tags -----------------------------------------------------------------------------------------
+
+
+def test_tags_that_do_not_fit_beside_those_of_others(cloud, berth, prebuilt):
+    """AWS takes fifty on one resource, whoever put them there: the plan says so, and not a failing apply."""
+    write = lambda **tags: berth.write("m.yaml", stacks.text(stacks.stack(tags=tags), stacks.environment("x")))  # noqa: E731
+    write(a="1")
+    berth.apply()
+    client = cloud.aws("lambda")
+    arn = client.get_function(FunctionName="alphaagent-env-x")["Configuration"]["FunctionArn"]
+    client.tag_resource(Resource=arn, Tags={f"theirs-{n}": "x" for n in range(45)})
+    assert berth.plan()["changes"] == [], "fifty fit"
+    write(a="1", b="2")
+    (change,) = [c for c in berth.plan(code=3)["changes"] if c["address"] == "Environment/x"]
+    (refusal,) = change["refusals"]
+    assert refusal["id"] == "over-quota" and "it would carry 51" in refusal["message"] and "45 there are not" in refusal["message"]
+    client.untag_resource(Resource=arn, TagKeys=["theirs-0"])
+    berth.apply()
+    berth.assert_settled()
+    bucket = f"alphaagent-workspaces-{cloud.account}-us-east-1"
+    tags = cloud.aws("s3").get_bucket_tagging(Bucket=bucket)["TagSet"]
+    cloud.aws("s3").put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": tags + [{"Key": f"theirs-{n}", "Value": "x"} for n in range(44)]})
+    write(a="1", b="2", c="3")
+    (change,) = [c for c in berth.plan(code=3)["changes"] if c["address"] == "Stack/team"]
+    assert [r["id"] for r in change["refusals"]] == ["over-quota"]

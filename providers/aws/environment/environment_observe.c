@@ -359,6 +359,18 @@ static void observe_as_last(const struct sweep *sweep, const struct sight *sight
         ret->spec = spec;
 }
 
+/* Of what is declared: whether its tags fit beside those that others put on the function. */
+static void check_tags(const struct sweep *sweep, const struct sight *sight, struct observation *ret) {
+        const struct value *there = sight->tags;
+
+        if (sight->function_read)
+                there = aws_tags_from_json(json_object_get(sight->function_read, "Tags"), sweep->arena);
+        if (!sight->wanted->desired || !ret->exists || !there)
+                return;
+        ret->over_quota = aws_too_many_tags(there, sight->known.tags, sweep->arena);
+        ret->over_quota_remedy = AWS_FEWER_TAGS;
+}
+
 static void make_observations(const struct sweep *sweep, struct observation *ret) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 const struct sight *sight = &sweep->sights[i];
@@ -376,6 +388,7 @@ static void make_observations(const struct sweep *sweep, struct observation *ret
                                                 &sight->known, sight->log_group.days, sweep->arena, &ret[i]);
                         ret[i].extra = last ? last->extra : NULL;
                 }
+                check_tags(sweep, sight, &ret[i]);
         }
 }
 

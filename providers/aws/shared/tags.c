@@ -13,6 +13,7 @@
 #define TAG_KIND "berth:kind"
 #define TAG_NAME "berth:name"
 #define TAG_LINEAGE "berth:lineage"
+#define TAGS_MAX 50
 
 struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,
                            struct arena *arena) {
@@ -149,4 +150,22 @@ bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool
                         return true;
         }
         return false;
+}
+
+const char *aws_too_many_tags(const struct value *there, const struct value *desired, struct arena *arena) {
+        uint32_t others = 0, missing = 0;
+
+        for (uint32_t i = 0; there && i < there->count; i++) {
+                const char *key = there->members[i].name;
+
+                others += !value_get(desired, key) && strncmp(key, "aws:", 4) != 0;
+        }
+        for (uint32_t i = 0; i < desired->count; i++)
+                missing += !value_get(there, desired->members[i].name);
+        if (missing == 0 || others + desired->count <= TAGS_MAX)
+                return NULL;
+        return arena_printf(
+                arena,
+                "tags: it would carry %u, and AWS takes %d on one resource: %u there are not this stack's",
+                others + desired->count, TAGS_MAX, others);
 }

@@ -48,4 +48,11 @@ struct value *aws_tags_beyond(const struct value *from, const struct value *than
                               struct arena *arena);
 bool aws_any_tag_beyond(const struct value *from, const struct value *than, bool keys_only);
 
+/*
+ * Why `desired` cannot be put on what carries `there` (all its tags, others' among them): AWS takes 50 on one resource. In the
+ * arena; NULL where they fit, and where they are all there already. AWS's own tags (aws:) do not count.
+ */
+const char *aws_too_many_tags(const struct value *there, const struct value *desired, struct arena *arena);
+#define AWS_FEWER_TAGS "take tags of others away from it, or declare fewer in the Stack"
+
 #endif

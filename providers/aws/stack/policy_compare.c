@@ -184,12 +184,10 @@ static struct grants grants_of(const json_t *document, struct arena *arena) {
         if (!json_is_array(grants.statements))
                 grants.unclear = true;
         json_array_foreach (grants.statements, i, statement) {
-                if (!json_is_object(statement))
-                        grants.unclear = true;
-                else if (allows(statement))
+                if (allows(statement))
                         add_statement(&grants, statement, i);
-                else if (!aws_json_says(statement, "Effect", "Deny"))
-                        grants.unclear = true;
+                else
+                        grants.unclear |= !aws_json_says(statement, "Effect", "Deny");
         }
         return grants;
 }

@@ -40,8 +40,9 @@ struct sight {
         struct part bucket, role;
         bool full; /* to be read whole, whatever it costs */
         struct left_drift_list left;
-        bool denied;      /* whether others gave the role policies may not be seen */
-        bool role_unused; /* our former role, with which no function runs any more */
+        const char *over_quota; /* of either's tags */
+        bool denied;            /* whether others gave the role policies may not be seen */
+        bool role_unused;       /* our former role, with which no function runs any more */
 };
 
 /*
@@ -58,6 +59,8 @@ static void set_owner(struct sight *sight, struct part *part, const struct value
         part->owner_is_lineage = aws_is_of_lineage(sight->provider, tags);
         if (part->ownership == OWNER_NONE && sight->wanted->must_read)
                 part->ownership = OWNER_SELF;
+        if (part->ownership == OWNER_SELF && !sight->over_quota)
+                sight->over_quota = aws_too_many_tags(tags, desired, sight->arena);
         value_set(sight->arena, part->spec, "tags",
                   *aws_tags_of_ours(tags, desired, value_get(recorded, "tags"), sight->arena));
 }
@@ -558,6 +561,8 @@ static void join_parts(const struct sight *sight, struct observation *ret) {
         ret->id = provider->bucket;
         ret->left = sight->left.items;
         ret->left_count = sight->left.count;
+        ret->over_quota = sight->wanted->desired ? sight->over_quota : NULL;
+        ret->over_quota_remedy = AWS_FEWER_TAGS;
         set_ownership(sight, ret);
         set_bucket(sight, spec);
         set_role(sight, spec);
