@@ -768,3 +768,26 @@ def test_rules_of_others_count_against_the_bucket_s_thousand(cloud, berth, prebu
     assert refusal["id"] == "over-quota" and "995 lifecycle rules" in refusal["message"] and "its own would be 6" in refusal["message"]
     write(berth, *environments[:5], stacks.policy("p", {"environments": [f"e-{n}" for n in range(5)]}, expireAfterDays=30))
     assert "WorkspacePolicy/p" in {c["address"] for c in berth.plan()["changes"] if not c["refusals"]}
+
+
+# --- tags from the first moment -------------------------------------------------------------------------
+
+
+def test_a_bucket_is_made_with_its_tags(cloud, berth):
+    write(berth, tags={"team": "research"})
+    berth.apply()
+    (made,) = cloud.calls(0, "s3", "CreateBucket")
+    tags = {tag["Key"]: tag["Value"] for tag in made["params"]["CreateBucketConfiguration"]["Tags"]}
+    assert tags["berth:stack"] == "team" and tags["team"] == "research" and "berth:lineage" in tags
+
+
+@pytest.mark.parametrize("code, status", [("AccessDenied", 403), ("MalformedXML", 400)])
+def test_who_may_not_tag_new_buckets_makes_one_without(cloud, berth, code, status):
+    cloud.faults(({"operation": "CreateBucket", "times": 1}, {"kind": "error", "status": status, "code": code, "message": "no"}))
+    write(berth)
+    berth.apply()
+    first, second = cloud.calls(0, "s3", "CreateBucket")
+    assert "CreateBucketConfiguration" in first["params"] and "CreateBucketConfiguration" not in second["params"]
+    tags = cloud.aws("s3").get_bucket_tagging(Bucket=f"alphaagent-workspaces-{cloud.account}-us-east-1")["TagSet"]
+    assert {"Key": "berth:stack", "Value": "team"} in tags
+    berth.assert_settled()

@@ -58,18 +58,31 @@ static void set_xml_body(struct aws_request *request, struct xml_document *docum
                       "application/xml");
 }
 
-struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *region, struct arena *arena) {
+static void add_tags(struct xml_node *set, const struct value *tags) {
+        for (uint32_t i = 0; tags && i < tags->count; i++) {
+                struct xml_node *tag = xml_add(set, "Tag", NULL);
+
+                xml_add(tag, "Key", tags->members[i].name);
+                xml_add(tag, "Value", value_text_of(&tags->members[i].value));
+        }
+}
+
+struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *region,
+                                    const struct value *tags, struct arena *arena) {
         const struct s3_bucket unowned = { .name = bucket->name };
         struct aws_request request = request_of(&unowned, "CreateBucket", "PUT", "/");
+        bool away = strcmp(region, "us-east-1") != 0, tagged = tags && tags->count > 0;
+        struct xml_document *document XML_CLEANUP = NULL;
 
-        if (strcmp(region, "us-east-1") != 0) {
-                struct xml_document *document XML_CLEANUP =
-                        xml_new("CreateBucketConfiguration", S3_NAMESPACE);
-
+        if (!away && !tagged)
+                return request;
+        document = xml_new("CreateBucketConfiguration", S3_NAMESPACE);
+        if (away)
                 xml_add(xml_root(document), "LocationConstraint", region);
-                set_xml_body(&request, document, arena);
-                request.checksum = false;
-        }
+        if (tagged)
+                add_tags(xml_add(xml_root(document), "Tags", NULL), tags);
+        set_xml_body(&request, document, arena);
+        request.checksum = false;
         return request;
 }
 
@@ -99,14 +112,8 @@ struct aws_request s3_put_bucket_tagging(const struct s3_bucket *bucket, const s
                                          struct arena *arena) {
         struct aws_request request = setting(bucket, "PutBucketTagging", "PUT", "tagging");
         struct xml_document *document XML_CLEANUP = xml_new("Tagging", S3_NAMESPACE);
-        struct xml_node *set = xml_add(xml_root(document), "TagSet", NULL);
 
-        for (uint32_t i = 0; i < tags->count; i++) {
-                struct xml_node *tag = xml_add(set, "Tag", NULL);
-
-                xml_add(tag, "Key", tags->members[i].name);
-                xml_add(tag, "Value", value_text_of(&tags->members[i].value));
-        }
+        add_tags(xml_add(xml_root(document), "TagSet", NULL), tags);
         set_xml_body(&request, document, arena);
         return request;
 }

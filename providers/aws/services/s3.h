@@ -23,11 +23,13 @@ struct s3_bucket {
 };
 
 /*
- * PUT / with <CreateBucketConfiguration><LocationConstraint>region</...>, in us-east-1 without a body. 409
+ * PUT / with <CreateBucketConfiguration><LocationConstraint>region</...>, which us-east-1 does not take, and <Tags><Tag>... of
+ * `tags` (NULL: none), which needs s3:TagResource. 409
  * BucketAlreadyOwnedByYou where it is the caller's already (us-east-1 says 200 then), BucketAlreadyExists where it is
  * another account's, OperationAborted while a bucket of that name is still being deleted.
  */
-struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *region, struct arena *arena);
+struct aws_request s3_create_bucket(const struct s3_bucket *bucket, const char *region,
+                                    const struct value *tags, struct arena *arena);
 /* HEAD /: an error has no body, so its code is that of the status: NotFound. */
 struct aws_request s3_head_bucket(const struct s3_bucket *bucket);
 /* DELETE /. 409 BucketNotEmpty. */

@@ -133,15 +133,30 @@ static bool needs_role_policy(const struct change *change) {
         return needs_role(change) || role_differs(change, "role.policy");
 }
 
+/*
+ * With its tags, so that there is no moment in which it is nobody's, and policies that demand tags of new buckets are content.
+ * That takes the right s3:TagResource. Who has it not, and servers that do not know of such tags, get a bucket that is tagged
+ * in a later stage.
+ */
 static int create_bucket(struct stage_turn *turn) {
         static const char *const mine[] = { "BucketAlreadyOwnedByYou", NULL };
+        static const char *const mine_or_untagged[] = { "BucketAlreadyOwnedByYou", "AccessDenied",
+                                                        "MalformedXML", NULL };
         static const char *const passing[] = { "OperationAborted", NULL };
         const struct s3_bucket bucket = aws_bucket(turn->provider);
-        struct aws_request request = s3_create_bucket(&bucket, turn->provider->region, turn->progress->arena);
+        struct arena *arena = turn->progress->arena;
+        bool tagged = !value_get_boolean(turn->progress->data, "untagged", false);
+        struct aws_request request =
+                s3_create_bucket(&bucket, turn->provider->region,
+                                 tagged ? desired_at(turn->change, "bucket.tags") : NULL, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         /* An earlier try of ours may have made it: whose it is, its tags say in the next stage. */
-        int result = stage_call(turn, &request, mine, passing, &response);
+        int result = stage_call(turn, &request, tagged ? mine_or_untagged : mine, passing, &response);
 
+        if (result == 0 && *response.error_code && !aws_failed_with(&response, mine[0])) {
+                value_set_boolean(arena, stage_data(turn), "untagged", true);
+                return stage_enter(turn, STAGE_CREATE_BUCKET);
+        }
         if (result < 0 && aws_failed_with(&response, "BucketAlreadyExists"))
                 return error_set(turn->err,
                                  "the bucket name %s is taken by another account: choose another namePrefix",

@@ -21,13 +21,20 @@ static const char *header(const struct aws_request *request, const char *name) {
 }
 
 static void buckets_are_made_in_their_region(void **state) {
-        struct aws_request home = s3_create_bucket(&bucket, "us-east-1", arena);
-        struct aws_request away = s3_create_bucket(&bucket, "eu-west-1", arena);
+        struct value *tags = value_new_map(arena);
+        struct aws_request home = s3_create_bucket(&bucket, "us-east-1", tags, arena);
+        struct aws_request away = s3_create_bucket(&bucket, "eu-west-1", NULL, arena);
+        struct aws_request tagged;
 
         (void)state;
         assert_null(home.body);
         assert_non_null(strstr(away.body, "<LocationConstraint>eu-west-1</LocationConstraint>"));
         assert_null(header(&home, "x-amz-expected-bucket-owner"));
+        assert_null(strstr(away.body, "<Tags"));
+        value_set_text(arena, tags, "a&b", "1");
+        tagged = s3_create_bucket(&bucket, "us-east-1", tags, arena);
+        assert_non_null(strstr(tagged.body, "<Tags><Tag><Key>a&amp;b</Key><Value>1</Value></Tag></Tags>"));
+        assert_null(strstr(tagged.body, "LocationConstraint"));
 }
 
 static void requests_say_whose_bucket_it_must_be(void **state) {
