@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "gitops/git/verify.h"
 #include "process/cage.h"
+#include "process/frame.h"
 #include "process/run.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@
 #define JUDGE_MS 20000
 #define PRINCIPALS_MAX 64U
 #define TEXT_MAX 512U
-#define FRAME_MAX ((size_t)64 * 1024)
+#define MESSAGE_MAX ((size_t)64 * 1024)
 /* Of a commit or tag, and of its signature: what a person writes is a few kilobytes. */
 #define SIGNED_MAX ((size_t)16 * 1024 * 1024)
 #define PATH_FOLDERS_MAX 64
@@ -47,7 +48,9 @@ struct judging {
         enum git_failure *ret_failure;
 };
 
-/* Frames: "LENGTH\n" and so many bytes of JSON. */
+/* Messages: JSON in frames of process/frame.h. A signed text follows its frame as it is, since it may be larger than one. */
+
+#define JUDGE_MESSAGE 1
 
 static int read_exactly(int socket, char *to, size_t length) {
         while (length > 0) {
@@ -63,36 +66,23 @@ static int read_exactly(int socket, char *to, size_t length) {
         return 0;
 }
 
-static json_t *read_frame(int socket) {
-        char digits[16] = "", *bytes;
-        size_t count = 0, length;
-        json_t *json;
+/* NULL where the other side has ended, or does not speak as it should; descriptors that it sends are closed. */
+static json_t *receive_message(int socket) {
+        struct frame_reader reader FRAME_READER_CLEANUP = FRAME_READER(socket);
+        struct frame frame FRAME_CLEANUP = { 0 };
+        struct error ignored;
 
-        while (count + 1 < sizeof(digits) && read_exactly(socket, &digits[count], 1) == 0 &&
-               digits[count] != '\n')
-                count++;
-        if (digits[count] != '\n' || count == 0)
+        if (frame_receive(&reader, &frame, &ignored) != FRAME_WHOLE || frame.type != JUDGE_MESSAGE ||
+            frame.count > 0 || frame.payload.length > MESSAGE_MAX)
                 return NULL;
-        length = (size_t)strtoul(digits, NULL, 10);
-        if (length > FRAME_MAX)
-                return NULL;
-        bytes = calloc(1, length + 1);
-        if (!bytes)
-                abort();
-        json = read_exactly(socket, bytes, length) == 0 ? json_loadb(bytes, length, 0, NULL) : NULL;
-        free(bytes);
-        return json;
+        return json_loadb(strbuf_text(&frame.payload), frame.payload.length, 0, NULL);
 }
 
-static int write_frame(int socket, const json_t *json) {
-        char *text = json_compact(json), digits[16];
-        int count = snprintf(digits, sizeof(digits), "%zu\n", strlen(text)), result;
+static int send_message(int socket, const json_t *json) {
+        char *text TEXT_CLEANUP = json_compact(json);
+        struct error ignored;
 
-        result = descriptor_write(socket, digits, (size_t)count);
-        if (result == 0)
-                result = descriptor_write(socket, text, strlen(text));
-        free(text);
-        return result;
+        return frame_send(socket, JUDGE_MESSAGE, text, strlen(text), NULL, 0, &ignored);
 }
 
 /* The judge's process */
@@ -307,7 +297,7 @@ static int enter_cage(const struct judging *judging, struct error *err) {
 
 /* False once nobody asks any more. */
 static bool answer_one(struct judging *judging) {
-        json_t *asked JSON_CLEANUP = read_frame(STDIN_FILENO), *answer JSON_CLEANUP = json_object();
+        json_t *asked JSON_CLEANUP = receive_message(STDIN_FILENO), *answer JSON_CLEANUP = json_object();
         json_int_t payload = json_integer_or(asked, "payload", -1),
                    signature = json_integer_or(asked, "signature", -1);
         struct arena *arena ARENA_CLEANUP = arena_new();
@@ -336,7 +326,7 @@ static bool answer_one(struct judging *judging) {
         json_set_text(answer, "signer", signer);
         json_set_text(answer, "why", why);
         json_set_text(answer, "message", verdict < 0 ? err.message : NULL);
-        return write_frame(STDOUT_FILENO, answer) == 0;
+        return send_message(STDOUT_FILENO, answer) == 0;
 }
 
 static int prepare_judging(struct judging *judging, const json_t *asked, struct error *err) {
@@ -362,10 +352,10 @@ int git_judge_main(void) {
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         umask(0077);
-        asked = read_frame(STDIN_FILENO);
+        asked = receive_message(STDIN_FILENO);
         if (prepare_judging(&judging, asked, &err) < 0)
                 json_set_text(ready, "message", err.message);
-        if (write_frame(STDOUT_FILENO, ready) == 0 && !json_object_get(ready, "message")) {
+        if (send_message(STDOUT_FILENO, ready) == 0 && !json_object_get(ready, "message")) {
                 while (answer_one(&judging))
                         ;
         }
@@ -376,7 +366,7 @@ int git_judge_main(void) {
 /* The worker's side */
 
 static int wait_until_ready(struct judge *judge, struct error *err) {
-        json_t *ready JSON_CLEANUP = read_frame(judge->socket);
+        json_t *ready JSON_CLEANUP = receive_message(judge->socket);
 
         if (!ready)
                 return error_set(err, "git-judge ended at once");
@@ -406,7 +396,7 @@ int judge_start(const struct judge_args *args, struct judge *ret, struct error *
         if (process_start(&process, &ret->process, err) < 0)
                 return -1;
         close_descriptor(&theirs);
-        if (write_frame(ret->socket, asked) < 0)
+        if (send_message(ret->socket, asked) < 0)
                 return error_set(err, "git-judge does not listen");
         return wait_until_ready(ret, err);
 }
@@ -427,10 +417,10 @@ int judge_ask(struct judge *judge, const struct signed_text *text, struct arena 
                             SIGNED_MAX);
         json_put(asked, "payload", json_integer((json_int_t)text->payload_length));
         json_put(asked, "signature", json_integer((json_int_t)text->signature_length));
-        if (write_frame(judge->socket, asked) == 0 &&
+        if (send_message(judge->socket, asked) == 0 &&
             descriptor_write(judge->socket, text->payload, text->payload_length) == 0 &&
             descriptor_write(judge->socket, text->signature, text->signature_length) == 0)
-                answer = read_frame(judge->socket);
+                answer = receive_message(judge->socket);
         failure = json_integer_or(answer, "failure", GIT_LOCAL);
         switch (json_integer_or(answer, "verdict", -1)) {
         case 1:

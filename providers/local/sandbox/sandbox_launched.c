@@ -70,7 +70,7 @@ static int wait_for(struct sandbox_launched *launched, unsigned type, int64_t pa
         }
 }
 
-static int ask(struct sandbox_launched *launched, unsigned type, uint64_t run, struct error *err) {
+static int ask_launcher(struct sandbox_launched *launched, unsigned type, uint64_t run, struct error *err) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         sandbox_number_write(run, &text);
@@ -106,7 +106,7 @@ void sandbox_launched_measure(struct sandbox_launched *launched, struct cgroup_u
 
         *ret = (struct cgroup_usage){ 0 };
         if (launched->launcher.socket >= 0 &&
-            ask(launched, LAUNCHER_MEASURE, launched->started.run, &ignored) == 0 &&
+            ask_launcher(launched, LAUNCHER_MEASURE, launched->started.run, &ignored) == 0 &&
             wait_for(launched, LAUNCHER_MEASURED, ANSWER_MS, &answer, &ignored) == 0 &&
             answer.type == LAUNCHER_MEASURED &&
             sandbox_measured_read(answer.payload.data, answer.payload.length, &measured, &ignored) == 0 &&
@@ -121,7 +121,7 @@ void sandbox_launched_end(struct sandbox_launched *launched, int patience_ms) {
         /* The launcher's end, and a second call, leave nothing to wait for. */
         if (launched->launcher.socket >= 0 && launched->started.run > 0 &&
             wait_for(launched, LAUNCHER_ENDED, patience_ms > 0 ? patience_ms : 1, &answer, &ignored) < 0 &&
-            ask(launched, LAUNCHER_KILL, launched->started.run, &ignored) == 0)
+            ask_launcher(launched, LAUNCHER_KILL, launched->started.run, &ignored) == 0)
                 (void)!wait_for(launched, LAUNCHER_ENDED, KILLED_MS, &answer, &ignored);
         frame_reader_release(&launched->launcher);
         close_descriptor(&launched->launcher.socket);

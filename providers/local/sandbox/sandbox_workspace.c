@@ -32,8 +32,8 @@ static int next_answer(struct frame_reader *worker, struct frame *ret, struct er
         return -1;
 }
 
-static int ask(const struct sandbox_workspace *workspace, unsigned type, const char *text, size_t length,
-               const int *descriptor, struct error *err) {
+static int ask_worker(const struct sandbox_workspace *workspace, unsigned type, const char *text,
+                      size_t length, const int *descriptor, struct error *err) {
         if (workspace->worker->socket < 0)
                 return error_set(err, "the sandbox's worker had to be killed, and its files are gone");
         return frame_send(workspace->worker->socket, type, text, length, descriptor, descriptor != NULL, err);
@@ -54,7 +54,7 @@ int sandbox_workspace_put(const struct sandbox_workspace *workspace, const char 
                                          workspace->gid, err);
         strbuf_append_bytes(&words, executable ? "x" : "-", 2);
         strbuf_append_bytes(&words, name, strlen(name) + 1);
-        if (ask(workspace, MESSAGE_PUT, words.data, words.length, &from, err) < 0) {
+        if (ask_worker(workspace, MESSAGE_PUT, words.data, words.length, &from, err) < 0) {
                 /* A worker that gave up said why. */
                 if (workspace->worker->socket >= 0 && next_answer(workspace->worker, &answer, &said) < 0)
                         *err = said;
@@ -70,7 +70,7 @@ int sandbox_workspace_list(const struct sandbox_workspace *workspace, const char
         if (workspace->folder >= 0)
                 return sandbox_files_list(workspace->folder, path, SANDBOX_LIST_MAX, ret_entries, ret_cut) <
                        0;
-        if (ask(workspace, MESSAGE_LIST, path, strlen(path), NULL, err) < 0)
+        if (ask_worker(workspace, MESSAGE_LIST, path, strlen(path), NULL, err) < 0)
                 return -1;
         for (;;) {
                 struct frame answer FRAME_CLEANUP = { 0 };
@@ -98,7 +98,7 @@ int sandbox_workspace_open(const struct sandbox_workspace *workspace, const char
                 ret->file = sandbox_files_open(workspace->folder, path);
                 return ret->file < 0;
         }
-        if (ask(workspace, MESSAGE_READ, path, strlen(path), NULL, err) < 0 ||
+        if (ask_worker(workspace, MESSAGE_READ, path, strlen(path), NULL, err) < 0 ||
             next_answer(workspace->worker, &ret->first, err) < 0)
                 return -1;
         if (ret->first.type == MESSAGE_ABSENT)

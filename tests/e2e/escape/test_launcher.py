@@ -32,6 +32,24 @@ def needs_root():
         pytest.skip("the launcher has root's rights")
 
 
+@contextlib.contextmanager
+def holding(command, code):
+    """A client that runs the code until the block ends, killed then; what it prints."""
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        holder.stdin.write(code.encode())
+        holder.stdin.close()
+        yield holder.stdout
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+
+
+def ordinary_client(ours):
+    return ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-groups", sys.executable, ours.folder / "client.py"]
+
+
 @pytest.fixture(scope="module")
 def launcher(binary):
     needs_root()
@@ -395,24 +413,18 @@ assert [launcher.receive()[0] for _ in range(3)] == [RUN_ENDED] * 3
 print(json.dumps(rows))
 """)
         assert told == [[True, "the sandbox was not used in time: its client said nothing"]] * 3
-        holder = subprocess.Popen([sys.executable, CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        try:
-            holder.stdin.write(f"""
+        begun = f"""
 launcher = connect({ours.socket!r})
 worker, _ = start(launcher, deadlineMs=1000)
 program(worker, "import time; time.sleep(60)")
 print("begun", flush=True)
 print(launcher.receive()[0], flush=True)
-""".encode())
-            holder.stdin.close()
-            assert holder.stdout.readline() == b"begun\n"
+"""
+        with holding([sys.executable, CLIENT], begun) as said:
+            assert said.readline() == b"begun\n"
             worker = int(open(f"/proc/{ours.process.pid}/task/{ours.process.pid}/children").read().split()[0])
             os.kill(worker, signal.SIGSTOP)
-            assert holder.stdout.readline() == b"%d\n" % launcher_client.RUN_ENDED
-        finally:
-            holder.kill()
-            holder.wait()
-            holder.stdout.close()
+            assert said.readline() == b"%d\n" % launcher_client.RUN_ENDED
     finally:
         ours.end()
 
@@ -547,20 +559,10 @@ while not os.path.exists("/tmp/go"):
 
 def begun(ours, code, marker, deadline=60000):
     """A client that has begun a run that lasts, was seen to, and is killed."""
-    holder = subprocess.Popen(
-        ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-groups", sys.executable, ours.folder / "client.py"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
     lines = f"path = {ours.socket!r}\n" + BEGIN.format(code=code, marker=marker, deadline=deadline)
-    holder.stdin.write((lines + "import time; time.sleep(600)\n").encode())
-    holder.stdin.close()
-    try:
-        number = int(holder.stdout.readline())
+    with holding(ordinary_client(ours), lines + "import time; time.sleep(600)\n") as said:
+        number = int(said.readline())
         wait_for(lambda: uid_of(marker))
-    finally:
-        holder.kill()
-        holder.wait()
-        holder.stdout.close()
     return number
 
 
@@ -837,21 +839,11 @@ def test_several_clients_have_a_share_each(binary):
 print(json.dumps([isinstance(first, tuple), second, last[0] == REFUSED]))
 """)
         assert told[0] and "as many runs" in told[1] and told[2]
-        holder = subprocess.Popen(
-            ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-groups", sys.executable, ours.folder / "client.py"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        try:
-            lines = f"path = {ours.socket!r}\n{hold} {greedy}\nprint('held', flush=True)\nsys.stdout.close()\nfirst[0].receive()"
-            holder.stdin.write(lines.encode())
-            holder.stdin.close()
-            assert holder.stdout.readline() == b"held\n"
+        lines = f"path = {ours.socket!r}\n{hold} {greedy}\nprint('held', flush=True)\nsys.stdout.close()\nfirst[0].receive()"
+        with holding(ordinary_client(ours), lines) as said:
+            assert said.readline() == b"held\n"
             assert ours.client("print(json.dumps(run(connect(path), 'print(2)')))", user=other)["output"] == "2\n"
             stranger = "peer = connect(path)\ntry: peer.send(START, {**LIMITS, 'image': None}); print(json.dumps(peer.receive()))\nexcept OSError: print('null')"
             assert ours.client(stranger, user=third) is None
-        finally:
-            holder.kill()
-            holder.wait()
-            holder.stdout.close()
     finally:
         ours.end()
