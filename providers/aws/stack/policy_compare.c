@@ -14,6 +14,8 @@
  * Where a grant was added and one taken that speak of the same action and object, somebody put one in place of the other in a
  * way that is not understood here (another condition, a pattern across another): the document is unclear.
  *
+ * So is one that allows all but something (NotAction), if anything of ours is missing: it may stand for that. Else it was added.
+ *
  * Where nothing stays, the whole document was replaced by another one: that is as if it had been deleted, and not tightened.
  */
 #include "providers/aws/stack/policy_compare.h"
@@ -37,6 +39,7 @@ struct grants {
         const json_t *statements; /* normal form */
         struct grant *items;
         size_t count;
+        bool opaque; /* some statement allows all but something: more than can be told */
         bool unclear;
         struct arena *arena;
 };
@@ -159,8 +162,10 @@ static void add_statement(struct grants *grants, const json_t *statement, size_t
 
         if (json_object_get(statement, "NotAction") || json_object_get(statement, "NotResource") ||
             json_object_get(statement, "NotPrincipal") ||
-            text_count(json_object_get(statement, "Action")) == 0)
-                grants->unclear = true;
+            text_count(json_object_get(statement, "Action")) == 0) {
+                grants->opaque = true;
+                return;
+        }
         for (size_t i = 0; i < text_count(resources); i++)
                 add_grants(grants, statement, index, text_at(resources, i));
         if (json_is_string(principal))
@@ -337,7 +342,7 @@ void policy_compare(const json_t *found_document, const json_t *applied_document
                 applied_document ? policy_document_normalise(applied_document) : NULL;
         struct grants found = grants_of(found_normal, arena), wanted = grants_of(wanted_normal, arena),
                       applied = { .arena = arena };
-        struct policy_comparison result = { .unclear = found.unclear };
+        struct policy_comparison result = { .unclear = found.unclear, .widened = found.opaque };
         json_t *statements;
 
         if (applied_normal)
@@ -359,6 +364,7 @@ void policy_compare(const json_t *found_document, const json_t *applied_document
                         result.unclear |= !is_covered(&wanted, &found.items[k]) &&
                                           speak_of_the_same(grant, &found.items[k]);
         }
+        result.unclear |= found.opaque && result.taken_count > 0;
         if (!result.unclear) {
                 statements = make_target(&found, &applied, &wanted, arena);
                 result.target = json_checked(json_deep_copy(wanted_document));

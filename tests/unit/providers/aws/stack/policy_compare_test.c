@@ -99,8 +99,13 @@ static const struct {
         { "taken away and not wanted any more", LOGS, OURS, LOGS, SAME, NULL },
         { "nothing is known of what was applied", LOGS, NULL, OURS, LACKS, NULL },
         { "nor then is a Deny undone", LOGS "," DENY, NULL, OURS, TIGHT | LACKS, OURS "," DENY },
-        { "all but some", OURS ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS, OURS,
-          UNCLEAR | SAME, "" },
+        { "all but some", OURS ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS, OURS, WIDE,
+          NULL },
+        { "all but some in place of ours",
+          LOGS "," LISTING ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS, OURS,
+          TIGHT | WIDE | UNCLEAR, "" },
+        { "on all but some", OURS "," DENY ",{'Effect':'Allow','Action':'s3:*','NotResource':'arn:x'}", OURS,
+          OURS, TIGHT | WIDE, OURS "," DENY },
         { "another condition in place of ours",
           LOGS
           "," OBJECTS
