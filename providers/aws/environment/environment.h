@@ -36,6 +36,9 @@ struct environment_known {
         const struct value *fetched_variables;
 };
 
+/* Fails where an answer to GetFunction does not say which function it describes: all of it would read as Lambda's defaults. */
+int environment_check_answer(const json_t *function, const char *name, struct error *err) MUST_USE;
+
 /*
  * The answer to GetFunction as an observation under `name`. `log_retention_days` 0: none, or not looked at. Variables
  * that are not ours are marked sensitive: nobody said that they may be shown.

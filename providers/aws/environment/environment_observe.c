@@ -125,6 +125,7 @@ static int list_functions(struct sweep *sweep, struct error *err) {
         return 0;
 }
 
+/* Tags of the stack's own functions, and, among functions that nobody asked for, those that carry its marks. */
 static int list_tags(struct sweep *sweep, struct error *err) {
         struct tagged_resource *resources;
         size_t count;
@@ -208,8 +209,11 @@ static int read_function(struct sweep *sweep, struct sight *sight, struct error 
 
         if (aws_call_accepting(sweep->provider->client, &request, gone, &response, err) < 0)
                 return -1;
-        if (!*response.error_code)
-                sight->function_read = json_incref(response.json);
+        if (*response.error_code)
+                return 0;
+        if (environment_check_answer(response.json, sight->function, err) < 0)
+                return -1;
+        sight->function_read = json_incref(response.json);
         return 0;
 }
 
@@ -235,6 +239,7 @@ static int read_singly(struct sweep *sweep, struct error *err) {
 
 static const char log_prefix[] = "/aws/lambda/";
 
+/* Of pages that hold everybody's groups, those of the environments that were asked for. */
 static void note_log_group(struct sweep *sweep, const json_t *group) {
         const char *name = json_text(group, "logGroupName");
         struct sight *sight = NULL;
@@ -315,6 +320,7 @@ static int read_log_groups(struct sweep *sweep, struct error *err) {
         return 0;
 }
 
+/* For the guard expires-logs, which is asked once all changes are known. */
 static void keep_log_groups(const struct sweep *sweep) {
         struct environment_log_group *groups =
                 arena_array(sweep->arena, sweep->args->count + 1, sizeof(*groups));

@@ -171,6 +171,7 @@ static void read_vpc(const json_t *configuration, struct value *spec, struct are
         value_set(arena, spec, ENVIRONMENT_VPC, *map);
 }
 
+/* What Lambda leaves out has Lambda's defaults (API reference, CreateFunction), not those of a manifest. */
 static struct value *read_spec(const struct provider *provider, const json_t *function,
                                const struct environment_known *known, struct arena *arena,
                                const char **reason) {
@@ -214,6 +215,12 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
         tags = aws_tags_from_json(json_object_get(function, "Tags"), arena);
         value_set(arena, spec, "tags", *aws_tags_of_ours(tags, known->tags, known->recorded_tags, arena));
         return spec;
+}
+
+int environment_check_answer(const json_t *function, const char *name, struct error *err) {
+        if (json_text(json_object_get(function, "Configuration"), "FunctionArn"))
+                return 0;
+        return error_set(err, "the answer to lambda GetFunction for %s describes no function", name);
 }
 
 void environment_observation(const struct provider *provider, const char *name, const json_t *function,

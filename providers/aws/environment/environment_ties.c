@@ -22,11 +22,12 @@ struct tie {
         const char *name; /* each one's name, or the thing's */
 };
 
-static void append_names(const json_t *items, const struct tie *tie, struct strbuf *out) {
+/* Only the first page is read: where there is another, people are told that there are more. */
+static void append_names(const json_t *items, bool more, const struct tie *tie, struct strbuf *out) {
         const json_t *item;
         size_t i;
 
-        strbuf_printf(out, "%zu %s", json_array_size(items),
+        strbuf_printf(out, "%s%zu %s", more ? "at least " : "", json_array_size(items),
                       json_array_size(items) == 1 ? tie->one : tie->many);
         json_array_foreach (items, i, item) {
                 const char *name = json_text(item, tie->name);
@@ -39,7 +40,8 @@ static void append_names(const json_t *items, const struct tie *tie, struct strb
 
 static void append_tie(const json_t *answer, const struct tie *tie, struct strbuf *out) {
         const json_t *items = tie->list ? json_object_get(answer, tie->list) : NULL;
-        const char *text = tie->list ? NULL : json_text(answer, tie->name);
+        const char *text = tie->list ? NULL : json_text(answer, tie->name),
+                   *next = json_text(answer, "NextMarker");
 
         if (!text && json_array_size(items) == 0)
                 return;
@@ -48,7 +50,7 @@ static void append_tie(const json_t *answer, const struct tie *tie, struct strbu
         if (text)
                 strbuf_printf(out, "%s %s", tie->one, text);
         else
-                append_names(items, tie, out);
+                append_names(items, next && *next, tie, out);
 }
 
 static int ask_tie(struct provider *provider, const struct aws_request *request, const struct tie *tie,

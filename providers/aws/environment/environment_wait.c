@@ -95,9 +95,12 @@ int environment_look(struct stage_turn *turn, const char *const *codes, struct a
                 lambda_get_function(environment_function_of(turn), turn->progress->arena);
         int result = stage_call(turn, &request, codes, NULL, response);
 
-        if (result == 0 && !*response->error_code)
-                observe_answer(turn, response->json);
-        return result;
+        if (result != 0 || *response->error_code)
+                return result;
+        if (environment_check_answer(response->json, environment_function_of(turn), turn->err) < 0)
+                return -1;
+        observe_answer(turn, response->json);
+        return 0;
 }
 
 /*

@@ -32,6 +32,7 @@ static int compare_names(const void *a, const void *b) {
         return order;
 }
 
+/* Sorted, those of one repository stand together, and equal names side by side: what counts is what calls would be made. */
 static bool is_affordable(const struct ecr_reference *references, size_t count, struct arena *arena) {
         const struct ecr_reference **sorted = arena_array(arena, count + 1, sizeof(*sorted));
         size_t watched = 0, names = 0, repositories = 0;
@@ -110,6 +111,7 @@ void image_watch_note(struct image_watch *watch, const struct ecr_reference *ref
         };
 }
 
+/* One warning tells of all environments that are pinned to the same digest of the same tag. */
 static int compare_groups(const struct image_left *a, const struct image_left *b) {
         int order = strcmp(a->repository, b->repository);
 
@@ -157,14 +159,14 @@ void image_watch_warn(struct image_watch *watch, const struct provider *provider
         qsort(watch->left, watch->count, sizeof(*watch->left), compare_by_group);
         for (size_t start = 0, end; start < watch->count; start = end) {
                 struct observation *first = watch->left[start].observation;
-                const char **warnings = arena_array(watch->arena, 1, sizeof(*warnings));
 
                 for (end = start + 1; end < watch->count; end++) {
                         if (compare_groups(&watch->left[start], &watch->left[end]) != 0)
                                 break;
                 }
-                warnings[0] = make_warning(provider, &watch->left[start], end - start, watch->arena);
-                first->warnings = warnings;
-                first->warning_count = 1;
+                first->warnings = array_grow(watch->arena, first->warnings, first->warning_count,
+                                             sizeof(*first->warnings));
+                first->warnings[first->warning_count++] =
+                        make_warning(provider, &watch->left[start], end - start, watch->arena);
         }
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Texts in requests come from manifests, which the schema has checked, or out of JSON that was read: both are UTF-8, which
+ * json_pack() needs. Manifests are asked for in every form that a repository may hold, so that each comes as it was pushed: the
+ * verdict must be on the bytes that the digest names.
+ */
 #include "providers/aws/services/ecr.h"
 
 #include "base/json.h"
@@ -9,6 +14,7 @@
 /* Schema 1, which nothing runs any more: asked for, so that the verdict can say so. */
 static const char docker_v1[] = "application/vnd.docker.distribution.manifest.v1+prettyjws";
 
+/* A call about one repository; the reference to `more`, its other members, is taken. */
 static struct aws_request on_repository(const char *operation, const char *repository, json_t *more,
                                         struct arena *arena) {
         json_t *body = json_pack("{s:s}", "repositoryName", repository);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The query protocol: a form in the body, lists as numbered members that begin with 1. client/request.c adds Action and
+ * Version. Answers are XML in which documents stand percent-encoded, and AWS's own stand-ins leave that out.
+ */
 #include "providers/aws/services/iam.h"
 
 #include "providers/aws/client/encode.h"
@@ -34,6 +38,7 @@ struct fields {
         const char *policy, *document, *trust, *description, *marker; /* NULL: not said */
 };
 
+/* A member without a text would be an empty one, which IAM refuses. */
 static void add_field(struct strbuf *form, const char *name, const char *text) {
         if (text)
                 aws_form_add(form, name, text);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each operation has the date of the API in its path, and not all have the same. A function's name may be anything that a
+ * manifest allows, and an ARN has colons and slashes, so that both are encoded as one segment of the path.
+ */
 #include "providers/aws/services/lambda.h"
 
 #include "base/json.h"

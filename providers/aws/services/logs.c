@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Groups are named in all calls but ListTagsForResource, which wants the ARN, and wants it without the ":*" that others give. */
 #include "providers/aws/services/logs.h"
 
 #include "base/json.h"
@@ -12,6 +13,7 @@ struct aws_request logs_describe_groups(const char *prefix, const char *token, s
         return aws_json_request(AWS_LOGS, "DescribeLogGroups", body, arena);
 }
 
+/* Groups come in order, so that a page which ends at `last` or beyond has all that was asked for. */
 bool logs_next_groups(const struct aws_response *page, const struct aws_request *first, const char *last,
                       struct arena *arena, struct aws_request *ret) {
         const json_t *groups = json_object_get(page->json, "logGroups");

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+/* A request of this file has two headers at the most; AWS_HEADERS_MAX are more. */
 static void add_header(struct aws_request *request, const char *name, const char *value) {
         size_t i = 0;
 
@@ -252,6 +253,7 @@ struct aws_request s3_list_objects(const struct s3_bucket *bucket, const char *p
         return request;
 }
 
+/* A key as it is; some servers leave it as it is though they were asked to encode it, and say so (is_encoded). */
 static const char *read_key(const struct xml_node *node, const char *name, bool encoded,
                             struct arena *arena) {
         char *text = arena_strdup(arena, xml_text(node, name, arena));
@@ -277,6 +279,7 @@ static int64_t read_time(const struct xml_node *node, struct arena *arena) {
         return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) ? (int64_t)timegm(&parts) * 1000 : 0;
 }
 
+/* One without a key cannot be named and is left out; whoever compares an ETag must know that it may be "". */
 static void read_object(const struct xml_node *node, bool encoded, struct arena *arena,
                         struct s3_page *page) {
         const char *size = xml_text(node, "Size", arena), *etag = xml_text(node, "ETag", arena),
@@ -329,6 +332,7 @@ static bool is_truncated(const struct xml_node *root, struct arena *arena) {
         return text && strcmp(text, "true") == 0;
 }
 
+/* A page that says it is not the last and names no next one would end the listing early, as if the rest did not exist. */
 int s3_read_objects(const struct aws_response *response, struct arena *arena, struct s3_page *ret,
                     struct error *err) {
         struct xml_document *document XML_CLEANUP = NULL;
@@ -395,7 +399,7 @@ int s3_read_versions(const struct aws_response *response, struct arena *arena, s
         if (is_truncated(root, arena)) {
                 page.next = read_key(root, "NextKeyMarker", encoded, arena);
                 page.next_version = xml_text(root, "NextVersionIdMarker", arena);
-                if (!page.next)
+                if (!page.next || !*page.next)
                         return error_set(err,
                                          "the answer to s3 ListObjectVersions says there is more, but not "
                                          "where");

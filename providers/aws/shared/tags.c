@@ -5,6 +5,7 @@
  */
 #include "providers/aws/shared/tags.h"
 
+#include "base/array.h"
 #include "providers/aws/shared/lineage.h"
 
 #include <string.h>
@@ -76,6 +77,7 @@ void aws_set_ownership(const struct provider *provider, const char *address, con
                 aws_set_lineage(address, aws_lineage_of(tags), arena, ret);
 }
 
+/* Ours by the stack's name alone: only what the next apply would mark is told. */
 static bool has_old_marks(const struct observation *seen, const char *path) {
         if (!seen->exists || seen->ownership != OWNER_SELF)
                 return false;
@@ -88,7 +90,6 @@ void aws_warn_of_old_marks(const struct provider *provider, const char *kind, co
                            struct observation *observations, size_t count, struct arena *arena) {
         struct strbuf list STRBUF_CLEANUP = STRBUF_INIT;
         struct observation *first = NULL;
-        const char **warnings;
         size_t old = 0;
 
         for (size_t i = 0; provider->lineage.id && i < count; i++) {
@@ -101,17 +102,13 @@ void aws_warn_of_old_marks(const struct provider *provider, const char *kind, co
         }
         if (!first)
                 return;
-        warnings = arena_array(arena, first->warning_count + 1, sizeof(*warnings));
-        for (size_t i = 0; i < first->warning_count; i++)
-                warnings[i] = first->warnings[i];
-        warnings[first->warning_count] = arena_printf(
+        first->warnings = array_grow(arena, first->warnings, first->warning_count, sizeof(*first->warnings));
+        first->warnings[first->warning_count++] = arena_printf(
                 arena,
                 "%zu %s with marks of an older Berth, without a lineage, %s adopted: an apply marks %s as "
                 "this state's (berth:lineage)%s",
                 old, old == 1 ? "resource" : "resources", old == 1 ? "is" : "are", old == 1 ? "it" : "them",
                 strbuf_text(&list));
-        first->warnings = warnings;
-        first->warning_count++;
 }
 
 struct value *aws_tags_of_ours(const struct value *observed, const struct value *desired,
@@ -127,6 +124,7 @@ struct value *aws_tags_of_ours(const struct value *observed, const struct value 
         return tags;
 }
 
+/* Whether `than` lacks the tag, or (unless only keys count) gives it another text. */
 static bool is_beyond(const struct member *tag, const struct value *than, bool keys_only) {
         const struct value *other = value_get(than, tag->name);
 

@@ -164,6 +164,10 @@ static void pages_of_versions(void **state) {
                 "<Version><Key>a+b%01%25</Key><VersionId>v1</VersionId><IsLatest>false</IsLatest><Size>5</Size></Version>"
                 "<DeleteMarker><Key>x/y</Key><VersionId>v2</VersionId></DeleteMarker>"
                 "<CommonPrefixes><Prefix>work+spaces/</Prefix></CommonPrefixes></ListVersionsResult>");
+        static const char *const placeless[] = {
+                "<ListVersionsResult><IsTruncated>true</IsTruncated></ListVersionsResult>",
+                "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker/></ListVersionsResult>",
+        };
         struct s3_page page;
         struct error err;
 
@@ -178,6 +182,12 @@ static void pages_of_versions(void **state) {
         assert_string_equal(page.prefixes[0], "work spaces/");
         assert_string_equal(page.next, "x/y");
         assert_string_equal(page.next_version, "v2");
+        /* A next page that has no place would be the first one again. */
+        for (size_t i = 0; i < sizeof(placeless) / sizeof(*placeless); i++) {
+                struct aws_response lost AWS_RESPONSE_CLEANUP = answer(placeless[i]);
+
+                assert_int_equal(s3_read_versions(&lost, arena, &page, &err), -1);
+        }
 }
 
 static void deletions_are_read_one_by_one(void **state) {
