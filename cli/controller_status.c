@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The controller's status as JSON, turned into a table or a page. Everything is taken from the document, so that a status that
+ * was stored prints like one of a controller that runs. A source's name and addresses are checked by their schema; what
+ * comes from a repository or a cloud goes through terminal_print_wrapped(), which makes it safe.
+ */
 #include "cli/controller_status.h"
 
 #include "base/json.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `berth launcher` has options of its own and none of the verbs': it runs as root for others, has no manifests, and reads
+ * nothing but its command line. That is why it is no row of the verbs' table.
+ */
 #include "cli/launcher.h"
 
 #include "base/interrupt.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Before the first option is read: descriptors 0 to 2 are there, no core file and no debugger gets what is in memory, and a
+ * pipe or a limit that ends is an error like others. The words below that are no verbs are how this program starts itself
+ * anew for a job of its own, with another environment and fewer rights.
+ */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/terminal.h"

@@ -287,7 +287,7 @@ static int fail_unknown_option(const char *typed, struct error *err) {
         return error_set(err, "there is no option %s; berth --help lists them", typed);
 }
 
-static int find_verb(const char *name, const struct verb **ret, struct error *err) {
+static int find_verb_named(const char *name, const struct verb **ret, struct error *err) {
         const char *names[64], *near;
         size_t count = 0;
 
@@ -305,6 +305,7 @@ static int find_verb(const char *name, const struct verb **ret, struct error *er
         return error_set(err, "there is no verb \"%s\"; berth --help lists them", name);
 }
 
+/* What was accepted while the verb was not known yet. */
 static int check_use(const struct options *options, const struct verb *verb, const bool *used,
                      struct error *err) {
         for (size_t i = 0; i < ROW_COUNT; i++) {
@@ -398,7 +399,7 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                 if (!row)
                         return fail_unknown_option(argv[optind - 1], err);
                 if (id == OPTION_VERSION) {
-                        if (find_verb("version", &verb, err) < 0)
+                        if (find_verb_named("version", &verb, err) < 0)
                                 return -1;
                         break;
                 }
@@ -411,7 +412,7 @@ int options_parse(int argc, char **argv, struct arena *arena, struct options *re
                 if (set_option(arena, &options, id, optarg, err) < 0)
                         return -1;
         }
-        if (!verb && optind < argc && find_verb(argv[optind++], &verb, err) < 0)
+        if (!verb && optind < argc && find_verb_named(argv[optind++], &verb, err) < 0)
                 return -1;
         if (verb && check_files(&options, verb, used, err) < 0)
                 return -1;

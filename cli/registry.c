@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* No state is opened: what the registry holds does not hang on what was applied. The account is checked, as for a plan. */
 #include "cli/registry.h"
 
 #include "base/json.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A list of what needs no quotes, rather than of what does: shells differ in the latter. */
 #include "cli/shell.h"
 
 #include <string.h>

@@ -99,6 +99,7 @@ static const char *const *arguments_of(const struct crew *crew, const char *fold
         return arguments;
 }
 
+/* One stack, in the thread that calls: what it printed, what it said, how it ended. An error of ours is its error. */
 static void run_stack(const struct crew *crew, struct stack_run *run) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
@@ -156,7 +157,7 @@ static const char *const *environment_of(bool paced, struct arena *arena) {
         return variables;
 }
 
-static void *work(void *argument) {
+static void *run_stacks_in_turn(void *argument) {
         struct crew *crew = argument;
 
         for (;;) {
@@ -172,14 +173,14 @@ static void *work(void *argument) {
 }
 
 /* Our own thread works as well, so that all are run even where no thread can be made. */
-static void run_all(struct crew *crew) {
+static void run_side_by_side(struct crew *crew) {
         pthread_t threads[SIDE_BY_SIDE - 1];
         size_t started = 0;
 
         while (started < SIDE_BY_SIDE - 1 && started + 1 < crew->count &&
-               pthread_create(&threads[started], NULL, work, crew) == 0)
+               pthread_create(&threads[started], NULL, run_stacks_in_turn, crew) == 0)
                 started++;
-        work(crew);
+        run_stacks_in_turn(crew);
         while (started > 0)
                 pthread_join(threads[--started], NULL);
 }
@@ -210,6 +211,7 @@ static void append_refusals(const json_t *list, const char *address, struct strb
                               text_or_empty(refusal, "id"), text_or_empty(refusal, "message"));
 }
 
+/* Whatever a verb's document has of these: no verb has all of them. */
 static void append_changes(const json_t *document, struct strbuf *out) {
         const json_t *item;
         size_t i;
@@ -241,6 +243,7 @@ static void append_changes(const json_t *document, struct strbuf *out) {
                               text_or_empty(item, "message"));
 }
 
+/* What the summary counts, by the words of its JSON; without one, all there is to say in a word. */
 static void append_counts(const struct stack_run *run, struct strbuf *out) {
         const json_t *document = run->document, *drift = json_object_get(document, "drift");
         const char *name, *between = "";
@@ -336,6 +339,7 @@ static json_t *report_json(const struct crew *crew, int code) {
         return object;
 }
 
+/* What cannot be meant for each of many stacks alike. */
 static int check_options(const char *verb, const struct options *options, struct error *err) {
         struct stat status;
 
@@ -378,7 +382,7 @@ int stacks_run(const char *verb, const struct options *options, struct error *er
         crew.environment = environment_of(crew.pace >= 0, arena);
         interrupt_install();
         interrupt_on_hangup();
-        run_all(&crew);
+        run_side_by_side(&crew);
         if (crew.pace >= 0)
                 close(crew.pace);
         for (size_t i = 0; i < crew.count; i++) {

@@ -36,6 +36,10 @@ static void join_allowances(struct plan_args *planning, const struct saved_plan 
         planning->allowance_count = count;
 }
 
+/*
+ * A saved plan has its manifests with it, but no secrets. Those are read again where it needs any, and are compared by their
+ * hashes: from other manifests than it was made of it is not applied.
+ */
 static int open_saved(struct session *session, const struct options *options, struct saved_plan *saved,
                       struct error *err) {
         if (options->target_count || options->exclude_count)
@@ -58,6 +62,7 @@ static int open_saved(struct session *session, const struct options *options, st
         return session_open_provider(session, options, err);
 }
 
+/* Plans anew from what was saved, and compares: what was approved is what is done, or nothing. */
 static int plan_saved(struct session *session, const struct options *options, struct saved_plan *saved,
                       struct plan_args *planning, struct plan *ret, struct error *err) {
         if (open_saved(session, options, saved, err) < 0)

@@ -143,6 +143,7 @@ static bool examine_manifests(struct examination *examination) {
         return true;
 }
 
+/* Reads only: a state that is in use is examined beside whoever uses it. */
 static void examine_state(struct examination *examination) {
         struct session *session = &examination->session;
         const char **problems;
@@ -174,6 +175,7 @@ static void examine_state(struct examination *examination) {
                                          holder->pid, holder->command ? holder->command : "?"));
 }
 
+/* Whether the credentials work is asked of the provider itself: one call that changes nothing. */
 static void examine_provider(struct examination *examination) {
         struct session *session = &examination->session;
         struct caller_identity identity;

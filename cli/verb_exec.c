@@ -149,6 +149,10 @@ static void start_ahead(const struct options *options, struct arena *arena, stru
         }
 }
 
+/*
+ * From the command line to the end of the run. What can be wrong with the arguments alone is found before the manifests are
+ * read; interrupts end this program at once until they are, and the run after that.
+ */
 static int run_program(const struct options *options, struct session *session, struct program *program,
                        struct exec_result *ret, struct error *err) {
         struct exec_request request = {

@@ -86,6 +86,7 @@ static void print_row(const struct record *record, int width, bool narrow) {
         }
 }
 
+/* The spec in full, its lines set in; secrets in it are hashes. */
 static int print_one(const struct record *record) {
         json_t *spec JSON_CLEANUP = value_to_json(record->spec, NULL);
         char *text TEXT_CLEANUP = json_for_eyes(spec, JSON_SORT_KEYS);

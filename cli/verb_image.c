@@ -76,7 +76,6 @@ static int import_image(struct session *session, const struct options *options, 
                                  "PATH, where PATH is an OCI layout or archive, or what docker save writes");
         interrupt_install();
         interrupt_on_hangup();
-        interrupt_on_hangup();
         if (session_load(session, options, false, err) < 0 ||
             session_open_provider(session, options, err) < 0)
                 return -1;
@@ -177,7 +176,6 @@ static int build_image(struct session *session, const struct options *options, s
         request.name = options->operands[1];
         here.provider = "local";
         interrupt_install();
-        interrupt_on_hangup();
         interrupt_on_hangup();
         if (registry_open(session, &here, err) < 0 ||
             session->provider_ops->images->build(session->provider, &request, session->arena, &row, err) < 0)

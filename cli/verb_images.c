@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists the registry's images, each with its verdict: usable, or why not. */
+/* Lists the registry's images, each with its verdict: usable, or why not. Names are the registry's, and printed safe. */
 #include "base/strbuf.h"
 #include "base/terminal.h"
 #include "cli/registry.h"
@@ -24,26 +24,32 @@ static void print_verdict(const struct image_row *row) {
 
 /* One line in columns, or, on a terminal too narrow for them, a line for each of name, digest and the rest. */
 static void print_row(const struct image_row *row, int repository_width, int tags_width, bool narrow) {
-        struct strbuf tags STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf repository STRBUF_CLEANUP = STRBUF_INIT, tags STRBUF_CLEANUP = STRBUF_INIT,
+                                 digest STRBUF_CLEANUP = STRBUF_INIT;
         char size[32], pushed[32] = "-";
 
-        for (size_t i = 0; i < row->tag_count; i++)
-                strbuf_printf(&tags, "%s%s", i ? "," : "", row->tags[i]);
+        text_append_safe(&repository, row->repository);
+        for (size_t i = 0; i < row->tag_count; i++) {
+                strbuf_append(&tags, i ? "," : "");
+                text_append_safe(&tags, row->tags[i]);
+        }
+        text_append_safe(&digest, row->digest ? row->digest : "-");
         if (row->pushed_ms > 0)
                 clock_format(row->pushed_ms, pushed, sizeof(pushed));
         pushed[10] = '\0';
         registry_size(row->size, size, sizeof(size));
         if (narrow)
-                printf("%s  %s\n    %.*s  %s\n    %s  ", row->repository,
-                       tags.length ? strbuf_text(&tags) : "-", DIGEST_SHOWN, row->digest ? row->digest : "-",
-                       pushed, size);
+                printf("%s  %s\n    %.*s  %s\n    %s  ", strbuf_text(&repository),
+                       tags.length ? strbuf_text(&tags) : "-", DIGEST_SHOWN, strbuf_text(&digest), pushed,
+                       size);
         else
-                printf("%-*s  %-*s  %-*.*s  %-10s  %9s  ", repository_width, row->repository, tags_width,
-                       tags.length ? strbuf_text(&tags) : "-", DIGEST_SHOWN, DIGEST_SHOWN, row->digest,
-                       pushed, size);
+                printf("%-*s  %-*s  %-*.*s  %-10s  %9s  ", repository_width, strbuf_text(&repository),
+                       tags_width, tags.length ? strbuf_text(&tags) : "-", DIGEST_SHOWN, DIGEST_SHOWN,
+                       strbuf_text(&digest), pushed, size);
         print_verdict(row);
 }
 
+/* Beyond 32 columns a row is out of line, rather than all of them wider. */
 static int tags_columns(const struct image_row *row) {
         size_t columns = row->tag_count ? row->tag_count - 1 : 1;
 

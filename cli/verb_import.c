@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* import: an existing resource becomes this stack's, in the state; nothing about it changes until the next apply. */
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "cli/session.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* map: environments and who uses them, from the state alone, in four forms. */
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/map.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* plan: shows what would change. A refusal is told before changes: exit code 3 stands above 2. */
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "controller/report.h"

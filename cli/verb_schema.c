@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* schema and explain: the field tables, as JSON Schema and as text. They need no manifests. */
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "schema/reference.h"

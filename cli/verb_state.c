@@ -128,8 +128,7 @@ static void print_state(json_t *summary) {
 }
 
 /* What was last applied, and what was last seen. It is JSON also without --json: a spec has no better text. */
-static int show_address(struct session *session, const struct options *options, const char *address,
-                        struct error *err) {
+static int show_address(struct session *session, const char *address, struct error *err) {
         struct record *records;
         struct sighting *sightings;
         size_t record_count, sighting_count;
@@ -167,7 +166,6 @@ static int show_address(struct session *session, const struct options *options, 
                                "the state has no %s; berth state list shows what it has", address);
                 goto failed;
         }
-        (void)options;
         print_json(object);
         return EXIT_DONE;
 failed:
@@ -179,7 +177,7 @@ static int show_state(struct session *session, const struct options *options, st
         json_t *summary;
 
         if (options->operand_count > 1)
-                return show_address(session, options, options->operands[1], err);
+                return show_address(session, options->operands[1], err);
         if (summarise_json(session, &summary, err) < 0)
                 return -1;
         if (options->json) {

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * state adopt: what carries the stack's marks, and is in no state, taken into this one. Names and owners are what tags and
+ * keys in AWS say, which others may write: on a terminal they are printed safe, and in JSON as UTF-8.
+ */
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/terminal.h"
@@ -7,18 +11,20 @@
 #include "cli/verbs.h"
 #include "controller/state_adopt.h"
 
+#include <string.h>
+
 static json_t *adoption_json(const struct state_adoption *adoption, bool taken) {
         json_t *items = json_array(), *orphans = json_array(), *lineages = json_array(),
                *refusals = json_array();
 
         for (size_t i = 0; i < adoption->count; i++)
-                json_array_append_new(items,
-                                      json_pack("{s:s, s:s?}", "address", adoption->items[i].subject->address,
-                                                "id", adoption->items[i].subject->observed.id));
+                json_array_append_new(
+                        items, json_pack("{s:s, s:o}", "address", adoption->items[i].subject->address, "id",
+                                         json_from_text(adoption->items[i].subject->observed.id)));
         for (size_t i = 0; i < adoption->orphan_count; i++)
-                json_array_append_new(orphans, json_string(adoption->orphans[i]));
+                json_array_append_new(orphans, json_from_text(adoption->orphans[i]));
         for (size_t i = 0; i < adoption->lineage_count; i++)
-                json_array_append_new(lineages, json_string(adoption->lineages[i]));
+                json_array_append_new(lineages, json_from_text(adoption->lineages[i]));
         for (size_t i = 0; i < adoption->refusal_count; i++)
                 json_array_append_new(refusals,
                                       json_pack("{s:s, s:o, s:o}", "id", adoption->refusals[i].id, "message",
@@ -32,20 +38,27 @@ static void print_adoption(const struct state_adoption *adoption) {
         for (size_t i = 0; i < adoption->count; i++) {
                 const struct subject *subject = adoption->items[i].subject;
 
-                printf("  + %s  %s\n", subject->address, subject->observed.id ? subject->observed.id : "");
+                printf("  + %s  ", subject->address);
+                terminal_print_line(stdout, subject->observed.id ? subject->observed.id : "", 0, 4);
         }
         for (size_t i = 0; i < adoption->refusal_count; i++) {
                 const struct refusal *refusal = &adoption->refusals[i];
 
-                printf("  ! %s: %s\n    remedy: %s\n", refusal->id, refusal->message, refusal->remedy);
+                printf("  ! %s: ", refusal->id);
+                terminal_print_wrapped(stdout, refusal->message, 6 + (int)strlen(refusal->id), 4);
+                fputs("    remedy: ", stdout);
+                terminal_print_wrapped(stdout, refusal->remedy, 12, 4);
         }
         if (adoption->orphan_count > 0)
                 puts("No manifest declares these: they are left, unless they are named (berth state adopt KIND/NAME); "
                      "an apply then deletes them.");
-        for (size_t i = 0; i < adoption->orphan_count; i++)
-                printf("  ? %s\n", adoption->orphans[i]);
+        for (size_t i = 0; i < adoption->orphan_count; i++) {
+                fputs("  ? ", stdout);
+                terminal_print_line(stdout, adoption->orphans[i], 4, 4);
+        }
 }
 
+/* A dry run takes no lease: it may look while others work. */
 static int open_session(struct session *session, const struct options *options, struct error *err) {
         if (options->dry_run)
                 return session_open(session, options, err);

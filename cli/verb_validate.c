@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* validate: everything that can be said of manifests without a provider; of a Controller's file as well. */
 #include "base/files.h"
 #include "cli/session.h"
 #include "cli/verbs.h"

@@ -312,8 +312,10 @@ void report_drift_text(const struct plan *plan, FILE *stream) {
 
         if (plan->orphan_count > 0) {
                 fputs("Orphans, in no state and no manifest (berth state adopt takes them):\n", stream);
-                for (size_t i = 0; i < plan->orphan_count; i++)
-                        fprintf(stream, "  ? %s\n", plan->orphans[i]);
+                for (size_t i = 0; i < plan->orphan_count; i++) {
+                        fputs("  ? ", stream);
+                        terminal_print_line(stream, plan->orphans[i], 4, 4);
+                }
         }
         if (plan->drift_count == 0) {
                 fputs("No drift: what was applied is what is there.\n", stream);

@@ -188,6 +188,15 @@ def test_orphans_are_taken_where_they_are_named(cloud, orphaned):
     orphaned.berth.assert_settled()
 
 
+def test_names_of_orphans_do_not_drive_the_terminal(cloud, bucket, first):  # noqa: F811
+    """Whoever may write to the bucket names records as he likes."""
+    cloud.aws("s3").put_object(Bucket=bucket, Key="registry/research/agents/a\x1b[31mred\u202e.json", Body=b"{}")
+    for words in (["plan", "-v"], ["drift"], ["state", "adopt", "--dry-run"]):
+        said = first.berth(*words).expect(0)
+        assert "Agent/a\\x1B[31mred\\u202E" in said.out and not set("\x1b\u202e") & set(said.out + said.err), said
+    assert first.berth("state", "adopt", "--dry-run", "--json").expect(0).json()["orphans"] == ["Agent/a\x1b[31mred\u202e"]
+
+
 @pytest.mark.only("ministack", "moto lists no repositories by their tags")
 def test_a_repository_that_nobody_manages(cloud, first):  # noqa: F811
     first.write(stacks.environment("x"), stacks.image("i", repository="research/i", tag="v1", createRepository=True))
