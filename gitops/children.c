@@ -35,28 +35,38 @@ static struct source *find_child(const struct source *tree, const char *path) {
         return NULL;
 }
 
+/* Each source has a share of its own in the list, so that one that is given ever new folders takes no other's place. */
+static bool may_have_more(const struct source *tree) {
+        struct following *following = tree->following;
+        size_t children = 0;
+
+        for (size_t i = 0; i < following_count(following); i++)
+                children += following->sources[i]->parent == tree;
+        return children < CHILDREN_MAX;
+}
+
 static struct source *add_child(struct source *tree, const char *path, struct error *err) {
         struct following *following = tree->following;
-        struct source *child = NULL;
+        struct source *child;
         size_t count;
 
-        pthread_mutex_lock(&following->adding);
-        count = following_count(following);
-        if (count < following->capacity) {
-                child = calloc(1, sizeof(*child));
-                if (!child)
-                        abort();
-                source_init_child(child, tree, path);
-                following->sources[count] = child;
-                atomic_store(&following->count, count + 1);
-        }
-        pthread_mutex_unlock(&following->adding);
-        if (!child)
+        if (!may_have_more(tree)) {
                 (void)error_set(
                         err,
-                        "there are %d folders already, those that are gone included: remove what is not wanted any more, "
-                        "and restart the controller",
+                        "there are %d folders already, those that are gone included: remove what is not wanted any "
+                        "more, and restart the controller",
                         CHILDREN_MAX);
+                return NULL;
+        }
+        child = calloc(1, sizeof(*child));
+        if (!child)
+                abort();
+        source_init_child(child, tree, path);
+        pthread_mutex_lock(&following->adding);
+        count = following_count(following);
+        following->sources[count] = child;
+        atomic_store(&following->count, count + 1);
+        pthread_mutex_unlock(&following->adding);
         return child;
 }
 
@@ -67,6 +77,7 @@ static void hand_commit(struct source *child, const json_t *commit, bool gone) {
         pthread_mutex_lock(&child->lock);
         json_decref(child->handed);
         child->handed = copy;
+        snprintf(child->told, sizeof(child->told), "%s", status_commit(commit));
         child->gone = gone;
         child->retired = child->retired && gone;
         pthread_mutex_unlock(&child->lock);
@@ -181,7 +192,7 @@ static bool is_behind(struct source *child, const json_t *commit) {
         bool behind;
 
         pthread_mutex_lock(&child->lock);
-        behind = !child->gone && !child->handed &&
+        behind = !child->gone && strcmp(child->told, status_commit(commit)) != 0 &&
                  strcmp(status_commit(child->status.seen), status_commit(commit)) != 0;
         pthread_mutex_unlock(&child->lock);
         return behind;

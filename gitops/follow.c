@@ -187,9 +187,11 @@ static void mention_orphans(const struct following *following) {
 
 static void make_sources(struct following *following) {
         const struct controller_config *config = following->config;
+        size_t capacity = config->source_count;
 
-        following->capacity = config->source_count + CHILDREN_MAX;
-        following->sources = calloc(following->capacity, sizeof(struct source *));
+        for (size_t i = 0; i < config->source_count; i++)
+                capacity += config->sources[i].pattern ? CHILDREN_MAX : 0;
+        following->sources = calloc(capacity, sizeof(struct source *));
         if (!following->sources)
                 abort();
         for (size_t i = 0; i < config->source_count; i++) {

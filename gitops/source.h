@@ -45,7 +45,6 @@ struct following {
         /* Those of the Controller, then children as they come. None is ever taken away or moved: any thread may walk them. */
         struct source **sources;
         atomic_size_t count;
-        size_t capacity;
         pthread_mutex_t adding; /* of children */
         int64_t started_ms;     /* wall time */
         atomic_bool stopping;
@@ -58,8 +57,8 @@ static inline size_t following_count(const struct following *following) {
         return atomic_load(&following->count);
 }
 
-/* Children that there may be, of all sources, those that are gone included. */
-#define CHILDREN_MAX 2000
+/* Children that one source may have, those that are gone included. */
+#define CHILDREN_MAX 1000
 #define CHILDREN_FOLDER "folders" /* of a source's folder: their states */
 #define FOLDER_GONE "FolderGone"  /* of the condition Ready */
 
@@ -89,10 +88,11 @@ struct source {
         bool ended;       /* the thread is done */
         int64_t next_poll_ms, next_drift_ms, next_retry_ms;
         int64_t heard_ms;
-        int exit_code;  /* with --once */
-        json_t *handed; /* of a child: the commit that its thread has not taken yet; or NULL */
-        bool gone;      /* of a child: the newest commit has no such folder */
-        bool retired;   /* and it holds nothing: nobody needs to hear of it */
+        int exit_code;          /* with --once */
+        json_t *handed;         /* of a child: the commit that its thread has not taken yet; or NULL */
+        char told[COMMIT_SIZE]; /* of a child: the last one that was handed, taken or not */
+        bool gone;              /* of a child: the newest commit has no such folder */
+        bool retired;           /* and it holds nothing: nobody needs to hear of it */
 
         /* The thread's own. */
         unsigned poll_failures, failures;

@@ -260,6 +260,29 @@ def test_twenty_sources_in_one_quota(cloud, berth, tmp_path):
         controller.stop()
 
 
+def test_a_tree_of_stacks_in_one_quota(cloud, berth, tmp_path):
+    """The same from the folders of one repository, which one source follows."""
+    repository, role = Repository(tmp_path / "repositories"), cloud.lambda_role()
+    files = {}
+    for number in range(10):
+        documents = [stacks.environment(f"e{number}-{i}") for i in range(3)]
+        described = manifests(*documents, name=f"s{number}", aws={"createBucket": False, "executionRole": role})
+        files |= {f"stacks/s{number}/{name}": text for name, text in described.items()}
+    repository.commit(files)
+    cloud.aws("s3").create_bucket(Bucket=f"alphaagent-workspaces-{cloud.account}-{cloud.region}")
+    cloud.throttle(control=15, get_function=100)
+    controller = Controller(berth, source("all", f"file://{repository.bare}", path="stacks/*", may={"executionRoles": [role]}))
+    try:
+        controller.start()
+        for number in range(10):
+            controller.wait_for("Applied", name=f"all/stacks/s{number}", timeout=120)
+        assert len(names(cloud)) == 30
+        answers = collections.Counter(call["status"] for call in cloud.calls(service="lambda"))
+        assert answers[429] == 0, answers
+    finally:
+        controller.stop()
+
+
 # --- death ---
 
 PHASES = [
