@@ -7,6 +7,7 @@
 #include "cli/registry.h"
 #include "cli/shell.h"
 #include "cli/verbs.h"
+#include "providers/aws/client/partition.h"
 #include "providers/local/layout.h"
 
 #include <string.h>
@@ -107,10 +108,12 @@ static int import_image(struct session *session, const struct options *options, 
 static const char *registry_of(const struct session *session, const char **ret_region) {
         const struct value *aws = value_get(session->manifests.stack->spec, "aws");
         const char *account = value_get_text(aws, "account"), *region = value_get_text(aws, "region");
+        struct error ignored;
+        const struct partition *partition = region ? partition_of_region(region, &ignored) : NULL;
 
         *ret_region = region ? region : "REGION";
-        return arena_printf(session->arena, "%s.dkr.ecr.%s.amazonaws.com%s", account ? account : "ACCOUNT",
-                            *ret_region, strncmp(*ret_region, "cn-", 3) == 0 ? ".cn" : "");
+        return arena_printf(session->arena, "%s.dkr.ecr.%s.%s", account ? account : "ACCOUNT", *ret_region,
+                            partition ? partition->domain : "amazonaws.com");
 }
 
 /* The commands that push the image to where environments on AWS look for it. */

@@ -22,7 +22,7 @@ const struct value *typed_member(const struct value *map, const char *name, enum
 void check_repository(struct loading *loading, const struct value *image) {
         const struct value *repository = typed_member(image, "repository", VALUE_TEXT);
 
-        if (repository && strstr(repository->text, ".amazonaws.com"))
+        if (repository && (strstr(repository->text, ".amazonaws.") || strstr(repository->text, ".dkr.ecr.")))
                 problem_error(loading, place_of(repository),
                               "the registry is the stack's own account and region; name the repository alone",
                               "repository must not name a registry, found \"%s\"", repository->text);

@@ -415,7 +415,7 @@ const struct kind environment_kind = {
         .fields = environment_fields,
         .schema_rules =
                 "{\"properties\": {\"image\": {\"if\": {\"type\": \"object\"}, \"then\": {\"properties\": "
-                "{\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}}}}",
+                "{\"repository\": {\"not\": {\"pattern\": \"\\\\.(amazonaws|dkr\\\\.ecr)\\\\.\"}}}}}}}",
         .managed = true,
         .lane = 2,
         .references = references,

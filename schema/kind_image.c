@@ -161,7 +161,7 @@ const struct kind image_kind = {
         .fields = image_fields,
         .groups = image_groups,
         .schema_rules =
-                "{\"properties\": {\"repository\": {\"not\": {\"pattern\": \"\\\\.amazonaws\\\\.com\"}}}}",
+                "{\"properties\": {\"repository\": {\"not\": {\"pattern\": \"\\\\.(amazonaws|dkr\\\\.ecr)\\\\.\"}}}}",
         .managed = true,
         .named_by_spec = true,
         .lane = 1,

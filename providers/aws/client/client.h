@@ -67,7 +67,7 @@ int aws_client_open_with(const struct aws_client_options *options, struct aws_cl
                          struct error *err) MUST_USE;
 
 const char *aws_client_region(const struct aws_client *client);    /* "eu-west-1" */
-const char *aws_client_partition(const struct aws_client *client); /* "aws", "aws-cn", "aws-us-gov" */
+const char *aws_client_partition(const struct aws_client *client); /* "aws", "aws-cn" ... */
 const struct clock *aws_client_clock(const struct aws_client *client);
 /* Static, for costs and messages: "lambda", "ecr", "s3", "iam", "sts", "logs", "tagging", "secretsmanager", ... */
 const char *aws_service_name(enum aws_service service);

@@ -63,7 +63,7 @@ static int choose_region(struct aws_client *client, const struct value *stack_aw
                         "%s of %s",
                         client->profile, profiles_config_path(client->profiles));
         client->region = setting_copy(region);
-        client->partition = endpoint_partition(region, err);
+        client->partition = partition_of_region(region, err);
         return client->partition ? 0 : -1;
 }
 

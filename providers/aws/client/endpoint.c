@@ -17,70 +17,6 @@
 #include <string.h>
 #include <strings.h>
 
-static const struct partition partition_aws = {
-        .name = "aws",
-        .domain = "amazonaws.com",
-        .domain_dual = "api.aws",
-        .iam_host = "iam%f.%s",
-        .iam_host_dual = "iam%f.global.%d",
-        .iam_region = "us-east-1",
-        .fips = true,
-};
-static const struct partition partition_cn = {
-        .name = "aws-cn",
-        .domain = "amazonaws.com.cn",
-        .domain_dual = "api.amazonwebservices.com.cn",
-        .iam_host = "iam.cn-north-1.%s",
-        .iam_host_dual = "iam.global.%d",
-        .iam_region = "cn-north-1",
-};
-static const struct partition partition_gov = {
-        .name = "aws-us-gov",
-        .domain = "amazonaws.com",
-        .domain_dual = "api.aws",
-        .iam_host = "iam.us-gov.%s",
-        .iam_host_dual = "iam.us-gov.%d",
-        .iam_region = "us-gov-west-1",
-        .fips = true,
-};
-
-/* Partitions that AWS has and Berth does not know: an error, rather than a wrong host. */
-static const char *const other_partitions[] = { "us-iso", "us-isob", "us-isof", "eu-isoe", "eusc" };
-
-static bool is_label(const char *text) {
-        size_t length = strlen(text);
-
-        if (length == 0 || length > 63 || text[0] == '-' || text[length - 1] == '-')
-                return false;
-        for (; *text; text++) {
-                if (!(*text >= 'a' && *text <= 'z') && !(*text >= '0' && *text <= '9') && *text != '-')
-                        return false;
-        }
-        return true;
-}
-
-const struct partition *endpoint_partition(const char *region, struct error *err) {
-        if (!is_label(region)) {
-                error_set(err, "\"%.100s\" is not the name of an AWS region (one looks like eu-west-1)",
-                          region);
-                return NULL;
-        }
-        for (size_t i = 0; i < sizeof(other_partitions) / sizeof(other_partitions[0]); i++) {
-                if (text_begins_with(region, other_partitions[i]) &&
-                    region[strlen(other_partitions[i])] == '-') {
-                        error_set(
-                                err,
-                                "the region %s is in an AWS partition that Berth does not know; it knows aws, aws-cn "
-                                "and aws-us-gov",
-                                region);
-                        return NULL;
-                }
-        }
-        if (text_begins_with(region, "cn-"))
-                return &partition_cn;
-        return text_begins_with(region, "us-gov-") ? &partition_gov : &partition_aws;
-}
-
 static bool is_on(const struct endpoint_settings *settings, const char *variable, const char *key) {
         return setting_is_true(setting_get(variable, settings->profiles, settings->profile, key));
 }
@@ -149,11 +85,27 @@ static char *expand(const char *pattern, const struct partition *partition, cons
         return strbuf_take(&text);
 }
 
-/* In GovCloud some plain hosts are the FIPS ones, as botocore's rules say. */
-static bool plain_host_is_fips(const struct partition *partition, enum aws_service service, bool dual) {
-        return partition == &partition_gov && !dual &&
-               (service == AWS_STS || service == AWS_LOGS || service == AWS_SSM || service == AWS_SSO ||
-                service == AWS_SSO_OIDC);
+/* In GovCloud some plain hosts are the FIPS ones, as botocore's rules say: those of CloudWatch Logs in these regions alone. */
+static bool plain_host_is_fips(const struct partition *partition, enum aws_service service,
+                               const char *region, bool dual) {
+        if (dual || strcmp(partition->name, "aws-us-gov") != 0)
+                return false;
+        if (service == AWS_LOGS)
+                return strcmp(region, "us-gov-west-1") == 0 || strcmp(region, "us-gov-east-1") == 0;
+        return service == AWS_STS || service == AWS_SSM || service == AWS_SSO || service == AWS_SSO_OIDC;
+}
+
+/* In the three oldest partitions Secrets Manager's plain hosts are for IPv6 as well, and there are no others. */
+static bool has_dual_host(const struct partition *partition, enum aws_service service) {
+        return service != AWS_SECRETS || text_begins_with(partition->name, "aws-iso") ||
+               strcmp(partition->name, "aws-eusc") == 0;
+}
+
+static const char *iam_host(const struct partition *partition, bool fips, bool dual) {
+        const char *plain = dual ? partition->iam_host_dual : partition->iam_host;
+        const char *with_fips = dual ? partition->iam_host_dual_fips : partition->iam_host_fips;
+
+        return fips && with_fips ? with_fips : plain;
 }
 
 static int resolve_by_region(const struct endpoint_settings *settings, enum aws_service service,
@@ -161,15 +113,15 @@ static int resolve_by_region(const struct endpoint_settings *settings, enum aws_
         const struct service *facts = service_facts(service);
         bool fips = is_on(settings, "AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint");
         bool dual = is_on(settings, "AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint");
-        const char *pattern = dual ? facts->host_dual : facts->host;
+        const char *pattern = dual && has_dual_host(partition, service) ? facts->host_dual : facts->host;
 
         if (fips && !partition->fips)
                 return error_set(err,
                                  "AWS_USE_FIPS_ENDPOINT is set, but the partition %s has no FIPS endpoints",
                                  partition->name);
         if (service == AWS_IAM)
-                pattern = dual ? partition->iam_host_dual : partition->iam_host;
-        if (plain_host_is_fips(partition, service, dual))
+                pattern = iam_host(partition, fips, dual);
+        if (plain_host_is_fips(partition, service, settings->region, dual))
                 fips = false;
         ret->scheme = setting_copy("https");
         ret->prefix = setting_copy("");
@@ -205,7 +157,7 @@ static bool wants_path_style(const struct endpoint_settings *settings, bool conf
 int endpoint_resolve(const struct endpoint_settings *settings, enum aws_service service, struct endpoint *ret,
                      struct error *err) {
         struct strbuf url STRBUF_CLEANUP = STRBUF_INIT, origin STRBUF_CLEANUP = STRBUF_INIT;
-        const struct partition *partition = endpoint_partition(settings->region, err);
+        const struct partition *partition = partition_of_region(settings->region, err);
         bool configured;
         int result;
 
@@ -234,5 +186,5 @@ void endpoint_release(struct endpoint *endpoint) {
 }
 
 bool endpoint_bucket_fits_host(const char *bucket) {
-        return strlen(bucket) >= 3 && is_label(bucket);
+        return strlen(bucket) >= 3 && partition_is_label(bucket);
 }

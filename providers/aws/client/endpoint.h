@@ -15,22 +15,10 @@
 
 #include "base/error.h"
 #include "providers/aws/client/client.h"
+#include "providers/aws/client/partition.h"
 #include "providers/aws/client/profiles.h"
 
 #include <stdbool.h>
-
-struct partition {
-        const char *name;          /* "aws" */
-        const char *domain;        /* "amazonaws.com" */
-        const char *domain_dual;   /* "api.aws" */
-        const char *iam_host;      /* one for all regions; %f, %s as in service_facts.h */
-        const char *iam_host_dual; /* %f, %d */
-        const char *iam_region;    /* which its calls are signed for */
-        bool fips;
-};
-
-/* The partition of a region, by its name's beginning. NULL and err on a name that cannot be one, or a partition not known. */
-const struct partition *endpoint_partition(const char *region, struct error *err) MUST_USE;
 
 struct endpoint_settings {
         const char *region;

@@ -10,7 +10,7 @@
  */
 #include "base/array.h"
 #include "base/json.h"
-#include "providers/aws/client/endpoint.h"
+#include "providers/aws/client/partition.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/environment/variable_source.h"
@@ -55,7 +55,7 @@ static void check_partition(const struct provider *provider, struct described *d
         const struct partition *partition;
         struct error ignored;
 
-        partition = endpoint_partition(source->region, &ignored);
+        partition = partition_of_region(source->region, &ignored);
         if (!texts_same(source->partition, provider->partition))
                 described->problem = arena_printf(arena, "%s is in the partition %s, and this stack in %s",
                                                   variable_source_title(source, arena), source->partition,

@@ -5,17 +5,19 @@
  */
 #include "providers/aws/registry/ecr_uri.h"
 
+#include "providers/aws/client/partition.h"
 #include "providers/image_rules.h"
 
 #include <string.h>
 
 /* Before identify() no account is known; the text is then for people only. */
 const char *ecr_registry(const struct provider *provider, struct arena *arena) {
-        const char *domain =
-                strcmp(provider->partition, "aws-cn") == 0 ? "amazonaws.com.cn" : "amazonaws.com";
+        struct error ignored;
+        /* The client was opened with this region, so that it names one. */
+        const struct partition *partition = partition_of_region(provider->region, &ignored);
 
         return arena_printf(arena, "%s.dkr.ecr.%s.%s", provider->account ? provider->account : "ACCOUNT",
-                            provider->region, domain);
+                            provider->region, partition ? partition->domain : "amazonaws.com");
 }
 
 const char *ecr_repository_arn(const struct provider *provider, const char *repository, struct arena *arena) {

@@ -5,7 +5,7 @@
 
 #include "providers/aws/shared/provider_aws.h"
 
-/* "{account}.dkr.ecr.{region}.amazonaws.com": the stack's own registry. */
+/* "{account}.dkr.ecr.{region}.amazonaws.com", or the partition's domain: the stack's own registry. */
 const char *ecr_registry(const struct provider *provider, struct arena *arena);
 const char *ecr_repository_arn(const struct provider *provider, const char *repository, struct arena *arena);
 
