@@ -158,17 +158,16 @@ static void check_aws(struct holding *holding) {
         }
 }
 
-static void check_role(struct holding *holding) {
-        const struct value *named =
-                value_get(value_get(holding->manifests->stack->spec, "aws"), "executionRole");
+static void check_role(struct holding *holding, const struct resource *resource, const struct value *named,
+                       const char *what) {
         const char *role = value_text_of(named);
 
         if (role && !is_role_permitted(value_get(holding->config->may, "executionRoles"), role))
-                add_refusal(holding, named,
-                            arena_printf(holding->manifests->arena,
-                                         "the Stack's aws.executionRole is none that source %s may name",
-                                         holding->config->name),
-                            "leave it out, or give the Controller's source a pattern in may.executionRoles");
+                add_refusal_of(
+                        holding, resource, named,
+                        arena_printf(holding->manifests->arena, "%s is none that source %s may name", what,
+                                     holding->config->name),
+                        "leave it out, or give the Controller's source a pattern in may.executionRoles");
 }
 
 /* Berth reads what they name with its own credentials, and hands it to code that the same commit may choose. */
@@ -196,6 +195,24 @@ static void check_sources(struct holding *holding, const struct resource *resour
                                 arena_printf(arena, "give the Controller's source a pattern in may.%s",
                                              sources[k].list));
                 }
+        }
+}
+
+/* One that Berth makes for an Environment has no rights that the shared one lacks: every commit may have it. */
+static void check_roles(struct holding *holding) {
+        const struct manifests *manifests = holding->manifests;
+        size_t count;
+        const struct resource *environments = manifests_of_kind(manifests, KIND_ENVIRONMENT, &count);
+
+        check_role(holding, manifests->stack,
+                   value_get(value_get(manifests->stack->spec, "aws"), "executionRole"),
+                   "the Stack's aws.executionRole");
+        for (size_t i = 0; i < count; i++) {
+                const struct value *named = value_get(environments[i].spec, "executionRole");
+                const char *role = value_text_of(named);
+
+                if (role && strcmp(role, EXECUTION_ROLE_OWN) != 0)
+                        check_role(holding, &environments[i], named, "the environment's executionRole");
         }
 }
 
@@ -239,7 +256,7 @@ bool pins_hold(const struct source_config *config, struct manifests *manifests,
 
         check_provider(&holding);
         check_aws(&holding);
-        check_role(&holding);
+        check_roles(&holding);
         check_folder(&holding, "images");
         check_folder(&holding, "workspaces");
         for (size_t i = 0; i < manifests->count; i++) {

@@ -12,8 +12,9 @@
  * | provider                                        | pins.provider, where that is given                 |
  * | aws.profile, aws.assumeRole, aws.endpointUrl    | the pin; not pinned: nothing                       |
  * | aws.region, aws.account, aws.namePrefix         | the pin; not pinned: anything                      |
- * | aws.executionRole                               | what a pattern of may.executionRoles matches       |
  * | {secret: ARN}, {parameter: ARN} of variables    | what a pattern of may.secrets, may.parameters matches |
+ * | aws.executionRole, and an Environment's         | what a pattern of may.executionRoles matches; of   |
+ * |                                                 | an Environment also own                            |
  * | local.images, local.workspaces                  | one of may.images, may.workspaces                  |
  *
  * All of these may be absent: then the pin is used, or what the field's absence means.

@@ -28,6 +28,18 @@ void check_repository(struct loading *loading, const struct value *image) {
                               "repository must not name a registry, found \"%s\"", repository->text);
 }
 
+/* The account in "arn:aws:iam::ACCOUNT:role/NAME": Lambda takes roles of the function's own account alone. */
+void check_role_account(struct loading *loading, const struct value *role, const struct value *account) {
+        const char *in_role = strstr(role->text, ":iam::");
+
+        if (in_role && strncmp(in_role + strlen(":iam::"), account->text, 12) != 0)
+                problem_error(
+                        loading, place_of(role), NULL,
+                        "the role is in account %.12s, the stack in %s: functions run with roles of their own "
+                        "account alone",
+                        in_role + strlen(":iam::"), account->text);
+}
+
 static int compare_items(const void *a, const void *b) {
         const struct value *const *left = a, *const *right = b;
         int order = strcmp((*left)->text, (*right)->text);

@@ -12,13 +12,9 @@ static const char *const events[] = {
 
 /* All of docs/guards.md but wrong-account and plan-stale: nobody can mean to let these through. */
 static const char *const allowable[] = {
-        "has-dependents",    "not-owned",
-        "protected",         "mass-delete",
-        "image-unusable",    "image-in-use",
-        "expires-existing",  "bucket-not-empty",
-        "needs-replacement", "inactive-specialist",
-        "over-quota",        "expires-logs",
-        "secret-unusable",   NULL,
+        "has-dependents", "not-owned",        "protected",        "mass-delete",       "image-unusable",
+        "image-in-use",   "expires-existing", "bucket-not-empty", "needs-replacement", "inactive-specialist",
+        "over-quota",     "expires-logs",     "secret-unusable",  "role-unusable",     NULL,
 };
 
 static const struct field event_field = {
@@ -265,8 +261,8 @@ static const struct field may_fields[] = {
                 .minimum = 1,
                 .maximum = 100,
                 .item = &may_role_field,
-                .doc = "Roles that functions may run with: patterns, one of which the Stack's aws.executionRole must match. "
-                       "Absent: none but the one that Berth makes.",
+                .doc = "Roles that functions may run with: patterns, one of which the Stack's aws.executionRole, and each "
+                       "Environment's executionRole that is an ARN, must match. Absent: none but those that Berth makes.",
         },
         {
                 .name = "secrets",

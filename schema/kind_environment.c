@@ -257,6 +257,16 @@ static const struct field environment_fields[] = {
                        "change that would delete logs that are there already is refused (expires-logs).",
         },
         {
+                .name = "executionRole",
+                .type = FIELD_TEXT,
+                .pattern = EXECUTION_ROLE_OWN "|" ROLE_PATTERN,
+                .pattern_message =
+                        "own, or the ARN of an IAM role, such as arn:aws:iam::123456789012:role/NAME",
+                .doc = "The role that the environment runs with, in place of the Stack's: own is one that Berth makes for it "
+                       "alone, with the shared one's rights to its own logs and workspaces only; an ARN is a role of yours, "
+                       "which is used and never changed. AWS only.",
+        },
+        {
                 .name = "tenantIsolation",
                 .type = FIELD_BOOLEAN,
                 .default_text = "false",
@@ -341,6 +351,16 @@ static struct value image_of(struct loading *loading, const struct resource *ima
         return resolved;
 }
 
+/* Lambda takes roles of the function's own account alone. */
+static void check_own_account(struct loading *loading, const struct draft *environment) {
+        const struct value *role = typed_member(environment->resource.spec, "executionRole", VALUE_TEXT);
+        const struct value *account = typed_member(
+                typed_member(loading->manifests->stack->spec, "aws", VALUE_MAP), "account", VALUE_TEXT);
+
+        if (role && account)
+                check_role_account(loading, role, account);
+}
+
 /* A name stands for what the Image says. One that no Image has was reported. */
 static void resolve_image(struct loading *loading, const struct draft *environment) {
         struct value *reference = (struct value *)value_get(environment->resource.spec, "image");
@@ -377,6 +397,7 @@ static void resolve_environments(struct loading *loading) {
                                 loading, environment->name, "shorten the name, or the Stack's aws.namePrefix",
                                 "the function would be named %s-env-%s: %zu characters, AWS Lambda allows %u",
                                 prefix, environment->resource.name, length, FUNCTION_NAME_MAX);
+                check_own_account(loading, environment);
                 resolve_image(loading, environment);
         }
 }

@@ -273,19 +273,6 @@ static void check_bucket_name(struct loading *loading, const struct value *prefi
         }
 }
 
-/* The account in "arn:aws:iam::ACCOUNT:role/NAME": Lambda takes roles of the function's own account alone. */
-static void check_role_account(struct loading *loading, const struct value *role,
-                               const struct value *account) {
-        const char *in_role = strstr(role->text, ":iam::");
-
-        if (in_role && strncmp(in_role + strlen(":iam::"), account->text, 12) != 0)
-                problem_error(
-                        loading, place_of(role), NULL,
-                        "the role is in account %.12s, the stack in %s: functions run with roles of their own "
-                        "account alone",
-                        in_role + strlen(":iam::"), account->text);
-}
-
 /* "arn:aws:kms:REGION:ACCOUNT:key/ID". The account may be another one: many keep their keys apart. */
 static void check_key_region(struct loading *loading, const struct value *key, const struct value *region) {
         const char *in_key = strstr(key->text, ":kms:");

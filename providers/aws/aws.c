@@ -67,6 +67,7 @@ static int identify(struct provider *provider, struct arena *arena, struct calle
         image_uses_forget(provider);
         image_retains_forget(provider);
         provider->function_count = 0;
+        provider->role_count = 0;
         bound_records_forget(provider);
         lineage_orphans_forget(provider);
         provider->account = account;

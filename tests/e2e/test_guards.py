@@ -142,6 +142,12 @@ def expires_logs(world):
     return "Environment/x"
 
 
+def role_unusable(world):
+    world.applied(X)
+    world.declare(stacks.environment("x", executionRole=f"arn:aws:iam::{world.cloud.account}:role/nobodys"), BESIDE)
+    return "Environment/x"
+
+
 def over_quota(world):
     """New accounts have so little: Lambda would refuse the reservation of every function, one after another."""
     world.applied(X)
@@ -171,9 +177,10 @@ SCENARIOS = {
     "expires-logs": expires_logs,
     "mass-delete": mass_delete,
     "over-quota": over_quota,
+    "role-unusable": role_unusable,
 }
-# What --allow cannot make possible: an image that is not there. Its verdict is let through, AWS's is not.
-IMPOSSIBLE = {"image-unusable", "over-quota"}
+# What --allow cannot make possible: an image or a role that is not there. Its verdict is let through, AWS's is not.
+IMPOSSIBLE = {"image-unusable", "over-quota", "role-unusable"}
 
 
 def allow(*ids):

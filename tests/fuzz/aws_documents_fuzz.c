@@ -22,7 +22,7 @@
 #include "providers/aws/services/s3.h"
 #include "providers/aws/shared/lock.h"
 #include "providers/aws/shared/lock_holder.h"
-#include "providers/aws/stack/policy_document.h"
+#include "providers/aws/shared/policy_document.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 #include <stdlib.h>

@@ -37,7 +37,6 @@ static int environment_desire(const struct provider *provider, const struct reso
                                                   "tenantIsolation",
                                                   "protect",
                                                   NULL };
-        const char *role = provider->execution_role;
         struct value *spec = value_new_map(arena), *image;
         const struct value *variables;
 
@@ -57,8 +56,7 @@ static int environment_desire(const struct provider *provider, const struct reso
         value_set_text(arena, spec, "logKmsKey",
                        aws_desired_key(provider, value_get_text(recorded, "logKmsKey")));
         value_set(arena, spec, "imageConfig", *image_config(arena));
-        /* Before identify() the role's ARN is not known, and nothing says that it is another than it was. */
-        value_set_text(arena, spec, "role", role ? role : value_get_text(recorded, "role"));
+        environment_desire_role(provider, resource, recorded, arena, spec);
         value_set(arena, spec, "tags", *aws_tags_for(provider, resource->kind->name, resource->name, arena));
         *ret = spec;
         return 0;
@@ -89,6 +87,7 @@ static int environment_ask(struct provider *provider, struct change *change, str
                 return -1;
         refuse_zip(change, arena);
         environment_ask_sources(change, arena);
+        environment_ask_role(provider, change, arena);
         if (environment_ask_ties(provider, change, arena, err) < 0 ||
             environment_ask_logs(provider, change, arena, err) < 0)
                 return -1;
@@ -98,7 +97,7 @@ static int environment_ask(struct provider *provider, struct change *change, str
 static const char *const recorded_only[] = { "protect",        "image.tag",   "image.follow",
                                              "image.prebuilt", "image.image", NULL };
 static const char *const immutable[] = { "tenantIsolation", NULL };
-static const char *const free_maps[] = { "variables", "tags", NULL };
+static const char *const free_maps[] = { "variables", "tags", ENVIRONMENT_OWN_ROLE ".tags", NULL };
 
 const struct kind_ops aws_environment_ops = {
         .kind = KIND_ENVIRONMENT,

@@ -70,6 +70,50 @@ void environment_keep_role(struct observation *observation, const char *role_id,
  */
 #define ENVIRONMENT_ZIP "its code is a Zip package, and Lambda never turns that into an image"
 
+/*
+ * environment_role.c. In a spec: the role that Berth makes for this environment alone, as in execution_role.h; in an
+ * observation's `extra` where there is such a role and no function.
+ */
+#define ENVIRONMENT_OWN_ROLE "ownRole"
+#define ENVIRONMENT_USERS_NAMED 20
+
+/* What is known of the role of an environment, if that is not the Stack's. */
+struct environment_role {
+        const char *environment;
+        const char *arn; /* of its own one, existing or not; NULL where it is to have none and had none */
+        bool exists;     /* the own one; the next ones are about it */
+        const char *id;
+        enum ownership ownership;
+        bool of_lineage; /* another state's, of a stack of this name */
+        const char *owner;
+        const char **users; /* functions that run with it, but for the environment's */
+        size_t user_count;
+        bool judged;         /* somebody's role was looked at */
+        const char *problem; /* what is wrong with it, or NULL */
+};
+/* A function and the name of its role, as listed. */
+struct environment_role_use {
+        const char *function, *role;
+};
+/* Sets `role` in the spec, and the own role where the manifest wants one. Pure. */
+void environment_desire_role(const struct provider *provider, const struct resource *resource,
+                             const struct value *recorded, struct arena *arena, struct value *spec);
+void environment_read_roles_ahead(struct provider *provider, const struct observe_args *args);
+/* Own roles into the observations; somebody's roles are looked at where they are new to a function. */
+int environment_observe_roles(struct provider *provider, const struct observe_args *args,
+                              const struct environment_role_use *uses, size_t use_count,
+                              struct observation *observations, struct error *err) MUST_USE;
+/* The role that a function shall run with, as it is; `id` NULL: there is none. False: Berth does not make it, or nobody looked. */
+struct environment_role_now {
+        const char *arn, *id;
+};
+bool environment_role_now(const struct provider *provider, const struct wanted *wanted,
+                          struct environment_role_now *ret);
+/* ask(): the refusals not-owned, has-dependents and role-unusable, where they are about a role. */
+void environment_ask_role(struct provider *provider, struct change *change, struct arena *arena);
+/* Whether Lambda may assume a role with this trust policy, as far as its statements say. Pure. */
+bool environment_role_trusts_lambda(const char *trust);
+
 /* Whether it runs, but what it was last told to become failed: `health_reason` then says so. */
 bool environment_update_failed(const struct observation *observation);
 

@@ -10,6 +10,7 @@
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/services/logs.h"
 #include "providers/aws/services/tagging.h"
+#include "providers/aws/shared/execution_role.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/tags.h"
 
@@ -43,6 +44,9 @@ struct sweep {
                 const char *name, *arn;
         } * strangers; /* functions of this stack's form that were not asked for */
         size_t stranger_count;
+        struct environment_role_use
+                *uses; /* functions that run with a role that may be an environment's own */
+        size_t use_count;
 };
 
 static void prepare_sight(struct sweep *sweep, size_t i) {
@@ -92,6 +96,20 @@ static void note_stranger(struct sweep *sweep, const json_t *configuration) {
         };
 }
 
+static void note_role_use(struct sweep *sweep, const json_t *configuration) {
+        const char *function = json_text(configuration, "FunctionName"),
+                   *arn = json_text(configuration, "Role"),
+                   *prefix = environment_function(sweep->provider, "", sweep->arena);
+
+        if (!function || !arn || strncmp(execution_role_name_in(arn), prefix, strlen(prefix)) != 0)
+                return;
+        sweep->uses = array_grow(sweep->arena, sweep->uses, sweep->use_count, sizeof(*sweep->uses));
+        sweep->uses[sweep->use_count++] = (struct environment_role_use){
+                .function = arena_strdup(sweep->arena, function),
+                .role = arena_strdup(sweep->arena, execution_role_name_in(arn)),
+        };
+}
+
 static void note_listed(struct sweep *sweep, const json_t *configuration) {
         const char *function = json_text(configuration, "FunctionName");
         struct sight *sight = function ? find_sight(sweep, function) : NULL;
@@ -117,8 +135,10 @@ static int list_functions(struct sweep *sweep, struct error *err) {
 
                 if (aws_call(sweep->provider->client, &request, &response, err) < 0)
                         return -1;
-                json_array_foreach (json_object_get(response.json, "Functions"), i, configuration)
+                json_array_foreach (json_object_get(response.json, "Functions"), i, configuration) {
                         note_listed(sweep, configuration);
+                        note_role_use(sweep, configuration);
+                }
                 if (aws_next_page(&response, "NextMarker", &paging, sweep->arena, err) < 0)
                         return -1;
         } while (paging.token);
@@ -431,6 +451,7 @@ void environment_read_ahead(struct provider *provider, const struct observe_args
         }
         environment_resolve_images_ahead(provider, args);
         environment_describe_sources_ahead(provider, args);
+        environment_read_roles_ahead(provider, args);
 }
 
 /*
@@ -441,21 +462,21 @@ void environment_read_ahead(struct provider *provider, const struct observe_args
  * which harms nobody.
  */
 static void mark_void_grants(const struct sweep *sweep, struct observation *seen) {
-        const struct provider *provider = sweep->provider;
-
-        if (!provider->manages_role || (!provider->role_missing && !*provider->role_id))
-                return;
         for (size_t i = 0; i < sweep->args->count; i++) {
+                const struct wanted *wanted = &sweep->args->wanted[i];
                 const struct value *variables = value_get(seen[i].spec, "variables");
                 const char *role = value_get_text(seen[i].spec, "role"),
                            *kept = value_get_text(seen[i].extra, ENVIRONMENT_ROLE_ID);
                 bool granted = variables && variables->type == VALUE_MAP && variables->count > 0;
-                bool same = kept && strcmp(kept, provider->role_id) == 0;
-                bool lost = sweep->args->wanted[i].must_read && sweep->args->wanted[i].recorded && !kept;
+                bool lost = wanted->must_read && wanted->recorded && !kept;
+                struct environment_role_now now;
+                bool same;
 
-                if (!seen[i].exists || !role || strcmp(role, provider->execution_role) != 0)
+                if (!seen[i].exists || !role || !environment_role_now(sweep->provider, wanted, &now) ||
+                    strcmp(role, now.arn) != 0)
                         continue;
-                if (granted && (provider->role_missing || lost || (kept && !same))) {
+                same = kept && now.id && strcmp(kept, now.id) == 0;
+                if (granted && (!now.id || lost || (kept && !same))) {
                         struct value *spec = value_new_map(sweep->arena);
 
                         *spec = value_copy(sweep->arena, seen[i].spec);
@@ -463,8 +484,7 @@ static void mark_void_grants(const struct sweep *sweep, struct observation *seen
                                        arena_printf(sweep->arena, "%s (deleted: its grants are void)", role));
                         seen[i].spec = spec;
                 } else if (!same) {
-                        environment_keep_role(&seen[i], *provider->role_id ? provider->role_id : NULL,
-                                              sweep->arena);
+                        environment_keep_role(&seen[i], now.id, sweep->arena);
                 }
         }
 }
@@ -510,6 +530,9 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
                 make_observations(&sweep, ret);
                 note_functions(&sweep, ret);
                 keep_log_groups(&sweep);
+                result = environment_observe_roles(provider, args, sweep.uses, sweep.use_count, ret, err);
+        }
+        if (result == 0) {
                 mark_void_grants(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);
                 if (result == 0)

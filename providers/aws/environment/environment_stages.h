@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stages of changing a function: what environment_step.c (the table), environment_make.c, environment_update.c and
- * environment_wait.c share.
+ * The stages of changing a function: what environment_step.c (the table), environment_make.c, environment_update.c,
+ * environment_role.c and environment_wait.c share.
  */
 #ifndef BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_STAGES_H
 #define BERTH_PROVIDERS_AWS_ENVIRONMENT_ENVIRONMENT_STAGES_H
@@ -16,6 +16,11 @@ enum {
         ENVIRONMENT_STAGE_FETCH_CHANGED,
         ENVIRONMENT_STAGE_DELETE,
         ENVIRONMENT_STAGE_GONE,
+        ENVIRONMENT_STAGE_MAKE_ROLE,
+        ENVIRONMENT_STAGE_ROLE_TRUST,
+        ENVIRONMENT_STAGE_ROLE_TAG,
+        ENVIRONMENT_STAGE_ROLE_UNTAG,
+        ENVIRONMENT_STAGE_ROLE_POLICY,
         ENVIRONMENT_STAGE_LOG_GROUP,
         ENVIRONMENT_STAGE_LOG_KEY,
         ENVIRONMENT_STAGE_RETENTION,
@@ -28,12 +33,16 @@ enum {
         ENVIRONMENT_STAGE_CONFIGURED,
         ENVIRONMENT_STAGE_CODE,
         ENVIRONMENT_STAGE_CODED,
+        ENVIRONMENT_STAGE_LOOK_ROLE,
+        ENVIRONMENT_STAGE_DROP_ROLE_POLICY,
+        ENVIRONMENT_STAGE_DROP_ROLE,
         ENVIRONMENT_STAGE_READ,
         ENVIRONMENT_STAGE_LOOK_LOGS,
         ENVIRONMENT_STAGE_DELETE_LOGS,
         ENVIRONMENT_STAGE_COUNT,
         ENVIRONMENT_STAGE_EXISTING = ENVIRONMENT_STAGE_COUNT, /* entered out of turn only */
         ENVIRONMENT_STAGE_LOOK_AGAIN,
+        ENVIRONMENT_STAGE_CHECK_ROLE,
         ENVIRONMENT_STAGE_ROWS
 };
 
@@ -70,8 +79,29 @@ const char *environment_revision(struct stage_turn *turn);
 extern const char *const environment_configuration_paths[];
 extern const char *const environment_code_paths[];
 
+/* environment_role.c: which of a role's stages a change needs. */
+bool environment_needs_role(const struct change *change);
+bool environment_needs_role_trust(const struct change *change);
+bool environment_needs_role_tags(const struct change *change);
+bool environment_needs_role_untag(const struct change *change);
+bool environment_needs_role_policy(const struct change *change);
+bool environment_drops_role(const struct change *change);
+/* The id of the role that the function shall run with, where Berth makes it; NULL: not known. */
+const char *environment_role_id(const struct stage_turn *turn);
+/* What step() returns has the environment's own role as it was made. */
+void environment_add_role(const struct change *change, struct observation *observed, struct arena *arena);
+
 /* The stages' `run`. */
 int environment_run_fetch(struct stage_turn *turn);
+int environment_run_make_role(struct stage_turn *turn);
+int environment_run_check_role(struct stage_turn *turn);
+int environment_run_role_trust(struct stage_turn *turn);
+int environment_run_role_tag(struct stage_turn *turn);
+int environment_run_role_untag(struct stage_turn *turn);
+int environment_run_role_policy(struct stage_turn *turn);
+int environment_run_look_role(struct stage_turn *turn);
+int environment_run_drop_role_policy(struct stage_turn *turn);
+int environment_run_drop_role(struct stage_turn *turn);
 int environment_run_look(struct stage_turn *turn);
 int environment_run_delete(struct stage_turn *turn);
 int environment_run_gone(struct stage_turn *turn);

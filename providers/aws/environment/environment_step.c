@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Changing a function, stage by stage: this file has the table, which says for each stage when it is needed and what it
- * costs; environment_values.c, environment_make.c, environment_update.c and environment_wait.c carry them out. Only the calls that the fields in
+ * costs; environment_values.c, environment_make.c, environment_update.c, environment_role.c and environment_wait.c carry them out. Only the calls that the fields in
  * question need are made. Each stage may be entered again after a crash: it looks at what is there, or does no harm twice.
  */
 #include "providers/aws/environment/environment_stages.h"
@@ -112,7 +112,7 @@ static bool needs_read(const struct change *change) {
                last != ENVIRONMENT_STAGE_CODED;
 }
 
-static const char control[] = "lambda", reads[] = "lambda GetFunction";
+static const char control[] = "lambda", reads[] = "lambda GetFunction", roles[] = "iam";
 /* The retention is one call or the other, with the same quota. */
 static const char log_group[] = "logs CreateLogGroup", retention[] = "logs PutRetentionPolicy",
                   no_log_group[] = "logs DeleteLogGroup", log_key[] = "logs AssociateKmsKey",
@@ -125,6 +125,15 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         [ENVIRONMENT_STAGE_LOOK] = { reads, NULL, needs_look, environment_run_look },
         [ENVIRONMENT_STAGE_DELETE] = { control, NULL, environment_removes, environment_run_delete },
         [ENVIRONMENT_STAGE_GONE] = { reads, "to be gone", needs_gone, environment_run_gone },
+        [ENVIRONMENT_STAGE_MAKE_ROLE] = { roles, "for its role", environment_needs_role,
+                                          environment_run_make_role },
+        [ENVIRONMENT_STAGE_ROLE_TRUST] = { roles, NULL, environment_needs_role_trust,
+                                           environment_run_role_trust },
+        [ENVIRONMENT_STAGE_ROLE_TAG] = { roles, NULL, environment_needs_role_tags, environment_run_role_tag },
+        [ENVIRONMENT_STAGE_ROLE_UNTAG] = { roles, NULL, environment_needs_role_untag,
+                                           environment_run_role_untag },
+        [ENVIRONMENT_STAGE_ROLE_POLICY] = { roles, NULL, environment_needs_role_policy,
+                                            environment_run_role_policy },
         [ENVIRONMENT_STAGE_LOG_GROUP] = { log_group, NULL, needs_log_group, environment_run_log_group },
         [ENVIRONMENT_STAGE_LOG_KEY] = { log_key, NULL, needs_log_key, environment_run_log_key },
         [ENVIRONMENT_STAGE_RETENTION] = { retention, NULL, needs_retention, environment_run_retention },
@@ -138,11 +147,16 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
                                            environment_run_updated },
         [ENVIRONMENT_STAGE_CODE] = { control, NULL, needs_code, environment_run_code },
         [ENVIRONMENT_STAGE_CODED] = { reads, "to take its new image", needs_code, environment_run_updated },
+        [ENVIRONMENT_STAGE_LOOK_ROLE] = { roles, NULL, environment_drops_role, environment_run_look_role },
+        [ENVIRONMENT_STAGE_DROP_ROLE_POLICY] = { roles, NULL, environment_drops_role,
+                                                 environment_run_drop_role_policy },
+        [ENVIRONMENT_STAGE_DROP_ROLE] = { roles, NULL, environment_drops_role, environment_run_drop_role },
         [ENVIRONMENT_STAGE_READ] = { reads, NULL, needs_read, environment_run_read },
         [ENVIRONMENT_STAGE_LOOK_LOGS] = { log_tags, NULL, needs_look_logs, environment_run_look_logs },
         [ENVIRONMENT_STAGE_DELETE_LOGS] = { no_log_group, NULL, environment_deletes_logs,
                                             environment_run_delete_logs },
         [ENVIRONMENT_STAGE_EXISTING] = { NULL, NULL, NULL, environment_run_existing },
+        [ENVIRONMENT_STAGE_CHECK_ROLE] = { NULL, NULL, NULL, environment_run_check_role },
         [ENVIRONMENT_STAGE_LOOK_AGAIN] = { NULL, "to settle", NULL, environment_run_look_again },
 };
 
@@ -155,11 +169,12 @@ int environment_step(struct provider *provider, const struct change *change, str
         if (aws_need_account(provider, err) < 0)
                 return -1;
         result = stages_step(stages, ENVIRONMENT_STAGE_COUNT, &turn);
-        if (result == STEP_DONE) {
-                *ret = observed;
-                ret->applied = environment_applied(change, value_get(progress->data, ENVIRONMENT_FETCHED),
-                                                   progress->arena);
-        }
+        if (result != STEP_DONE)
+                return result;
+        environment_add_role(change, &observed, progress->arena);
+        *ret = observed;
+        ret->applied =
+                environment_applied(change, value_get(progress->data, ENVIRONMENT_FETCHED), progress->arena);
         return result;
 }
 

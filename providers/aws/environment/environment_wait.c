@@ -70,12 +70,9 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
                 turn->observed->extra = extra;
         }
         /* Whatever sets role, key or variables has Lambda make its grants anew, for the role as it is now. */
-        if (turn->provider->manages_role &&
-            (environment_makes(change) || change_touches(change, "role") ||
-             change_touches(change, "kmsKey") || change_touches(change, "variables")))
-                environment_keep_role(turn->observed,
-                                      *turn->provider->role_id ? turn->provider->role_id : NULL,
-                                      turn->progress->arena);
+        if (environment_makes(change) || change_touches(change, "role") || change_touches(change, "kmsKey") ||
+            change_touches(change, "variables"))
+                environment_keep_role(turn->observed, environment_role_id(turn), turn->progress->arena);
 }
 
 void environment_keep_revision(struct stage_turn *turn) {

@@ -93,10 +93,10 @@ int iam_read_role(const struct aws_response *response, struct arena *arena, stru
         return 0;
 }
 
-struct aws_request iam_create_role(const char *role, const char *trust, const char *description,
-                                   const struct value *tags, struct arena *arena) {
-        return on_role("CreateRole", role, (struct fields){ .trust = trust, .description = description },
-                       tags, arena);
+struct aws_request iam_create_role(const struct iam_new_role *role, struct arena *arena) {
+        return on_role("CreateRole", role->name,
+                       (struct fields){ .trust = role->trust, .description = role->description }, role->tags,
+                       arena);
 }
 
 const char *iam_read_created_id(const struct aws_response *response, struct arena *arena) {

@@ -24,8 +24,11 @@ int iam_read_role(const struct aws_response *response, struct arena *arena, stru
                   struct error *err) MUST_USE;
 
 /* CreateRole RoleName, AssumeRolePolicyDocument, Description, Tags.member.N -> Role. 409 EntityAlreadyExists. */
-struct aws_request iam_create_role(const char *role, const char *trust, const char *description,
-                                   const struct value *tags, struct arena *arena);
+struct iam_new_role {
+        const char *name, *trust, *description;
+        const struct value *tags;
+};
+struct aws_request iam_create_role(const struct iam_new_role *role, struct arena *arena);
 /* The new role's id; NULL where the answer says none. */
 const char *iam_read_created_id(const struct aws_response *response, struct arena *arena);
 /* UpdateAssumeRolePolicy RoleName, PolicyDocument. */

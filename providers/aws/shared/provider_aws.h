@@ -48,6 +48,8 @@ struct provider {
         struct bound_records *bound_records; /* records of others in the bucket; owned by bound_records.c */
         const char **functions; /* this stack's own that are there, sorted; owned by environment_observe.c */
         size_t function_count;
+        struct environment_role *roles; /* of environments, by name; owned by environment_role.c */
+        size_t role_count;
         struct environment_log_group
                 *log_groups; /* of environments, as listed, by name; owned by environment_logs.c */
         size_t log_group_count;

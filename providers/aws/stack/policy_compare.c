@@ -23,7 +23,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"
-#include "providers/aws/stack/policy_document.h"
+#include "providers/aws/shared/policy_document.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -2,9 +2,7 @@
 /* What the Stack's bucket and role shall be: the kind's table, and what is desired. */
 #include "providers/aws/stack/stack.h"
 
-#include "base/json.h"
 #include "providers/aws/shared/tags.h"
-#include "providers/aws/stack/policy_document.h"
 
 #include <stdio.h>
 
@@ -13,7 +11,7 @@ bool stack_has_bucket(const struct value *spec) {
 }
 
 bool stack_has_role(const struct value *spec) {
-        return value_path(spec, "role.tags") != NULL;
+        return execution_role_is_made(value_get(spec, "role"));
 }
 
 const char *stack_own_bucket(const struct value *spec) {
@@ -26,20 +24,8 @@ const char *stack_own_role(const struct value *spec) {
                                     : value_get_text(spec, STACK_FORMER_ROLE);
 }
 
-const char *stack_role_name(const struct provider *provider, struct arena *arena) {
-        return arena_printf(arena, "%s-execution-%s", provider->prefix, provider->region);
-}
-
 void stack_note_role(struct provider *provider, const char *id) {
         snprintf(provider->role_id, sizeof(provider->role_id), "%s", id ? id : "");
-}
-
-void stack_set_document(struct value *map, const char *name, json_t *document, struct arena *arena) {
-        json_t *owned JSON_CLEANUP = document;
-        json_t *normal JSON_CLEANUP = owned ? policy_document_normalise(owned) : NULL;
-
-        if (normal)
-                value_set(arena, map, name, value_from_json(arena, normal));
 }
 
 struct value *stack_tags(const struct provider *provider, struct arena *arena) {
@@ -72,24 +58,13 @@ static struct value *desire_bucket(const struct provider *provider, const struct
 
 static struct value *desire_role(const struct provider *provider, const struct value *recorded,
                                  const char *key, struct arena *arena) {
-        struct value *role = value_new_map(arena);
-        const struct value *policy = value_get(recorded, "policy");
+        struct value *role;
 
-        if (!provider->manages_role) {
-                value_set_text(arena, role, "arn", provider->execution_role);
-                return role;
-        }
-        set_name(role, "name", provider->region ? stack_role_name(provider, arena) : NULL, recorded, arena);
-        stack_set_document(role, "trust", policy_document_trust(), arena);
-        if (provider->account) {
-                const struct policy_place place = { provider->partition, provider->region, provider->account,
-                                                    provider->prefix,    provider->bucket, key };
-
-                stack_set_document(role, "policy", policy_document_execution(&place), arena);
-        } else if (policy) {
-                value_set(arena, role, "policy", *policy);
-        }
-        value_set(arena, role, "tags", *stack_tags(provider, arena));
+        if (provider->manages_role)
+                return execution_role_desire(provider, (struct execution_role_of){ .key = key }, recorded,
+                                             arena);
+        role = value_new_map(arena);
+        value_set_text(arena, role, "arn", provider->execution_role);
         return role;
 }
 

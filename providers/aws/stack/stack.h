@@ -5,7 +5,7 @@
  *
  * The spec, as desired and observed:
  *   bucket {name, encryption "AES256" or more, kmsKey?, bucketKey?, publicAccessBlock true (all four), tlsOnly true, tags}
- *   role   {name, trust, policy, tags}      documents in the normal form of policy_document.h
+ *   role   {name, trust, policy, tags}      as in execution_role.h
  * With createBucket: false the bucket is {name} and must exist; with an executionRole the role is {arn}. Neither is
  * touched then. What the stack had made before it was told so stands beside them:
  *   formerBucket NAME    goes with the stack
@@ -14,11 +14,7 @@
 #ifndef BERTH_PROVIDERS_AWS_STACK_STACK_H
 #define BERTH_PROVIDERS_AWS_STACK_STACK_H
 
-#include "providers/aws/shared/provider_aws.h"
-#include "providers/aws/shared/stages.h"
-
-/* The name of the role's inline policy. */
-#define STACK_ROLE_POLICY "berth-execution"
+#include "providers/aws/shared/execution_role.h"
 
 /*
  * The encryption of a bucket that nobody gave another one. It reads like this whatever it is: who set a key of KMS wants more
@@ -47,8 +43,8 @@ const char *stack_own_role(const struct value *spec);
 #define STACK_FORMER_ROLE "formerRole"
 #define STACK_ROLE_UNUSED "formerRoleUnused"
 
-/* The managed role's name: "{namePrefix}-execution-{region}". */
-const char *stack_role_name(const struct provider *provider, struct arena *arena);
+/* The role that all environments share. */
+#define STACK_ROLE ((struct execution_role_of){ 0 })
 /* What desire() makes of the role: with its documents where it is managed. `recorded` is the stack's whole spec, or NULL. */
 struct value *stack_desired_role(const struct provider *provider, const struct value *recorded,
                                  struct arena *arena);
@@ -56,8 +52,6 @@ struct value *stack_desired_role(const struct provider *provider, const struct v
 void stack_note_role(struct provider *provider, const char *id);
 /* The tags of the bucket and of the role. */
 struct value *stack_tags(const struct provider *provider, struct arena *arena);
-/* Sets a policy document in normal form; the reference to `document` is taken, NULL sets nothing. */
-void stack_set_document(struct value *map, const char *name, json_t *document, struct arena *arena);
 
 /* stack_observe.c */
 void stack_read_ahead(struct provider *provider, const struct observe_args *args);

@@ -10,7 +10,6 @@
 
 #include "providers/aws/client/paging.h"
 #include "providers/aws/client/texts.h"
-#include "providers/aws/services/iam.h"
 #include "providers/aws/shared/bound_records.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
@@ -212,28 +211,16 @@ static int delete_note(struct stage_turn *turn) {
         return stage_enter(turn, STAGE_NOTE);
 }
 
-static const char *const no_entity[] = { "NoSuchEntity", NULL };
-
 static const char *role_of(const struct stage_turn *turn) {
         return stack_own_role(turn->change->observed->spec);
 }
 
 int stack_delete_role_policy(struct stage_turn *turn) {
-        return stage_call_over(
-                turn, iam_delete_role_policy(role_of(turn), STACK_ROLE_POLICY, turn->progress->arena),
-                no_entity, NULL);
+        return execution_role_delete_policy(turn, role_of(turn));
 }
 
 int stack_delete_role(struct stage_turn *turn) {
-        struct aws_request request = iam_delete_role(role_of(turn), turn->progress->arena);
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, no_entity, NULL, &response);
-
-        if (result < 0 && aws_failed_with(&response, "DeleteConflict"))
-                return error_context(turn->err,
-                                     "somebody else attached policies to the role %s: detach them first",
-                                     role_of(turn));
-        return result == 0 ? STAGE_OVER : result;
+        return execution_role_delete(turn, role_of(turn));
 }
 
 static const struct stage stages[STAGE_COUNT] = {

@@ -14,10 +14,10 @@
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
 #include "providers/aws/shared/lineage.h"
+#include "providers/aws/shared/policy_document.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/policy_compare.h"
-#include "providers/aws/stack/policy_document.h"
 
 #include <string.h>
 
@@ -249,16 +249,16 @@ static void set_role_document(struct sight *sight, const char *name, const char 
                 return;
         /* Of a role that was given up nothing is wanted. */
         if (!ours) {
-                stack_set_document(sight->role.spec, name, json_incref(there), sight->arena);
+                execution_role_set_document(sight->role.spec, name, json_incref(there), sight->arena);
                 return;
         }
         policy_compare(there, applied, ours, sight->arena, &comparison);
         json_decref(comparison.target);
         if (!comparison.unclear && (comparison.widened || comparison.lacks)) {
-                stack_set_document(sight->role.spec, name, json_incref(there), sight->arena);
+                execution_role_set_document(sight->role.spec, name, json_incref(there), sight->arena);
                 return;
         }
-        stack_set_document(sight->role.spec, name, json_incref(ours), sight->arena);
+        execution_role_set_document(sight->role.spec, name, json_incref(ours), sight->arena);
         /* Else it is another text of the same meaning. */
         if (!comparison.unclear && !comparison.tightened)
                 return;
@@ -274,14 +274,15 @@ static void set_role_document(struct sight *sight, const char *name, const char 
 static int see_role_policy(struct sight *sight, const char *role, const struct value *recorded) {
         static const char *const absent[] = { "NoSuchEntity", NULL };
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = iam_get_role_policy(role, STACK_ROLE_POLICY, sight->arena);
+        struct aws_request request = iam_get_role_policy(role, EXECUTION_ROLE_POLICY, sight->arena);
         const char *text = NULL;
 
         if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
                 return -1;
         if (!*response.error_code && iam_read_role_policy(&response, sight->arena, &text, sight->err) < 0)
                 return -1;
-        set_role_document(sight, "policy", "delete the role's inline policy " STACK_ROLE_POLICY " and apply",
+        set_role_document(sight, "policy",
+                          "delete the role's inline policy " EXECUTION_ROLE_POLICY " and apply",
                           policy_document_parse(text), recorded);
         return 0;
 }
@@ -320,7 +321,7 @@ static int see_policies(struct sight *sight, const char *role, bool attached) {
                 marker = next;
         } while (marker);
         for (uint32_t i = 0; i < names->count; i++) {
-                if (attached || !texts_same(value_text_of(&names->items[i]), STACK_ROLE_POLICY))
+                if (attached || !texts_same(value_text_of(&names->items[i]), EXECUTION_ROLE_POLICY))
                         value_append(arena, others, names->items[i]);
         }
         if (others->count > 0)
@@ -378,13 +379,10 @@ static int see_role(struct sight *sight, const char *name, const struct value *r
 
 /* Any function of the account counts: stacks that share a bucket may share its owner's role as well. */
 static int see_use(struct sight *sight, const char *name) {
-        const struct provider *provider = sight->provider;
-        const char *arn = arena_printf(sight->arena, "arn:%s:iam::%s:role/%s", provider->partition,
-                                       provider->account, name);
         const char **functions;
         size_t count = 1;
 
-        if (strcmp(arn, provider->execution_role) != 0 &&
+        if (strcmp(execution_role_name_in(sight->provider->execution_role), name) != 0 &&
             stack_role_functions(sight->provider, name, sight->arena, &functions, &count, sight->err) < 0)
                 return -1;
         sight->role_unused = count == 0;
@@ -591,7 +589,7 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         if (check_role_account(sight) < 0 || check_name(sight, "bucket.name", provider->bucket) < 0)
                 return -1;
         if (provider->manages_role &&
-            check_name(sight, "role.name", stack_role_name(provider, sight->arena)) < 0)
+            check_name(sight, "role.name", execution_role_name(provider, STACK_ROLE, sight->arena)) < 0)
                 return -1;
         if (provider->manages_bucket) {
                 if (see_managed_bucket(sight, value_get(recorded, "bucket")) < 0)
@@ -600,7 +598,8 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
                 return -1;
         }
         if (provider->manages_role) {
-                if (see_role(sight, stack_role_name(provider, sight->arena), value_get(recorded, "role")) < 0)
+                if (see_role(sight, execution_role_name(provider, STACK_ROLE, sight->arena),
+                             value_get(recorded, "role")) < 0)
                         return -1;
         } else if (see_former_role(sight, recorded) < 0) {
                 return -1;
@@ -623,15 +622,6 @@ static void read_own_bucket_ahead(struct provider *provider, bool settings) {
                 aws_ahead(provider->client, &requests[i]);
 }
 
-static void read_role_ahead(struct provider *provider, const char *name, bool policy, struct arena *arena) {
-        struct aws_request role = iam_get_role(name, arena);
-        struct aws_request role_policy = iam_get_role_policy(name, STACK_ROLE_POLICY, arena);
-
-        aws_ahead(provider->client, &role);
-        if (policy)
-                aws_ahead(provider->client, &role_policy);
-}
-
 /* Bucket and role that the stack manages; what was there the last time is taken to be there. Others are a call or two. */
 void stack_read_ahead(struct provider *provider, const struct observe_args *args) {
         for (size_t i = 0; i < args->count && provider->bucket; i++) {
@@ -644,8 +634,9 @@ void stack_read_ahead(struct provider *provider, const struct observe_args *args
                 if (provider->manages_bucket)
                         read_own_bucket_ahead(provider, last && stack_has_bucket(last->spec));
                 if (provider->manages_role)
-                        read_role_ahead(provider, stack_role_name(provider, args->arena),
-                                        last && stack_has_role(last->spec), args->arena);
+                        execution_role_read_ahead(provider,
+                                                  execution_role_name(provider, STACK_ROLE, args->arena),
+                                                  last && stack_has_role(last->spec), args->arena);
         }
 }
 

@@ -11,11 +11,11 @@
 #include "providers/aws/client/json_body.h"
 #include "providers/aws/services/iam.h"
 #include "providers/aws/shared/lineage.h"
+#include "providers/aws/shared/policy_document.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/stages.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/policy_compare.h"
-#include "providers/aws/stack/policy_document.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,8 +86,16 @@ static bool needs_tls(const struct change *change) {
         return setting_differs(change, "bucket.tlsOnly");
 }
 
+static const struct value *wished_role(const struct change *change) {
+        return desired_at(change, "role");
+}
+
+static const struct value *seen_role(const struct change *change) {
+        return observed_at(change, "role");
+}
+
 static bool needs_role(const struct change *change) {
-        return stack_has_role(change->desired) && !stack_has_role(change->observed->spec);
+        return execution_role_needs_creation(wished_role(change), seen_role(change));
 }
 
 static bool role_differs(const struct change *change, const char *path) {
@@ -110,18 +118,12 @@ static bool needs_bucket_tags(const struct change *change) {
                (needs_bucket(change) || tags_differ(change, "bucket.tags"));
 }
 
-static bool keeps_role(const struct change *change) {
-        return stack_has_role(change->desired) && stack_has_role(change->observed->spec);
-}
-
 static bool needs_role_tags(const struct change *change) {
-        return keeps_role(change) &&
-               aws_any_tag_beyond(desired_at(change, "role.tags"), observed_at(change, "role.tags"), false);
+        return execution_role_needs_tags(wished_role(change), seen_role(change));
 }
 
 static bool needs_role_untag(const struct change *change) {
-        return keeps_role(change) &&
-               aws_any_tag_beyond(observed_at(change, "role.tags"), desired_at(change, "role.tags"), true);
+        return execution_role_needs_untag(wished_role(change), seen_role(change));
 }
 
 /* The role that we made is wanted neither as ours nor as one that is still in use. */
@@ -295,49 +297,28 @@ static const char *role_of(const struct stage_turn *turn) {
         return value_text_of(desired_at(turn->change, "role.name"));
 }
 
-static const char *trust_text(const struct stage_turn *turn) {
-        return aws_json_text(policy_document_trust(), turn->progress->arena);
-}
-
 static int create_role(struct stage_turn *turn) {
-        static const char *const taken[] = { "EntityAlreadyExists", NULL };
-        struct arena *arena = turn->progress->arena;
-        const char *description =
-                arena_printf(arena, "Environments of the Berth stack %s", turn->provider->stack_name);
-        struct aws_request request = iam_create_role(role_of(turn), trust_text(turn), description,
-                                                     desired_at(turn->change, "role.tags"), arena);
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, taken, role_passing, &response);
+        const char *id = NULL;
+        bool taken = false;
+        int result = execution_role_create(turn, STACK_ROLE, wished_role(turn->change), &taken, &id);
 
-        if (result != 0)
+        if (result != STAGE_OVER)
                 return result;
-        if (*response.error_code)
+        if (taken)
                 return stage_enter(turn, STAGE_CHECK_ROLE);
-        stack_note_role(turn->provider, iam_read_created_id(&response, arena));
+        stack_note_role(turn->provider, id);
         return STAGE_OVER;
 }
 
-/* The role was made since it was observed: by an earlier try of ours, whose answer was lost, or by somebody else. */
 static int check_role(struct stage_turn *turn) {
-        struct aws_request request = iam_get_role(role_of(turn), turn->progress->arena);
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, role_passing, &response);
-        const char *owner = NULL;
-        struct iam_role role;
+        const char *id = NULL;
+        int result = execution_role_check(
+                turn, wished_role(turn->change),
+                "give this stack another namePrefix, or name the role in executionRole", &id);
 
-        if (result != 0)
-                return result;
-        if (iam_read_role(&response, turn->progress->arena, &role, turn->err) < 0)
-                return -1;
-        if (aws_ownership(turn->provider, role.tags, turn->progress->arena, &owner) == OWNER_SELF) {
-                stack_note_role(turn->provider, role.id);
-                return STAGE_OVER;
-        }
-        return error_set(
-                turn->err,
-                "the role %s was made meanwhile by %s: give this stack another namePrefix, or name the role "
-                "in executionRole",
-                role_of(turn), owner ? owner : "somebody else");
+        if (result == STAGE_OVER)
+                stack_note_role(turn->provider, id);
+        return result;
 }
 
 /* Whether there is a document of the role's to be replaced: what somebody took away of it is not given back. */
@@ -397,7 +378,7 @@ static int write_trust(struct stage_turn *turn) {
 static int read_role_policy(struct stage_turn *turn) {
         static const char *const none[] = { "NoSuchEntity", NULL };
         struct arena *arena = turn->progress->arena;
-        struct aws_request request = iam_get_role_policy(role_of(turn), STACK_ROLE_POLICY, arena);
+        struct aws_request request = iam_get_role_policy(role_of(turn), EXECUTION_ROLE_POLICY, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         int result = stage_call(turn, &request, none, NULL, &response);
         const char *text = NULL;
@@ -411,21 +392,11 @@ static int read_role_policy(struct stage_turn *turn) {
 }
 
 static int tag_role(struct stage_turn *turn) {
-        const struct value *tags =
-                aws_tags_beyond(desired_at(turn->change, "role.tags"), observed_at(turn->change, "role.tags"),
-                                false, turn->progress->arena);
-
-        return stage_call_over(turn, iam_tag_role(role_of(turn), tags, turn->progress->arena), NULL,
-                               role_passing);
+        return execution_role_tag(turn, wished_role(turn->change), seen_role(turn->change));
 }
 
 static int untag_role(struct stage_turn *turn) {
-        const struct value *tags =
-                aws_tags_beyond(observed_at(turn->change, "role.tags"), desired_at(turn->change, "role.tags"),
-                                true, turn->progress->arena);
-
-        return stage_call_over(turn, iam_untag_role(role_of(turn), tags, turn->progress->arena), NULL,
-                               role_passing);
+        return execution_role_untag(turn, wished_role(turn->change), seen_role(turn->change));
 }
 
 static int write_role_policy(struct stage_turn *turn) {
@@ -435,7 +406,8 @@ static int write_role_policy(struct stage_turn *turn) {
         if (!document)
                 return -1;
         return stage_call_over(
-                turn, iam_put_role_policy(role_of(turn), STACK_ROLE_POLICY, document, turn->progress->arena),
+                turn,
+                iam_put_role_policy(role_of(turn), EXECUTION_ROLE_POLICY, document, turn->progress->arena),
                 NULL, role_passing);
 }
 

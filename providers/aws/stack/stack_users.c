@@ -9,7 +9,6 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/sorted.h"
-#include "providers/aws/client/texts.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/shared/lineage.h"
 
@@ -32,8 +31,6 @@ static void add_user(struct users *users, const char *name) {
 
 int stack_role_functions(struct provider *provider, const char *role, struct arena *arena, const char ***ret,
                          size_t *ret_count, struct error *err) {
-        const char *arn =
-                arena_printf(arena, "arn:%s:iam::%s:role/%s", provider->partition, provider->account, role);
         struct aws_paging paging = { 0 };
         struct users users = { .arena = arena };
 
@@ -46,7 +43,9 @@ int stack_role_functions(struct provider *provider, const char *role, struct are
                 if (aws_call(provider->client, &request, &response, err) < 0)
                         return error_context(err, "who uses the role %s", role);
                 json_array_foreach (json_object_get(response.json, "Functions"), i, function) {
-                        if (texts_same(json_text(function, "Role"), arn) &&
+                        const char *arn = json_text(function, "Role");
+
+                        if (arn && strcmp(execution_role_name_in(arn), role) == 0 &&
                             json_text(function, "FunctionName"))
                                 add_user(&users, arena_strdup(arena, json_text(function, "FunctionName")));
                 }

@@ -12,6 +12,10 @@
 #define STACK "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\nspec: "
 #define ROLE "arn:aws:iam::123456789012:role/"
 
+#define WITH_ROLE(role)                                                                                    \
+        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: x}\nspec: {image: {prebuilt: python}, " \
+        "executionRole: '" role "'}"
+
 struct bench {
         char folder[64];
         struct arena *arena;
@@ -32,7 +36,9 @@ static void open_bench(struct bench *bench, const char *source, const char *stac
         if (controller_config_load(path, false, bench->arena, &bench->config, &bench->diagnostics, &err) < 0)
                 diagnostics_print(&bench->diagnostics, stderr);
         assert_int_equal(bench->diagnostics.errors, 0);
-        stack = arena_printf(bench->arena, STACK "%s\n", stack);
+        /* A case may be other documents than a Stack's spec. */
+        stack = arena_printf(bench->arena, "%s%s\n", strncmp(stack, "apiVersion", 10) == 0 ? "" : STACK,
+                             stack);
         if (manifests_load_files(
                     "r@c",
                     &(struct manifest_file){ .name = "s.yaml", .bytes = stack, .length = strlen(stack) }, 1,
@@ -91,6 +97,18 @@ static void refused_and_permitted(void **state) {
                 { ", may: {executionRoles: ['" ROLE "team-*']}",
                   "{provider: aws, aws: {executionRole: 'arn:aws:iam::999999999999:role/team-a'}}",
                   "aws.executionRole" },
+                /* Of an environment alone, whatever the Stack says. */
+                { "", WITH_ROLE("own"), NULL },
+                { "", WITH_ROLE(ROLE "x"), "executionRole" },
+                { "", "{provider: local}\n---\n" WITH_ROLE(ROLE "x"), "executionRole" },
+                { ", may: {executionRoles: ['" ROLE "team-*']}", WITH_ROLE(ROLE "team-a"), NULL },
+                { ", may: {executionRoles: ['" ROLE "team-*']}", WITH_ROLE(ROLE "team-a/admin"),
+                  "executionRole" },
+                { ", may: {executionRoles: ['" ROLE "team-*']}", WITH_ROLE(ROLE "path/team-a"),
+                  "executionRole" },
+                { ", may: {executionRoles: ['" ROLE "team-*']}",
+                  "{provider: aws, aws: {executionRole: '" ROLE "team-a'}}\n---\n" WITH_ROLE(ROLE "admin"),
+                  "executionRole" },
                 { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/}}", NULL },
                 { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/x}}", "local.images" },
                 { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/../x}}", "local.images" },

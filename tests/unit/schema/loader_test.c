@@ -72,7 +72,7 @@ static const struct {
           "m.yaml:6:1: unknown field \"labels\" [labels belongs under metadata]\n" },
         { ENVIRONMENT "  colour: red\n",
           "m.yaml:6:3: unknown field \"colour\" [known here: description, image, memoryMB, workspaceStorageMB, "
-          "timeoutSeconds, variables, reservedConcurrency, logRetentionDays, tenantIsolation, protect, accept]\n" },
+          "timeoutSeconds, variables, reservedConcurrency, logRetentionDays, executionRole, tenantIsolation, protect, accept]\n" },
         { ENVIRONMENT "  <<: {memoryMB: 2048}\n",
           "m.yaml:6:3: unknown field \"<<\" [merge keys are not part of YAML 1.2: write the fields out, or use an "
           "alias for the whole map]\n" },
@@ -307,6 +307,15 @@ static const struct {
                              "arn:aws:kms:eu-west-2:123456789012:key/01234567-89ab-cdef-0123-456789abcdef}\n",
           "m.yaml:5:36: the key is in the region eu-west-2, the stack in eu-west-1: a key encrypts in its own region "
           "alone\n" },
+        { HEAD("Stack", "s") "  aws: {account: 123456789012}\n---\n" HEAD(
+                  "Environment", "x") "  image: {prebuilt: python}\n"
+                                      "  executionRole: arn:aws:iam::210987654321:role/r\n",
+          "m.yaml:12:18: the role is in account 210987654321, the stack in 123456789012: functions run with roles of "
+          "their own account alone\n" },
+        { ENVIRONMENT "  executionRole: own\n", "" },
+        { ENVIRONMENT "  executionRole: theirs\n",
+          "m.yaml:6:18: executionRole must be own, or the ARN of an IAM role, such as "
+          "arn:aws:iam::123456789012:role/NAME, found the text \"theirs\"\n" },
         { HEAD("Stack", "s") "  aws: {namePrefix: sthree}\n",
           "m.yaml:5:21: the bucket would be named sthree-workspaces-ACCOUNT-REGION: S3 keeps names that begin with "
           "sthree- for itself\n" },

@@ -2,7 +2,7 @@
 #include "providers/aws/stack/policy_compare.h"
 
 #include "base/json.h"
-#include "providers/aws/stack/policy_document.h"
+#include "providers/aws/shared/policy_document.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

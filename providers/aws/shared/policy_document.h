@@ -5,8 +5,8 @@
  * AWS keeps documents as somebody wrote them: one action as a text or as a list of one, lists and statements in any
  * order. policy_document_normalise() brings all of these to one form, so that only a difference in meaning is one.
  */
-#ifndef BERTH_PROVIDERS_AWS_STACK_POLICY_DOCUMENT_H
-#define BERTH_PROVIDERS_AWS_STACK_POLICY_DOCUMENT_H
+#ifndef BERTH_PROVIDERS_AWS_SHARED_POLICY_DOCUMENT_H
+#define BERTH_PROVIDERS_AWS_SHARED_POLICY_DOCUMENT_H
 
 #include "base/arena.h"
 
@@ -18,11 +18,14 @@ json_t *policy_document_trust(void);
 
 struct policy_place {
         const char *partition, *region, *account, *prefix, *bucket;
-        const char *key; /* of KMS, which the bucket's objects are encrypted with; an ARN, or NULL */
+        const char *key;         /* of KMS, which the bucket's objects are encrypted with; an ARN, or NULL */
+        const char *environment; /* the one that the role is for; NULL: all of the prefix */
 };
 /*
  * What a function needs and no more: its logs, and the session workspaces of the bucket (the objects, their tags, and
- * a listing of that prefix alone; the key of those objects, by way of S3 alone).
+ * a listing of that prefix alone; the key of those objects, by way of S3 alone). For one environment: its own log group; of objects it reads and tags none that is tagged
+ * as another environment's (berth:environment), and tags none so. Deleting and writing over an object cannot be bound to
+ * its tags in S3.
  */
 json_t *policy_document_execution(const struct policy_place *place);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "providers/aws/stack/policy_document.h"
+#include "providers/aws/shared/policy_document.h"
 
 #include "base/json.h"
 
@@ -67,9 +67,8 @@ static void what_is_no_document_is_none(void **state) {
 }
 
 static void execution_has_the_least_rights(void **state) {
-        const struct policy_place place = {
-                "aws-cn", "cn-north-1", "123456789012", "lab", "lab-bucket", NULL
-        };
+        const struct policy_place place = { "aws-cn", "cn-north-1", "123456789012", "lab", "lab-bucket",
+                                            NULL,     NULL };
         json_t *document JSON_CLEANUP = policy_document_execution(&place);
         char *text = json_compact(document);
 
@@ -90,9 +89,8 @@ static void execution_has_the_least_rights(void **state) {
 }
 
 static void a_key_is_used_by_way_of_s3_alone(void **state) {
-        const struct policy_place place = {
-                "aws", "eu-west-1", "123456789012", "lab", "lab-bucket", "arn:k"
-        };
+        const struct policy_place place = { "aws",   "eu-west-1", "123456789012", "lab", "lab-bucket",
+                                            "arn:k", NULL };
         json_t *document JSON_CLEANUP = policy_document_execution(&place);
         char *text = json_compact(json_array_get(json_object_get(document, "Statement"), 3));
 
@@ -100,6 +98,36 @@ static void a_key_is_used_by_way_of_s3_alone(void **state) {
         assert_string_equal(text, "{\"Action\":[\"kms:Decrypt\",\"kms:GenerateDataKey\"],"
                                   "\"Condition\":{\"StringLike\":{\"kms:ViaService\":\"s3.eu-west-1.*\"}},"
                                   "\"Effect\":\"Allow\",\"Resource\":\"arn:k\",\"Sid\":\"UseKey\"}");
+        free(text);
+}
+
+/* For one environment no resource ends where another one's name may go on, and reading is bound to its tag. */
+static void execution_of_one_environment_is_narrower(void **state) {
+        const struct policy_place place = {
+                "aws", "eu-west-1", "123456789012", "lab", "lab-bucket", NULL, "x"
+        };
+        json_t *document JSON_CLEANUP = policy_document_execution(&place);
+        char *text = json_compact(document);
+
+        (void)state;
+        assert_string_equal(
+                text,
+                "{\"Statement\":[{\"Action\":[\"logs:CreateLogGroup\",\"logs:CreateLogStream\",\"logs:PutLogEvents\"],"
+                "\"Effect\":\"Allow\","
+                "\"Resource\":[\"arn:aws:logs:eu-west-1:123456789012:log-group:/aws/lambda/lab-env-x\","
+                "\"arn:aws:logs:eu-west-1:123456789012:log-group:/aws/lambda/lab-env-x:*\"],\"Sid\":\"WriteLogs\"},"
+                "{\"Action\":[\"s3:GetObject\",\"s3:GetObjectTagging\"],"
+                "\"Condition\":{\"StringEquals\":{\"s3:ExistingObjectTag/berth:environment\":\"x\"}},\"Effect\":\"Allow\","
+                "\"Resource\":\"arn:aws:s3:::lab-bucket/workspaces/sessions/*\",\"Sid\":\"ReadWorkspaces\"},"
+                "{\"Action\":[\"s3:PutObject\",\"s3:PutObjectTagging\"],\"Condition\":{\"StringEqualsIfExists\":"
+                "{\"s3:ExistingObjectTag/berth:environment\":\"x\",\"s3:RequestObjectTag/berth:environment\":\"x\"}},"
+                "\"Effect\":\"Allow\",\"Resource\":\"arn:aws:s3:::lab-bucket/workspaces/sessions/*\","
+                "\"Sid\":\"WriteWorkspaces\"},"
+                "{\"Action\":[\"s3:AbortMultipartUpload\",\"s3:DeleteObject\"],\"Effect\":\"Allow\","
+                "\"Resource\":\"arn:aws:s3:::lab-bucket/workspaces/sessions/*\",\"Sid\":\"RemoveWorkspaces\"},"
+                "{\"Action\":\"s3:ListBucket\",\"Condition\":{\"StringLike\":{\"s3:prefix\":\"workspaces/sessions/*\"}},"
+                "\"Effect\":\"Allow\",\"Resource\":\"arn:aws:s3:::lab-bucket\",\"Sid\":\"ListWorkspaces\"}],"
+                "\"Version\":\"2012-10-17\"}");
         free(text);
 }
 
@@ -200,6 +228,7 @@ int main(void) {
                 cmocka_unit_test(what_is_no_document_is_none),
                 cmocka_unit_test(execution_has_the_least_rights),
                 cmocka_unit_test(a_key_is_used_by_way_of_s3_alone),
+                cmocka_unit_test(execution_of_one_environment_is_narrower),
                 cmocka_unit_test(only_lambda_is_trusted),
                 cmocka_unit_test(tls_statement_is_found_in_any_form),
                 cmocka_unit_test(other_statements_stay),

@@ -5,7 +5,7 @@
  * text, because a condition may say false for "false". Two documents that are equal in this form mean the same; two that
  * mean the same may still differ in it (a star that covers a name beside it), and are then written once more.
  */
-#include "providers/aws/stack/policy_document.h"
+#include "providers/aws/shared/policy_document.h"
 
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"
@@ -62,13 +62,63 @@ static json_t *key_statement(const struct policy_place *place, struct arena *are
                                       place->key, "Condition", "StringLike", "kms:ViaService", through));
 }
 
+/* Of one environment: the group itself, which CreateLogGroup names, and all that is in it. No star meets "x-2" for "x". */
+static json_t *own_logs_statement(const struct policy_place *place, struct arena *arena) {
+        const char *group =
+                arena_printf(arena, "arn:%s:logs:%s:%s:log-group:/aws/lambda/%s-env-%s", place->partition,
+                             place->region, place->account, place->prefix, place->environment);
+
+        return json_checked(json_pack("{s:s, s:s, s:[s,s,s], s:[s,s]}", "Sid", "WriteLogs", "Effect", "Allow",
+                                      "Action", "logs:CreateLogGroup", "logs:CreateLogStream",
+                                      "logs:PutLogEvents", "Resource", group,
+                                      arena_printf(arena, "%s:*", group)));
+}
+
+static json_t *objects_where(const struct policy_place *place, const char *sid, json_t *actions,
+                             json_t *condition, struct arena *arena) {
+        const char *objects =
+                arena_printf(arena, "arn:%s:s3:::%s/" WORKSPACES "*", place->partition, place->bucket);
+        json_t *statement = json_checked(json_pack("{s:s, s:s, s:o, s:s}", "Sid", sid, "Effect", "Allow",
+                                                   "Action", actions, "Resource", objects));
+
+        if (condition)
+                json_object_set_new(statement, "Condition", condition);
+        return statement;
+}
+
+/*
+ * S3 judges by the tags of what is there when it is read or tagged, and by the tags that come with what is written; a new
+ * object has none yet, and a part of a larger one brings none. So what has no tag passes but for reading.
+ */
+static json_t *document_of_one(const struct policy_place *place, struct arena *arena) {
+        static const char existing[] = "s3:ExistingObjectTag/berth:environment",
+                          requested[] = "s3:RequestObjectTag/berth:environment";
+        const char *name = place->environment;
+        json_t *reads = objects_where(place, "ReadWorkspaces",
+                                      json_pack("[s,s]", "s3:GetObject", "s3:GetObjectTagging"),
+                                      json_pack("{s:{s:s}}", "StringEquals", existing, name), arena);
+        json_t *writes = objects_where(
+                place, "WriteWorkspaces", json_pack("[s,s]", "s3:PutObject", "s3:PutObjectTagging"),
+                json_pack("{s:{s:s, s:s}}", "StringEqualsIfExists", existing, name, requested, name), arena);
+        json_t *removes =
+                objects_where(place, "RemoveWorkspaces",
+                              json_pack("[s,s]", "s3:AbortMultipartUpload", "s3:DeleteObject"), NULL, arena);
+
+        return json_checked(json_pack("{s:s, s:[o,o,o,o,o]}", "Version", VERSION, "Statement",
+                                      own_logs_statement(place, arena), reads, writes, removes,
+                                      listing_statement(place, arena)));
+}
+
 json_t *policy_document_execution(const struct policy_place *place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         json_t *document;
 
-        document = json_checked(json_pack("{s:s, s:[o,o,o]}", "Version", VERSION, "Statement",
-                                          logs_statement(place, arena), objects_statement(place, arena),
-                                          listing_statement(place, arena)));
+        if (place->environment)
+                document = document_of_one(place, arena);
+        else
+                document = json_checked(json_pack(
+                        "{s:s, s:[o,o,o]}", "Version", VERSION, "Statement", logs_statement(place, arena),
+                        objects_statement(place, arena), listing_statement(place, arena)));
         if (place->key)
                 json_array_append_new(json_object_get(document, "Statement"), key_statement(place, arena));
         return document;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A role that functions run as and that Berth makes: the Stack's, which all share, or one Environment's own. What it shall
+ * be and what it is (execution_role.c); the stages that make it so (execution_role_step.c). The kinds put them into their
+ * own tables, and say what becomes of the functions.
+ *
+ * Its spec, wished and seen:
+ *   {name, trust, policy, tags}      documents in the normal form of policy_document.h
+ * Only roles that Berth makes have tags there; one that is only named is {arn}.
+ */
+#ifndef BERTH_PROVIDERS_AWS_SHARED_EXECUTION_ROLE_H
+#define BERTH_PROVIDERS_AWS_SHARED_EXECUTION_ROLE_H
+
+#include "providers/aws/shared/policy_document.h"
+#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/stages.h"
+
+/* The name of its inline policy. */
+#define EXECUTION_ROLE_POLICY "berth-execution"
+
+/* Whose role it is: the Stack's, or with `environment` the own one of that Environment. */
+struct execution_role_of {
+        const char *environment; /* NULL: the Stack's */
+        const char *
+                key; /* of KMS, which the bucket's objects are encrypted with; an ARN, or NULL. For its policy alone */
+};
+
+/*
+ * "{namePrefix}-execution-{region}", or "{namePrefix}-env-{environment}-{region}". Beyond IAM's 64 characters the end of the
+ * latter is a digest of the whole, so that two of them never meet.
+ */
+const char *execution_role_name(const struct provider *provider, struct execution_role_of of,
+                                struct arena *arena);
+/* The ARN of a role of this account by its name; NULL before identify(). */
+const char *execution_role_arn(const struct provider *provider, const char *name, struct arena *arena);
+/* The name in a role's ARN, which is unique in its account whatever its path: what follows the last slash. */
+const char *execution_role_name_in(const char *arn);
+/* Whether it is one that Berth makes: told by what only those have. NULL is none. */
+bool execution_role_is_made(const struct value *role);
+
+/* Where its rights hold. */
+struct policy_place execution_role_place(const struct provider *provider, struct execution_role_of of);
+/* Sets a policy document in normal form; the reference to `document` is taken, NULL sets nothing. */
+void execution_role_set_document(struct value *map, const char *name, json_t *document, struct arena *arena);
+
+/* What it shall be. Before identify() its name and policy are the recorded ones. */
+struct value *execution_role_desire(const struct provider *provider, struct execution_role_of of,
+                                    const struct value *recorded, struct arena *arena);
+
+struct execution_role_sight {
+        bool exists;
+        const char *arn, *id;     /* see struct iam_role */
+        const struct value *tags; /* everybody's */
+        struct value *spec;       /* of tags those that are ours to compare */
+};
+/* What there is under that name; `recorded` is its spec as last applied, or NULL. Waits by itself. */
+int execution_role_read(struct provider *provider, struct execution_role_of of, const char *name,
+                        const struct value *recorded, struct arena *arena, struct execution_role_sight *ret,
+                        struct error *err) MUST_USE;
+/* Begins what execution_role_read() will ask; `policy`: it is likely to be there. */
+void execution_role_read_ahead(struct provider *provider, const char *name, bool policy, struct arena *arena);
+
+/* Which stages make `wished` of `seen`; either may be NULL or no role that Berth makes. */
+bool execution_role_needs_creation(const struct value *wished, const struct value *seen);
+bool execution_role_needs_trust(const struct value *wished, const struct value *seen);
+bool execution_role_needs_tags(const struct value *wished, const struct value *seen);
+bool execution_role_needs_untag(const struct value *wished, const struct value *seen);
+bool execution_role_needs_policy(const struct value *wished, const struct value *seen);
+
+/* The stages' work. *ret_taken: there is one of that name already, and execution_role_check() tells whose. */
+int execution_role_create(struct stage_turn *turn, struct execution_role_of of, const struct value *wished,
+                          bool *ret_taken, const char **ret_id) MUST_USE;
+/* Fails where it is not this stack's, with `instead` as what else to do. */
+int execution_role_check(struct stage_turn *turn, const struct value *wished, const char *instead,
+                         const char **ret_id) MUST_USE;
+int execution_role_write_trust(struct stage_turn *turn, const struct value *wished) MUST_USE;
+int execution_role_tag(struct stage_turn *turn, const struct value *wished,
+                       const struct value *seen) MUST_USE;
+int execution_role_untag(struct stage_turn *turn, const struct value *wished,
+                         const struct value *seen) MUST_USE;
+int execution_role_write_policy(struct stage_turn *turn, struct execution_role_of of,
+                                const struct value *wished) MUST_USE;
+int execution_role_delete_policy(struct stage_turn *turn, const char *name) MUST_USE;
+int execution_role_delete(struct stage_turn *turn, const char *name) MUST_USE;
+
+#endif

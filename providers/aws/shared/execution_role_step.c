@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a role what it shall be, one call a stage. IAM takes its time: what it says does not exist may just have been
+ * made, and what it calls unmodifiable is being made, so both are tried again for a minute.
+ */
+#include "providers/aws/shared/execution_role.h"
+
+#include "providers/aws/client/json_body.h"
+#include "providers/aws/services/iam.h"
+#include "providers/aws/shared/stage_call.h"
+#include "providers/aws/shared/tags.h"
+
+static const char *const passing[] = { "NoSuchEntity", "ConcurrentModification", "UnmodifiableEntity", NULL };
+static const char *const no_entity[] = { "NoSuchEntity", NULL };
+
+static bool is_kept(const struct value *wished, const struct value *seen) {
+        return execution_role_is_made(wished) && execution_role_is_made(seen);
+}
+
+static bool differs(const struct value *wished, const struct value *seen, const char *member) {
+        return is_kept(wished, seen) &&
+               !value_equal(value_get(wished, member), value_get(seen, member), NULL);
+}
+
+bool execution_role_needs_creation(const struct value *wished, const struct value *seen) {
+        return execution_role_is_made(wished) && !execution_role_is_made(seen);
+}
+
+bool execution_role_needs_trust(const struct value *wished, const struct value *seen) {
+        return differs(wished, seen, "trust");
+}
+
+bool execution_role_needs_policy(const struct value *wished, const struct value *seen) {
+        return execution_role_needs_creation(wished, seen) || differs(wished, seen, "policy");
+}
+
+bool execution_role_needs_tags(const struct value *wished, const struct value *seen) {
+        return is_kept(wished, seen) &&
+               aws_any_tag_beyond(value_get(wished, "tags"), value_get(seen, "tags"), false);
+}
+
+bool execution_role_needs_untag(const struct value *wished, const struct value *seen) {
+        return is_kept(wished, seen) &&
+               aws_any_tag_beyond(value_get(seen, "tags"), value_get(wished, "tags"), true);
+}
+
+static const char *trust_text(const struct stage_turn *turn) {
+        return aws_json_text(policy_document_trust(), turn->progress->arena);
+}
+
+int execution_role_create(struct stage_turn *turn, struct execution_role_of of, const struct value *wished,
+                          bool *ret_taken, const char **ret_id) {
+        static const char *const taken[] = { "EntityAlreadyExists", NULL };
+        struct arena *arena = turn->progress->arena;
+        const char *stack = turn->provider->stack_name;
+        const struct iam_new_role role = {
+                .name = value_get_text(wished, "name"),
+                .trust = trust_text(turn),
+                .description = of.environment
+                                       ? arena_printf(arena, "Environment %s of the Berth stack %s",
+                                                      of.environment, stack)
+                                       : arena_printf(arena, "Environments of the Berth stack %s", stack),
+                .tags = value_get(wished, "tags"),
+        };
+        struct aws_request request = iam_create_role(&role, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, taken, passing, &response);
+
+        if (result != 0)
+                return result;
+        *ret_taken = *response.error_code != '\0';
+        *ret_id = *ret_taken ? NULL : iam_read_created_id(&response, arena);
+        return STAGE_OVER;
+}
+
+/* It was made since it was observed: by an earlier try of ours, whose answer was lost, or by somebody else. */
+int execution_role_check(struct stage_turn *turn, const struct value *wished, const char *instead,
+                         const char **ret_id) {
+        const char *name = value_get_text(wished, "name"), *owner = NULL;
+        struct aws_request request = iam_get_role(name, turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, NULL, passing, &response);
+        struct iam_role role;
+
+        if (result != 0)
+                return result;
+        if (iam_read_role(&response, turn->progress->arena, &role, turn->err) < 0)
+                return -1;
+        if (aws_ownership(turn->provider, role.tags, turn->progress->arena, &owner) != OWNER_SELF)
+                return error_set(turn->err, "the role %s was made meanwhile by %s: %s", name,
+                                 owner ? owner : "somebody else", instead);
+        *ret_id = role.id;
+        return STAGE_OVER;
+}
+
+int execution_role_write_trust(struct stage_turn *turn, const struct value *wished) {
+        return stage_call_over(
+                turn,
+                iam_update_trust(value_get_text(wished, "name"), trust_text(turn), turn->progress->arena),
+                NULL, passing);
+}
+
+int execution_role_tag(struct stage_turn *turn, const struct value *wished, const struct value *seen) {
+        const struct value *tags = aws_tags_beyond(value_get(wished, "tags"), value_get(seen, "tags"), false,
+                                                   turn->progress->arena);
+
+        return stage_call_over(turn,
+                               iam_tag_role(value_get_text(wished, "name"), tags, turn->progress->arena),
+                               NULL, passing);
+}
+
+int execution_role_untag(struct stage_turn *turn, const struct value *wished, const struct value *seen) {
+        const struct value *tags = aws_tags_beyond(value_get(seen, "tags"), value_get(wished, "tags"), true,
+                                                   turn->progress->arena);
+
+        return stage_call_over(turn,
+                               iam_untag_role(value_get_text(wished, "name"), tags, turn->progress->arena),
+                               NULL, passing);
+}
+
+int execution_role_write_policy(struct stage_turn *turn, struct execution_role_of of,
+                                const struct value *wished) {
+        const struct policy_place place = execution_role_place(turn->provider, of);
+        const char *document = aws_json_text(policy_document_execution(&place), turn->progress->arena);
+
+        return stage_call_over(turn,
+                               iam_put_role_policy(value_get_text(wished, "name"), EXECUTION_ROLE_POLICY,
+                                                   document, turn->progress->arena),
+                               NULL, passing);
+}
+
+int execution_role_delete_policy(struct stage_turn *turn, const char *name) {
+        return stage_call_over(turn,
+                               iam_delete_role_policy(name, EXECUTION_ROLE_POLICY, turn->progress->arena),
+                               no_entity, NULL);
+}
+
+int execution_role_delete(struct stage_turn *turn, const char *name) {
+        struct aws_request request = iam_delete_role(name, turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, no_entity, NULL, &response);
+
+        if (result < 0 && aws_failed_with(&response, "DeleteConflict"))
+                return error_context(
+                        turn->err, "somebody else attached policies to the role %s: detach them first", name);
+        return result == 0 ? STAGE_OVER : result;
+}
