@@ -240,6 +240,7 @@ static void ask_to_stop(struct runtime *runtime) {
         if (execution->kill_ms != INT64_MAX)
                 return;
         execution->kill_ms = runtime_now_ms() + RUNTIME_GRACE_MS;
+        execution->again_ms = execution->kill_ms - RUNTIME_GRACE_MS + RUNTIME_AGAIN_MS;
         execution->wants_interrupt = true;
         if (execution->begun)
                 send_interrupt(runtime);
@@ -265,10 +266,12 @@ void execution_begun(struct runtime *runtime) {
 
 int64_t execution_next_ms(const struct runtime *runtime) {
         const struct execution *execution = &runtime->execution;
+        int64_t next;
 
         if (execution->n == 0)
                 return INT64_MAX;
-        return execution->deadline_ms < execution->kill_ms ? execution->deadline_ms : execution->kill_ms;
+        next = execution->deadline_ms < execution->kill_ms ? execution->deadline_ms : execution->kill_ms;
+        return execution->again_ms < next ? execution->again_ms : next;
 }
 
 void execution_tick(struct runtime *runtime) {
@@ -281,6 +284,11 @@ void execution_tick(struct runtime *runtime) {
                 execution->late = !execution->interrupted;
                 execution->deadline_ms = INT64_MAX;
                 ask_to_stop(runtime);
+        }
+        if (now >= execution->again_ms) {
+                execution->again_ms = INT64_MAX;
+                if (execution->begun)
+                        send_interrupt(runtime);
         }
         if (now >= execution->kill_ms) {
                 execution->killed = true;
@@ -416,6 +424,7 @@ void execution_start(struct runtime *runtime, const struct request *request) {
                                          .pipes = { -1, -1 },
                                          .started_ms = runtime_now_ms(),
                                          .deadline_ms = INT64_MAX,
+                                         .again_ms = INT64_MAX,
                                          .kill_ms = INT64_MAX };
         if (request->timeout_ms > 0)
                 execution->deadline_ms = execution->started_ms + request->timeout_ms;

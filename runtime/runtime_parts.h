@@ -16,6 +16,8 @@
 #define RUNTIME_CLOSED_MS 1000
 /* Between a wish to stop and the kill. */
 #define RUNTIME_GRACE_MS 2000
+/* Before that it is asked again: os.system() ignores SIGINT, and what it starts may not have been there yet. */
+#define RUNTIME_AGAIN_MS 1500
 #define RUNTIME_DISPLAYS_MAX 64
 #define RUNTIME_DISPLAY_BYTES_MAX ((size_t)16 << 20)
 /* Pipes of executions that are over, which processes still write to. */
@@ -39,6 +41,7 @@ struct execution {
         struct process shell;
         int pipes[2]; /* standard output and error; -1: ended, or none */
         int64_t bytes[2];
+        int64_t again_ms;                /* when it is asked again to stop: INT64_MAX */
         int64_t started_ms, deadline_ms; /* INT64_MAX: none */
         int64_t kill_ms;      /* when everything of it is killed: INT64_MAX until it was asked to stop */
         bool begun;           /* user code runs: it may be sent a signal */
