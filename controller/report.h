@@ -14,6 +14,8 @@ json_t *report_plan_json(const struct plan *plan);
 json_t *report_result_json(const struct plan *plan, const struct apply_result *result);
 /* {stack, provider, drift [{address, gone, fields}]}. */
 json_t *report_drift_json(const struct plan *plan);
+/* The list `drift` of it, of what no apply puts back. */
+json_t *report_left_drift_json(const struct plan *plan);
 /* Wall time as "2026-01-31T12:00:00Z". */
 json_t *report_time_json(int64_t wall_ms);
 

@@ -87,12 +87,16 @@ static void put_stack(json_t *object, const struct plan *plan) {
         json_put(object, "region", json_from_text(plan->identity.region));
 }
 
-static json_t *drifts_json(const struct plan *plan) {
+/* `left_only`: those of which something stays whatever is applied. */
+static json_t *drifts_json(const struct plan *plan, bool left_only) {
         json_t *list = json_array();
 
         for (size_t i = 0; i < plan->drift_count; i++) {
-                json_t *entry = json_object();
+                json_t *entry;
 
+                if (left_only && plan->drifts[i].left_count == 0)
+                        continue;
+                entry = json_object();
                 json_put(entry, "address", json_from_text(plan->drifts[i].address));
                 json_put(entry, "gone", json_boolean(plan->drifts[i].gone));
                 json_put(entry, "fields", fields_json(plan->drifts[i].fields, plan->drifts[i].field_count));
@@ -101,12 +105,16 @@ static json_t *drifts_json(const struct plan *plan) {
         return list;
 }
 
+json_t *report_left_drift_json(const struct plan *plan) {
+        return drifts_json(plan, true);
+}
+
 json_t *report_drift_json(const struct plan *plan) {
         json_t *object = json_object();
 
         json_put(object, "formatVersion", json_string("1"));
         put_stack(object, plan);
-        json_put(object, "drift", drifts_json(plan));
+        json_put(object, "drift", drifts_json(plan, false));
         json_put(object, "orphans", json_from_texts(plan->orphans, plan->orphan_count));
         return object;
 }
@@ -127,7 +135,7 @@ json_t *report_plan_json(const struct plan *plan) {
         json_put(object, "summary", summary_json(&plan->summary));
         json_put(object, "refusals", refusals_json(plan->refusals, plan->refusal_count));
         json_put(object, "changes", changes);
-        json_put(object, "drift", drifts_json(plan));
+        json_put(object, "drift", drifts_json(plan, false));
         json_put(object, "calls", calls);
         json_put(object, "orphans", json_from_texts(plan->orphans, plan->orphan_count));
         json_put(object, "warnings", json_from_texts(plan->warnings, plan->warning_count));

@@ -280,11 +280,14 @@ static void put_in_force(struct work *work) {
 static void mention_left_drift(struct work *work) {
         struct attempt *attempt = work->attempt;
         char message[sizeof(attempt->verdict.message)];
+        size_t left = 0;
 
-        if (work->config->correct_drift || work->plan.drift_count == 0 || !attempt->verdict.ready)
+        for (size_t i = 0; i < work->plan.drift_count; i++)
+                left += !work->config->correct_drift || work->plan.drifts[i].left_count > 0;
+        if (left == 0 || !attempt->verdict.ready)
                 return;
         snprintf(message, sizeof(message), "%.800s; %zu drifted, left as found", attempt->verdict.message,
-                 work->plan.drift_count);
+                 left);
         attempt_settle(attempt, attempt->result == RECONCILE_UNCHANGED ? RECONCILE_REPORTED : attempt->result,
                        true, "Applied", message);
 }

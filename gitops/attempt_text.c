@@ -114,7 +114,8 @@ static void append_drift(struct strbuf *text, const struct drift *drift) {
         if (drift->gone)
                 strbuf_append(text, " (deleted)");
         for (size_t i = 0; i < drift->field_count && i < DRIFTS_MAX; i++)
-                strbuf_printf(text, "%s%s", i ? ", " : " (", drift->fields[i].path);
+                strbuf_printf(text, "%s%s%s", i ? ", " : " (", drift->fields[i].path,
+                              drift->fields[i].left ? ", which stays" : "");
         if (drift->field_count)
                 strbuf_append(text, drift->field_count > DRIFTS_MAX ? ", ...)" : ")");
 }

@@ -85,7 +85,9 @@ static void note_applied(struct work *work, const struct apply_result *result) {
                 work->source->status.applied_ms = work->following->clock->wall_ms(work->following->clock);
         if (!result->failed && !result->skipped && work->config->correct_drift) {
                 json_decref(work->source->status.drift);
-                work->source->status.drift = NULL;
+                work->source->status.drift = report_left_drift_json(&work->plan);
+                while (json_array_size(work->source->status.drift) > APPROVAL_LIST_MAX)
+                        json_array_remove(work->source->status.drift, APPROVAL_LIST_MAX);
         }
         pthread_mutex_unlock(&work->source->lock);
         if (result->done)

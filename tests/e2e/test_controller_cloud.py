@@ -180,6 +180,28 @@ def test_changed_by_hand_comes_back(cloud, make, repository):
     controller.wait_for("Applied", commit)
 
 
+def test_drift_that_stays_is_told_once(cloud, make, repository):
+    """A URL that somebody gave a function: no apply takes it away, and no look at drift finds it anew."""
+    commit = repository.commit(manifests(*TWO))
+    controller = make(driftSeconds=1, intervalSeconds=3600).start()
+    controller.wait_for("Applied", commit, timeout=60)
+    client = cloud.client("lambda", retries=3)
+    client.create_function_url_config(FunctionName="alphaagent-env-etl", AuthType="NONE")
+    wait_until(lambda: [d["address"] for d in controller.status()["drift"]] == ["Environment/etl"], timeout=60)
+    (field,) = controller.status()["drift"][0]["fields"]
+    assert field["path"] == "url" and field["left"]
+    # What is put back beside it leaves it in the status, and three looks later it was counted once.
+    client.update_function_configuration(FunctionName="alphaagent-env-etl", MemorySize=4096)
+    wait_until(lambda: cloud.functions()["alphaagent-env-etl"]["MemorySize"] == 2048, timeout=60)
+    rounds = controller.status()["rounds"]
+    wait_until(lambda: controller.status()["rounds"] >= rounds + 3, timeout=60)
+    assert [d["address"] for d in controller.status()["drift"]] == ["Environment/etl"]
+    assert "1 drifted, left as found" in controller.condition()["message"]
+    assert metric(controller, "berth_drift_found_total") == 1
+    client.delete_function_url_config(FunctionName="alphaagent-env-etl")
+    wait_until(lambda: controller.status()["drift"] == [], timeout=60)
+
+
 def test_a_force_push_is_refused(cloud, make, repository):
     first = repository.commit(manifests(*TWO))
     controller = make().start()
