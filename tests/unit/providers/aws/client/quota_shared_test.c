@@ -22,7 +22,7 @@
 
 static int status_of(int (*run)(void)) {
         pid_t child;
-        int status;
+        int status = 0;
 
         fflush(NULL);
         child = fork();
