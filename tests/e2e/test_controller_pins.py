@@ -201,3 +201,21 @@ def test_pinned_to_the_stand_in(cloud, berth, prebuilt, repository):
         assert cloud.calls(mark) == []
     finally:
         controller.stop()
+
+
+@pytest.mark.parametrize("variable", [
+    {"secret": "arn:aws:secretsmanager:us-east-1:123456789012:secret:other/db-AbCdEf"},
+    {"secret": "arn:aws:secretsmanager:us-east-1:999999999999:secret:team/db-AbCdEf:123456789012:secret:"},
+    {"parameter": "arn:aws:ssm:us-east-1:123456789012:parameter/team/db"},
+])  # fmt: skip
+def test_a_secret_that_a_commit_names_is_not_read(make, repository, trap, offline, variable):
+    """Whose text this machine's credentials could read, for code that the commit brings along."""
+    offline.env["AWS_ENDPOINT_URL"] = trap.url
+    files = manifests()
+    files["m.yaml"] = stacks.text(stacks.environment("etl", variables={"DB": variable}), stacks.agent("loader", "etl"))
+    commit = repository.commit(files)
+    controller = make(may={"secrets": ["arn:aws:secretsmanager:*:123456789012:secret:team/*"]}).start()
+    condition = controller.wait_for("NotPermitted", commit)
+    assert f"{commit[:12]}:m.yaml:" in condition["message"] and "may." in condition["message"]
+    controller.sync(code=1)
+    assert trap.count == 0

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STAGES_MAX 1000U /* AWS allows 20 a secret: more would be looked through for each one that is added */
+
 /* One secret or parameter, as it was described. */
 struct described {
         struct variable_source source; /* of the first variable that names it */
@@ -130,7 +132,7 @@ static void read_stages(const json_t *answer, struct described *described, struc
                 size_t i;
 
                 json_array_foreach (names, i, name) {
-                        if (json_is_string(name))
+                        if (json_is_string(name) && stages->count < STAGES_MAX)
                                 value_set_text(arena, stages, json_string_value(name), id);
                 }
         }

@@ -36,21 +36,24 @@ static void uris_come_apart(void **state) {
         }
 }
 
-static void china_has_its_own_domain(void **state) {
-        struct provider china = team;
+static void partitions_have_their_own_domains(void **state) {
+        struct provider there = team;
 
         (void)state;
-        china.partition = "aws-cn";
-        china.region = "cn-north-1";
-        assert_string_equal(ecr_registry(&china, arena), "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn");
-        assert_string_equal(ecr_repository_arn(&china, "a/b", arena),
+        there.partition = "aws-eusc";
+        there.region = "eusc-de-east-1";
+        assert_string_equal(ecr_registry(&there, arena), "123456789012.dkr.ecr.eusc-de-east-1.amazonaws.eu");
+        there.partition = "aws-cn";
+        there.region = "cn-north-1";
+        assert_string_equal(ecr_registry(&there, arena), "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn");
+        assert_string_equal(ecr_repository_arn(&there, "a/b", arena),
                             "arn:aws-cn:ecr:cn-north-1:123456789012:repository/a/b");
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(uris_come_apart),
-                cmocka_unit_test(china_has_its_own_domain),
+                cmocka_unit_test(partitions_have_their_own_domains),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);
