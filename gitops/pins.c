@@ -126,8 +126,14 @@ static void check_aws(struct holding *holding) {
                 const char *name;
                 bool refused_unpinned; /* it says where credentials go, or whose they are */
         } fields[] = {
-                { "region", false },    { "account", false },    { "profile", true },
-                { "assumeRole", true }, { "endpointUrl", true }, { "namePrefix", false },
+                { "region", false },
+                { "account", false },
+                { "profile", true },
+                { "assumeRole", true },
+                { "endpointUrl", true },
+                { "namePrefix", false },
+                { "permissionsBoundary", false },
+                { "rolePath", false },
         };
         const struct value *aws = value_get(holding->manifests->stack->spec, "aws");
         const struct value *pins = value_get(holding->config->pins, "aws");

@@ -11,7 +11,8 @@
  * |-------------------------------------------------|----------------------------------------------------|
  * | provider                                        | pins.provider, where that is given                 |
  * | aws.profile, aws.assumeRole, aws.endpointUrl    | the pin; not pinned: nothing                       |
- * | aws.region, aws.account, aws.namePrefix         | the pin; not pinned: anything                      |
+ * | aws.region, aws.account, aws.namePrefix,        | the pin; not pinned: anything                      |
+ * | aws.permissionsBoundary, aws.rolePath           |                                                    |
  * | {secret: ARN}, {parameter: ARN} of variables    | what a pattern of may.secrets, may.parameters matches |
  * | aws.executionRole, and an Environment's         | what a pattern of may.executionRoles matches; of   |
  * |                                                 | an Environment also own                            |

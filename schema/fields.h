@@ -41,6 +41,10 @@ extern const struct field environment_name_field;
 #define KMS_KEY_PATTERN_MESSAGE                                                                                          \
         "the ARN of a KMS key, such as arn:aws:kms:eu-central-1:123456789012:key/...; an alias may be moved to another " \
         "key unseen"
+#define BOUNDARY_PATTERN "arn:aws(-[a-z]+)*:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]+"
+#define BOUNDARY_PATTERN_MESSAGE "the ARN of an IAM policy, such as arn:aws:iam::123456789012:policy/NAME"
+#define ROLE_PATH_PATTERN "/([A-Za-z0-9+=,.@_-]+/)*"
+#define ROLE_PATH_PATTERN_MESSAGE "an IAM path, which begins and ends with a slash, such as /agents/"
 #define ROLE_PATTERN_MESSAGE "the ARN of an IAM role, such as arn:aws:iam::123456789012:role/NAME"
 #define SECRET_PATTERN                                                                                                    \
         "arn:aws(-[a-z]+)*:secretsmanager:[a-z]{2,}(-[a-z]+)+-[0-9]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+-[A-Za-z0-9]{6}" \

@@ -194,6 +194,22 @@ static const struct field pinned_aws_fields[] = {
                 .pattern_message = NAME_PATTERN_MESSAGE,
                 .doc = "What the names of everything in AWS begin with. Absent: a commit may name any.",
         },
+        {
+                .name = "permissionsBoundary",
+                .type = FIELD_TEXT,
+                .pattern = BOUNDARY_PATTERN,
+                .pattern_message = BOUNDARY_PATTERN_MESSAGE,
+                .doc = "The permissions boundary of every role that Berth makes. Absent: a commit may name any, and take its own away.",
+        },
+        {
+                .name = "rolePath",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 512,
+                .pattern = ROLE_PATH_PATTERN,
+                .pattern_message = ROLE_PATH_PATTERN_MESSAGE,
+                .doc = "The IAM path of every role that Berth makes. Absent: a commit may name any.",
+        },
         { 0 },
 };
 

@@ -106,6 +106,24 @@ static const struct field aws_fields[] = {
                        "drift to be told any more.",
         },
         {
+                .name = "permissionsBoundary",
+                .type = FIELD_TEXT,
+                .pattern = BOUNDARY_PATTERN,
+                .pattern_message = BOUNDARY_PATTERN_MESSAGE,
+                .doc = "The ARN of a managed policy that bounds the rights of every role that Berth makes. Absent: none is "
+                       "given, and one that somebody else gave stays.",
+        },
+        {
+                .name = "rolePath",
+                .type = FIELD_TEXT,
+                .minimum = 1,
+                .maximum = 512,
+                .pattern = ROLE_PATH_PATTERN,
+                .pattern_message = ROLE_PATH_PATTERN_MESSAGE,
+                .doc = "The IAM path of every role that Berth makes, such as /agents/. IAM moves no role: another path for one "
+                       "that is there is refused (needs-replacement). Absent: /, or wherever the role is.",
+        },
+        {
                 .name = "createBucket",
                 .type = FIELD_BOOLEAN,
                 .default_text = "true",
@@ -286,10 +304,25 @@ static void check_key_region(struct loading *loading, const struct value *key, c
                         (int)length, in_key + strlen(":kms:"), region->text);
 }
 
+/* A policy of the account itself, or one of AWS's own. */
+static void check_boundary_account(struct loading *loading, const struct value *boundary,
+                                   const struct value *account) {
+        const char *in_policy = strstr(boundary->text, ":iam::");
+
+        if (in_policy && strncmp(in_policy, ":iam::aws:", strlen(":iam::aws:")) != 0 &&
+            strncmp(in_policy + strlen(":iam::"), account->text, 12) != 0)
+                problem_error(
+                        loading, place_of(boundary), NULL,
+                        "the policy is in account %.12s, the stack in %s: a boundary is a policy of the "
+                        "role's own account, or one of AWS's",
+                        in_policy + strlen(":iam::"), account->text);
+}
+
 static void check_aws(struct loading *loading, const struct value *aws) {
         const struct value *prefix = typed_member(aws, "namePrefix", VALUE_TEXT);
         const struct value *role = typed_member(aws, "executionRole", VALUE_TEXT);
         const struct value *account = typed_member(aws, "account", VALUE_TEXT);
+        const struct value *boundary = typed_member(aws, "permissionsBoundary", VALUE_TEXT);
         const struct value *key = typed_member(aws, "kmsKey", VALUE_TEXT);
         const struct value *region = typed_member(aws, "region", VALUE_TEXT);
 
@@ -297,6 +330,8 @@ static void check_aws(struct loading *loading, const struct value *aws) {
                 check_bucket_name(loading, prefix);
         if (role && account)
                 check_role_account(loading, role, account);
+        if (boundary && account)
+                check_boundary_account(loading, boundary, account);
         if (key && region)
                 check_key_region(loading, key, region);
 }

@@ -8,6 +8,7 @@
 #include "providers/aws/image/image_catalog.h"
 #include "providers/aws/registry/image_use.h"
 #include "providers/aws/shared/bound_records.h"
+#include "providers/aws/shared/execution_role.h"
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/stack/stack.h"
 #include "providers/aws/workspace_policy/workspace_policy.h"
@@ -58,7 +59,8 @@ static void close_provider(struct provider *provider) {
 
 static int identify(struct provider *provider, struct arena *arena, struct caller_identity *ret,
                     struct error *err) {
-        const char *role = value_get_text(value_get(provider->stack, "aws"), "executionRole");
+        const struct value *aws = value_get(provider->stack, "aws");
+        const char *role = value_get_text(aws, "executionRole"), *path = value_get_text(aws, "rolePath");
         const char *account, *principal;
 
         if (aws_client_account(provider->client, &account, &principal, err) < 0)
@@ -75,8 +77,10 @@ static int identify(struct provider *provider, struct arena *arena, struct calle
                                         provider->region);
         provider->execution_role =
                 role ? role
-                     : arena_printf(provider->arena, "arn:%s:iam::%s:role/%s-execution-%s",
-                                    provider->partition, account, provider->prefix, provider->region);
+                     : execution_role_arn(provider, path,
+                                          execution_role_name(provider, (struct execution_role_of){ 0 },
+                                                              provider->arena),
+                                          provider->arena);
         *ret = (struct caller_identity){
                 .account = arena_strdup(arena, account),
                 .region = arena_strdup(arena, provider->region),

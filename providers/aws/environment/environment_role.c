@@ -60,8 +60,8 @@ void environment_desire_role(const struct provider *provider, const struct resou
                         execution_role_desire(provider, of, value_get(recorded, ENVIRONMENT_OWN_ROLE), arena);
 
                 value_set(arena, spec, ENVIRONMENT_OWN_ROLE, *own);
-                role = seen && seen->arn ? seen->arn
-                                         : execution_role_arn(provider, value_get_text(own, "name"), arena);
+                role = execution_role_wished_arn(provider, own, seen && seen->exists ? seen->arn : NULL,
+                                                 arena);
         }
         /* Before identify() the role's ARN is not known, and nothing says that it is another than it was. */
         value_set_text(arena, spec, "role", role ? role : value_get_text(recorded, "role"));
@@ -124,7 +124,13 @@ static int observe_own(struct provider *provider, const struct wanted *wanted, s
         const char *name = execution_role_name(provider, of, arena), *owner = NULL;
         struct execution_role_sight sight;
 
-        role->arn = execution_role_arn(provider, name, provider->arena);
+        role->arn = execution_role_arn(
+                provider,
+                value_get_text(execution_role_desire(provider, of,
+                                                     value_get(wanted->recorded, ENVIRONMENT_OWN_ROLE),
+                                                     arena),
+                               "path"),
+                name, provider->arena);
         if (execution_role_read(provider, of, name, value_get(wanted->recorded, ENVIRONMENT_OWN_ROLE), arena,
                                 &sight, err) < 0)
                 return -1;
@@ -293,6 +299,16 @@ bool environment_role_now(const struct provider *provider, const struct wanted *
 
 /* --- what a plan says --- */
 
+static const struct value *wished_role(const struct change *change) {
+        return value_get(change->desired, ENVIRONMENT_OWN_ROLE);
+}
+
+static const struct value *seen_role(const struct change *change) {
+        const struct observation *observed = change->observed;
+
+        return value_get(observed->exists ? observed->spec : observed->extra, ENVIRONMENT_OWN_ROLE);
+}
+
 void environment_ask_role(struct provider *provider, struct change *change, struct arena *arena) {
         const struct environment_role *role = find_role(provider, change->name);
         bool keeps = execution_role_is_made(value_get(change->desired, ENVIRONMENT_OWN_ROLE));
@@ -314,6 +330,9 @@ void environment_ask_role(struct provider *provider, struct change *change, stru
                                                             : "; Berth takes no such role over"),
                            },
                            arena);
+        execution_role_ask_path(
+                change, wished_role(change), seen_role(change),
+                "let the environment run with the Stack's role, apply, and let it have its own again", arena);
         if (!keeps && role->user_count > 0 && environment_drops_role(change))
                 aws_refuse(change,
                            (struct refusal){
@@ -345,18 +364,16 @@ void environment_ask_role(struct provider *provider, struct change *change, stru
 
 /* --- making it so --- */
 
-static const struct value *wished_role(const struct change *change) {
-        return value_get(change->desired, ENVIRONMENT_OWN_ROLE);
-}
-
-static const struct value *seen_role(const struct change *change) {
-        const struct observation *observed = change->observed;
-
-        return value_get(observed->exists ? observed->spec : observed->extra, ENVIRONMENT_OWN_ROLE);
-}
-
 bool environment_needs_role(const struct change *change) {
         return execution_role_needs_creation(wished_role(change), seen_role(change));
+}
+
+bool environment_replaces_role(const struct change *change) {
+        return execution_role_needs_replacement(wished_role(change), seen_role(change));
+}
+
+bool environment_needs_role_boundary(const struct change *change) {
+        return execution_role_needs_boundary(wished_role(change), seen_role(change));
 }
 
 bool environment_needs_role_trust(const struct change *change) {
@@ -455,6 +472,20 @@ static bool may_change(struct stage_turn *turn) {
 
 int environment_run_role_trust(struct stage_turn *turn) {
         return may_change(turn) ? execution_role_write_trust(turn, wished_role(turn->change)) : -1;
+}
+
+int environment_run_role_boundary(struct stage_turn *turn) {
+        return may_change(turn) ? execution_role_write_boundary(turn, wished_role(turn->change)) : -1;
+}
+
+int environment_run_replace_role_policy(struct stage_turn *turn) {
+        const char *name = value_get_text(seen_role(turn->change), "name");
+
+        return may_change(turn) ? execution_role_delete_policy(turn, name) : -1;
+}
+
+int environment_run_replace_role(struct stage_turn *turn) {
+        return execution_role_delete(turn, value_get_text(seen_role(turn->change), "name"));
 }
 
 int environment_run_role_tag(struct stage_turn *turn) {

@@ -16,8 +16,11 @@ enum {
         ENVIRONMENT_STAGE_FETCH_CHANGED,
         ENVIRONMENT_STAGE_DELETE,
         ENVIRONMENT_STAGE_GONE,
+        ENVIRONMENT_STAGE_REPLACE_ROLE_POLICY,
+        ENVIRONMENT_STAGE_REPLACE_ROLE,
         ENVIRONMENT_STAGE_MAKE_ROLE,
         ENVIRONMENT_STAGE_ROLE_TRUST,
+        ENVIRONMENT_STAGE_ROLE_BOUNDARY,
         ENVIRONMENT_STAGE_ROLE_TAG,
         ENVIRONMENT_STAGE_ROLE_UNTAG,
         ENVIRONMENT_STAGE_ROLE_POLICY,
@@ -81,6 +84,8 @@ extern const char *const environment_code_paths[];
 
 /* environment_role.c: which of a role's stages a change needs. */
 bool environment_needs_role(const struct change *change);
+bool environment_replaces_role(const struct change *change);
+bool environment_needs_role_boundary(const struct change *change);
 bool environment_needs_role_trust(const struct change *change);
 bool environment_needs_role_tags(const struct change *change);
 bool environment_needs_role_untag(const struct change *change);
@@ -93,6 +98,9 @@ void environment_add_role(const struct change *change, struct observation *obser
 
 /* The stages' `run`. */
 int environment_run_fetch(struct stage_turn *turn);
+int environment_run_replace_role_policy(struct stage_turn *turn);
+int environment_run_replace_role(struct stage_turn *turn);
+int environment_run_role_boundary(struct stage_turn *turn);
 int environment_run_make_role(struct stage_turn *turn);
 int environment_run_check_role(struct stage_turn *turn);
 int environment_run_role_trust(struct stage_turn *turn);

@@ -35,7 +35,7 @@ static struct aws_request request_of(const char *operation, const struct strbuf 
 
 /* What else a call about a role says, but for tags. */
 struct fields {
-        const char *policy, *document, *trust, *description, *marker; /* NULL: not said */
+        const char *policy, *document, *trust, *description, *marker, *path, *boundary; /* NULL: not said */
 };
 
 /* A member without a text would be an empty one, which IAM refuses. */
@@ -54,6 +54,8 @@ static struct aws_request on_role(const char *operation, const char *role, struc
         add_field(&form, "AssumeRolePolicyDocument", fields.trust);
         add_field(&form, "Description", fields.description);
         add_field(&form, "Marker", fields.marker);
+        add_field(&form, "Path", fields.path);
+        add_field(&form, "PermissionsBoundary", fields.boundary);
         add_tags(&form, tags);
         return request_of(operation, &form, arena);
 }
@@ -94,9 +96,14 @@ int iam_read_role(const struct aws_response *response, struct arena *arena, stru
 }
 
 struct aws_request iam_create_role(const struct iam_new_role *role, struct arena *arena) {
-        return on_role("CreateRole", role->name,
-                       (struct fields){ .trust = role->trust, .description = role->description }, role->tags,
-                       arena);
+        const struct fields fields = {
+                .trust = role->trust,
+                .description = role->description,
+                .path = role->path,
+                .boundary = role->boundary,
+        };
+
+        return on_role("CreateRole", role->name, fields, role->tags, arena);
 }
 
 const char *iam_read_created_id(const struct aws_response *response, struct arena *arena) {
@@ -111,6 +118,15 @@ const char *iam_read_created_id(const struct aws_response *response, struct aren
 
 struct aws_request iam_update_trust(const char *role, const char *trust, struct arena *arena) {
         return on_role("UpdateAssumeRolePolicy", role, (struct fields){ .document = trust }, NULL, arena);
+}
+
+struct aws_request iam_put_role_boundary(const char *role, const char *boundary, struct arena *arena) {
+        return on_role("PutRolePermissionsBoundary", role, (struct fields){ .boundary = boundary }, NULL,
+                       arena);
+}
+
+struct aws_request iam_delete_role_boundary(const char *role, struct arena *arena) {
+        return on_role("DeleteRolePermissionsBoundary", role, (struct fields){ 0 }, NULL, arena);
 }
 
 struct aws_request iam_delete_role(const char *role, struct arena *arena) {

@@ -23,9 +23,13 @@ struct iam_role {
 int iam_read_role(const struct aws_response *response, struct arena *arena, struct iam_role *ret,
                   struct error *err) MUST_USE;
 
-/* CreateRole RoleName, AssumeRolePolicyDocument, Description, Tags.member.N -> Role. 409 EntityAlreadyExists. */
+/*
+ * CreateRole RoleName, Path, AssumeRolePolicyDocument, Description, PermissionsBoundary, Tags.member.N -> Role. 409
+ * EntityAlreadyExists: names are unique whatever the path.
+ */
 struct iam_new_role {
         const char *name, *trust, *description;
+        const char *path, *boundary; /* may be NULL: "/", none */
         const struct value *tags;
 };
 struct aws_request iam_create_role(const struct iam_new_role *role, struct arena *arena);
@@ -33,6 +37,10 @@ struct aws_request iam_create_role(const struct iam_new_role *role, struct arena
 const char *iam_read_created_id(const struct aws_response *response, struct arena *arena);
 /* UpdateAssumeRolePolicy RoleName, PolicyDocument. */
 struct aws_request iam_update_trust(const char *role, const char *trust, struct arena *arena);
+/* PutRolePermissionsBoundary RoleName, PermissionsBoundary (an ARN). */
+struct aws_request iam_put_role_boundary(const char *role, const char *boundary, struct arena *arena);
+/* DeleteRolePermissionsBoundary RoleName. */
+struct aws_request iam_delete_role_boundary(const char *role, struct arena *arena);
 /* DeleteRole RoleName. 409 DeleteConflict while it has policies. */
 struct aws_request iam_delete_role(const char *role, struct arena *arena);
 

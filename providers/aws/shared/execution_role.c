@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "base/json.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
 #include "providers/aws/shared/tags.h"
 
@@ -27,10 +28,35 @@ const char *execution_role_name(const struct provider *provider, struct executio
                             digest);
 }
 
-const char *execution_role_arn(const struct provider *provider, const char *name, struct arena *arena) {
+/* What the Stack says of the roles that Berth makes; NULL: nothing. */
+static const char *setting(const struct provider *provider, const char *name) {
+        return value_get_text(value_get(provider->stack, "aws"), name);
+}
+
+const char *execution_role_arn(const struct provider *provider, const char *path, const char *name,
+                               struct arena *arena) {
         if (!provider->account)
                 return NULL;
-        return arena_printf(arena, "arn:%s:iam::%s:role/%s", provider->partition, provider->account, name);
+        return arena_printf(arena, "arn:%s:iam::%s:role%s%s", provider->partition, provider->account,
+                            path ? path : "/", name);
+}
+
+const char *execution_role_wished_arn(const struct provider *provider, const struct value *wished,
+                                      const char *seen_arn, struct arena *arena) {
+        const char *path = value_get_text(wished, "path"),
+                   *arn = execution_role_arn(provider, path, value_get_text(wished, "name"), arena);
+
+        return seen_arn && !path ? seen_arn : arn;
+}
+
+/* "/a/b/" of "arn:aws:iam::ACCOUNT:role/a/b/NAME". */
+static const char *path_in(const char *arn, struct arena *arena) {
+        const char *path = strstr(arn, ":role/");
+
+        if (!path)
+                return NULL;
+        path += strlen(":role");
+        return arena_strndup(arena, path, (size_t)(execution_role_name_in(arn) - path));
 }
 
 const char *execution_role_name_in(const char *arn) {
@@ -67,18 +93,31 @@ struct value *execution_role_desire(const struct provider *provider, struct exec
                                     const struct value *recorded, struct arena *arena) {
         const struct policy_place place = execution_role_place(provider, of);
         const struct value *policy = value_get(recorded, "policy");
+        const char *path = setting(provider, "rolePath");
         struct value *role = value_new_map(arena);
 
         value_set_text(arena, role, "name",
                        provider->region ? execution_role_name(provider, of, arena)
                                         : value_get_text(recorded, "name"));
+        value_set_text(arena, role, "path", path ? path : value_get_text(recorded, "path"));
         execution_role_set_document(role, "trust", policy_document_trust(), arena);
         if (provider->account)
                 execution_role_set_document(role, "policy", policy_document_execution(&place), arena);
         else if (policy)
                 value_set(arena, role, "policy", *policy);
+        value_set_text(arena, role, "permissionsBoundary", setting(provider, "permissionsBoundary"));
         value_set(arena, role, "tags", *tags_of(provider, of, arena));
         return role;
+}
+
+bool execution_role_put_settings(const struct provider *provider, const struct iam_role *role,
+                                 const struct value *recorded, struct arena *arena, struct value *spec) {
+        bool ours = setting(provider, "permissionsBoundary") ||
+                    texts_same(role->boundary, value_get_text(recorded, "permissionsBoundary"));
+
+        value_set_text(arena, spec, "path", path_in(role->arn, arena));
+        value_set_text(arena, spec, "permissionsBoundary", ours ? role->boundary : NULL);
+        return role->boundary && !ours;
 }
 
 static int read_policy(struct provider *provider, const char *name, struct arena *arena, struct value *spec,
@@ -118,6 +157,7 @@ int execution_role_read(struct provider *provider, struct execution_role_of of, 
         sight.tags = role.tags;
         sight.spec = value_new_map(arena);
         value_set_text(arena, sight.spec, "name", name);
+        execution_role_put_settings(provider, &role, recorded, arena, sight.spec);
         execution_role_set_document(sight.spec, "trust", policy_document_parse(role.trust), arena);
         value_set(arena, sight.spec, "tags",
                   *aws_tags_of_ours(role.tags, tags_of(provider, of, arena), value_get(recorded, "tags"),

@@ -5,7 +5,9 @@
  * own tables, and say what becomes of the functions.
  *
  * Its spec, wished and seen:
- *   {name, trust, policy, tags}      documents in the normal form of policy_document.h
+ *   {name, path?, trust, policy, permissionsBoundary?, tags}      documents in the normal form of policy_document.h
+ * A path that was said once stays wished, since none can change. A boundary is wished where the Stack says one; seen is then
+ * whichever there is, and else only the one that was applied: somebody else's is not ours to take away.
  * Only roles that Berth makes have tags there; one that is only named is {arn}.
  */
 #ifndef BERTH_PROVIDERS_AWS_SHARED_EXECUTION_ROLE_H
@@ -31,8 +33,12 @@ struct execution_role_of {
  */
 const char *execution_role_name(const struct provider *provider, struct execution_role_of of,
                                 struct arena *arena);
-/* The ARN of a role of this account by its name; NULL before identify(). */
-const char *execution_role_arn(const struct provider *provider, const char *name, struct arena *arena);
+/* The ARN of a role of this account by its name and path, NULL for "/"; NULL before identify(). */
+const char *execution_role_arn(const struct provider *provider, const char *path, const char *name,
+                               struct arena *arena);
+/* The ARN that a wished role has: where one is there at the wished path, or at any if none is wished, that one's. */
+const char *execution_role_wished_arn(const struct provider *provider, const struct value *wished,
+                                      const char *seen_arn, struct arena *arena);
 /* The name in a role's ARN, which is unique in its account whatever its path: what follows the last slash. */
 const char *execution_role_name_in(const char *arn);
 /* Whether it is one that Berth makes: told by what only those have. NULL is none. */
@@ -47,6 +53,8 @@ void execution_role_set_document(struct value *map, const char *name, json_t *do
 struct value *execution_role_desire(const struct provider *provider, struct execution_role_of of,
                                     const struct value *recorded, struct arena *arena);
 
+struct iam_role; /* services/iam.h */
+
 struct execution_role_sight {
         bool exists;
         const char *arn, *id;     /* see struct iam_role */
@@ -57,15 +65,28 @@ struct execution_role_sight {
 int execution_role_read(struct provider *provider, struct execution_role_of of, const char *name,
                         const struct value *recorded, struct arena *arena, struct execution_role_sight *ret,
                         struct error *err) MUST_USE;
+/*
+ * Path and boundary of a role that is there, into its spec, as far as they are to be compared. True where it has a boundary
+ * that the Stack neither says nor gave it.
+ */
+bool execution_role_put_settings(const struct provider *provider, const struct iam_role *role,
+                                 const struct value *recorded, struct arena *arena, struct value *spec);
 /* Begins what execution_role_read() will ask; `policy`: it is likely to be there. */
 void execution_role_read_ahead(struct provider *provider, const char *name, bool policy, struct arena *arena);
 
 /* Which stages make `wished` of `seen`; either may be NULL or no role that Berth makes. */
 bool execution_role_needs_creation(const struct value *wished, const struct value *seen);
+/* It is at another path: it has to be deleted, and made anew. */
+bool execution_role_needs_replacement(const struct value *wished, const struct value *seen);
+bool execution_role_needs_boundary(const struct value *wished, const struct value *seen);
 bool execution_role_needs_trust(const struct value *wished, const struct value *seen);
 bool execution_role_needs_tags(const struct value *wished, const struct value *seen);
 bool execution_role_needs_untag(const struct value *wished, const struct value *seen);
 bool execution_role_needs_policy(const struct value *wished, const struct value *seen);
+
+/* Of a role at another path: the refusal needs-replacement, with `instead` as the way to do it without leave. */
+void execution_role_ask_path(struct change *change, const struct value *wished, const struct value *seen,
+                             const char *instead, struct arena *arena);
 
 /* The stages' work. *ret_taken: there is one of that name already, and execution_role_check() tells whose. */
 int execution_role_create(struct stage_turn *turn, struct execution_role_of of, const struct value *wished,
@@ -74,6 +95,7 @@ int execution_role_create(struct stage_turn *turn, struct execution_role_of of, 
 int execution_role_check(struct stage_turn *turn, const struct value *wished, const char *instead,
                          const char **ret_id) MUST_USE;
 int execution_role_write_trust(struct stage_turn *turn, const struct value *wished) MUST_USE;
+int execution_role_write_boundary(struct stage_turn *turn, const struct value *wished) MUST_USE;
 int execution_role_tag(struct stage_turn *turn, const struct value *wished,
                        const struct value *seen) MUST_USE;
 int execution_role_untag(struct stage_turn *turn, const struct value *wished,

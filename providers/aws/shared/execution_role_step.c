@@ -6,6 +6,7 @@
 #include "providers/aws/shared/execution_role.h"
 
 #include "providers/aws/client/json_body.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
@@ -13,8 +14,18 @@
 static const char *const passing[] = { "NoSuchEntity", "ConcurrentModification", "UnmodifiableEntity", NULL };
 static const char *const no_entity[] = { "NoSuchEntity", NULL };
 
-static bool is_kept(const struct value *wished, const struct value *seen) {
+static bool is_wished_and_there(const struct value *wished, const struct value *seen) {
         return execution_role_is_made(wished) && execution_role_is_made(seen);
+}
+
+bool execution_role_needs_replacement(const struct value *wished, const struct value *seen) {
+        const char *path = value_get_text(wished, "path");
+
+        return is_wished_and_there(wished, seen) && path && !texts_same(path, value_get_text(seen, "path"));
+}
+
+static bool is_kept(const struct value *wished, const struct value *seen) {
+        return is_wished_and_there(wished, seen) && !execution_role_needs_replacement(wished, seen);
 }
 
 static bool differs(const struct value *wished, const struct value *seen, const char *member) {
@@ -23,7 +34,11 @@ static bool differs(const struct value *wished, const struct value *seen, const 
 }
 
 bool execution_role_needs_creation(const struct value *wished, const struct value *seen) {
-        return execution_role_is_made(wished) && !execution_role_is_made(seen);
+        return execution_role_is_made(wished) && !is_kept(wished, seen);
+}
+
+bool execution_role_needs_boundary(const struct value *wished, const struct value *seen) {
+        return differs(wished, seen, "permissionsBoundary");
 }
 
 bool execution_role_needs_trust(const struct value *wished, const struct value *seen) {
@@ -44,6 +59,29 @@ bool execution_role_needs_untag(const struct value *wished, const struct value *
                aws_any_tag_beyond(value_get(seen, "tags"), value_get(wished, "tags"), true);
 }
 
+void execution_role_ask_path(struct change *change, const struct value *wished, const struct value *seen,
+                             const char *instead, struct arena *arena) {
+        if (!execution_role_needs_replacement(wished, seen))
+                return;
+        aws_refuse(
+                change,
+                (struct refusal){
+                        .id = "needs-replacement",
+                        .message = arena_printf(
+                                arena,
+                                "the role %s is at the path %s, the Stack says aws.rolePath: %s, and IAM moves no "
+                                "role: it would be deleted and made again, and until then no function could run "
+                                "with it",
+                                value_get_text(wished, "name"), value_get_text(seen, "path"),
+                                value_get_text(wished, "path")),
+                        .remedy = arena_printf(arena,
+                                               "set aws.rolePath back; or %s; or replace it at once: --allow "
+                                               "needs-replacement:%s",
+                                               instead, change->address),
+                },
+                arena);
+}
+
 static const char *trust_text(const struct stage_turn *turn) {
         return aws_json_text(policy_document_trust(), turn->progress->arena);
 }
@@ -60,6 +98,8 @@ int execution_role_create(struct stage_turn *turn, struct execution_role_of of, 
                                        ? arena_printf(arena, "Environment %s of the Berth stack %s",
                                                       of.environment, stack)
                                        : arena_printf(arena, "Environments of the Berth stack %s", stack),
+                .path = value_get_text(wished, "path"),
+                .boundary = value_get_text(wished, "permissionsBoundary"),
                 .tags = value_get(wished, "tags"),
         };
         struct aws_request request = iam_create_role(&role, arena);
@@ -98,6 +138,17 @@ int execution_role_write_trust(struct stage_turn *turn, const struct value *wish
                 turn,
                 iam_update_trust(value_get_text(wished, "name"), trust_text(turn), turn->progress->arena),
                 NULL, passing);
+}
+
+int execution_role_write_boundary(struct stage_turn *turn, const struct value *wished) {
+        const char *name = value_get_text(wished, "name"),
+                   *boundary = value_get_text(wished, "permissionsBoundary");
+        struct arena *arena = turn->progress->arena;
+
+        return stage_call_over(turn,
+                               boundary ? iam_put_role_boundary(name, boundary, arena)
+                                        : iam_delete_role_boundary(name, arena),
+                               NULL, passing);
 }
 
 int execution_role_tag(struct stage_turn *turn, const struct value *wished, const struct value *seen) {

@@ -389,8 +389,14 @@ int stack_ask_bucket(struct provider *provider, struct change *change, struct ar
 }
 
 int stack_ask(struct provider *provider, struct change *change, struct arena *arena, struct error *err) {
-        if (change->action != ACTION_DELETE)
+        if (change->action != ACTION_DELETE) {
+                execution_role_ask_path(
+                        change, value_get(change->desired, "role"), value_get(change->observed->spec, "role"),
+                        "name a role of yours in aws.executionRole and apply twice, so that Berth's own goes once "
+                        "no function uses it, then take that line out and apply",
+                        arena);
                 return 0;
+        }
         return stack_ask_bucket(provider, change, arena, err) < 0
                        ? -1
                        : stack_ask_users(provider, change, arena, err);

@@ -43,6 +43,7 @@ struct sight {
         const char *over_quota; /* of either's tags */
         bool denied;            /* whether others gave the role policies may not be seen */
         bool role_unused;       /* our former role, with which no function runs any more */
+        const char *role_arn;
 };
 
 /*
@@ -362,7 +363,8 @@ static int see_role(struct sight *sight, const char *name, const struct value *r
         set_role_document(sight, "trust", "let lambda.amazonaws.com assume it",
                           policy_document_parse(role.trust), recorded);
         stack_note_role(sight->provider, role.id);
-        if (role.boundary)
+        sight->role_arn = role.arn;
+        if (execution_role_put_settings(sight->provider, &role, recorded, sight->arena, sight->role.spec))
                 add_left(
                         sight, STACK_ACCEPT_RIGHTS,
                         (struct left_drift){
@@ -605,6 +607,15 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
                 return -1;
         }
         provider->role_missing = provider->manages_role && !sight->role.exists;
+        /* It was found by its name: at which path, only its ARN says, and functions need the whole of it. */
+        if (provider->manages_role)
+                provider->execution_role =
+                        arena_strdup(provider->arena,
+                                     execution_role_wished_arn(
+                                             provider,
+                                             execution_role_desire(provider, STACK_ROLE,
+                                                                   value_get(recorded, "role"), sight->arena),
+                                             sight->role_arn, sight->arena));
         join_parts(sight, ret);
         return 0;
 }

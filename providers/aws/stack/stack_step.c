@@ -31,10 +31,13 @@ enum stack_stage {
         STAGE_READ_POLICY,
         STAGE_WRITE_POLICY,
         STAGE_LINEAGE,
+        STAGE_REPLACE_ROLE_POLICY,
+        STAGE_REPLACE_ROLE,
         STAGE_CREATE_ROLE,
         STAGE_CHECK_ROLE,
         STAGE_READ_TRUST,
         STAGE_TRUST,
+        STAGE_BOUNDARY,
         STAGE_TAG_ROLE,
         STAGE_UNTAG_ROLE,
         STAGE_READ_ROLE_POLICY,
@@ -98,8 +101,16 @@ static bool needs_role(const struct change *change) {
         return execution_role_needs_creation(wished_role(change), seen_role(change));
 }
 
+static bool moves_role(const struct change *change) {
+        return execution_role_needs_replacement(wished_role(change), seen_role(change));
+}
+
+static bool needs_boundary(const struct change *change) {
+        return execution_role_needs_boundary(wished_role(change), seen_role(change));
+}
+
 static bool role_differs(const struct change *change, const char *path) {
-        return stack_has_role(change->desired) && stack_has_role(change->observed->spec) &&
+        return stack_has_role(change->desired) && !needs_role(change) &&
                !value_equal(desired_at(change, path), observed_at(change, path), NULL);
 }
 
@@ -391,6 +402,10 @@ static int read_role_policy(struct stage_turn *turn) {
         return STAGE_OVER;
 }
 
+static int write_boundary(struct stage_turn *turn) {
+        return execution_role_write_boundary(turn, wished_role(turn->change));
+}
+
 static int tag_role(struct stage_turn *turn) {
         return execution_role_tag(turn, wished_role(turn->change), seen_role(turn->change));
 }
@@ -421,10 +436,13 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_READ_POLICY] = { "s3", NULL, needs_tls, read_policy },
         [STAGE_WRITE_POLICY] = { "s3", NULL, needs_tls, write_policy },
         [STAGE_LINEAGE] = { "s3", NULL, takes_bucket, lineage_stage_write },
+        [STAGE_REPLACE_ROLE_POLICY] = { "iam", NULL, moves_role, stack_delete_role_policy },
+        [STAGE_REPLACE_ROLE] = { "iam", NULL, moves_role, stack_delete_role },
         [STAGE_CREATE_ROLE] = { "iam", "for the role", needs_role, create_role },
         [STAGE_CHECK_ROLE] = { NULL, NULL, NULL, check_role },
         [STAGE_READ_TRUST] = { "iam", NULL, needs_trust, read_trust },
         [STAGE_TRUST] = { "iam", NULL, needs_trust, write_trust },
+        [STAGE_BOUNDARY] = { "iam", NULL, needs_boundary, write_boundary },
         [STAGE_TAG_ROLE] = { "iam", NULL, needs_role_tags, tag_role },
         [STAGE_UNTAG_ROLE] = { "iam", NULL, needs_role_untag, untag_role },
         [STAGE_READ_ROLE_POLICY] = { "iam", NULL, replaces_role_policy, read_role_policy },

@@ -10,6 +10,7 @@
 #define CONTROLLER "apiVersion: berth/v1\nkind: Controller\nmetadata: {name: c}\nspec:\n  sources:\n"
 #define SOURCE "  - {name: a, url: /srv/a.git, branch: main"
 #define STACK "apiVersion: berth/v1\nkind: Stack\nmetadata: {name: s}\nspec: "
+#define POLICY "arn:aws:iam::123456789012:policy/"
 #define ROLE "arn:aws:iam::123456789012:role/"
 
 #define WITH_ROLE(role)                                                                                    \
@@ -90,6 +91,10 @@ static void refused_and_permitted(void **state) {
                 { ", pins: {aws: {namePrefix: team}}", "{provider: aws, aws: {namePrefix: other}}",
                   "aws.namePrefix" },
                 { ", pins: {aws: {namePrefix: team}}", "{provider: aws, aws: {region: eu-west-1}}", NULL },
+                { ", pins: {aws: {permissionsBoundary: '" POLICY "b'}}",
+                  "{provider: aws, aws: {permissionsBoundary: '" POLICY "a'}}", "aws.permissionsBoundary" },
+                { ", pins: {aws: {rolePath: /agents/}}", "{provider: aws, aws: {rolePath: /}}",
+                  "aws.rolePath" },
                 { ", may: {executionRoles: ['" ROLE "team-*']}",
                   "{provider: aws, aws: {executionRole: '" ROLE "team-a'}}", NULL },
                 { ", may: {executionRoles: ['" ROLE "team-*']}",
@@ -230,6 +235,13 @@ static void what_is_left_out_is_pinned(void **state) {
         assert_string_equal(aws_of(&bench, "endpointUrl"), "https://e");
         assert_string_equal(aws_of(&bench, "region"), "eu-west-1");
         assert_false(value_get_boolean(value_get(bench.manifests.stack->spec, "aws"), "createBucket", true));
+        close_bench(&bench);
+        /* A commit that leaves its boundary out does not lose it. */
+        open_bench(&bench, ", pins: {aws: {permissionsBoundary: '" POLICY "b', rolePath: /agents/}}",
+                   "{provider: aws}");
+        assert_true(pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics));
+        assert_string_equal(aws_of(&bench, "permissionsBoundary"), POLICY "b");
+        assert_string_equal(aws_of(&bench, "rolePath"), "/agents/");
         close_bench(&bench);
         /* Nothing is said of aws at all, and another provider's settings stay out of it. */
         open_bench(&bench, ", pins: {aws: {profile: p}}", "{provider: aws}");
