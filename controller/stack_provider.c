@@ -35,6 +35,7 @@ int stack_provider_open(const struct stack_provider_args *args, const struct pro
         struct provider_config config = {
                 .stack_name = stack->name,
                 .stack = stack->spec,
+                .stack_labels = stack->labels,
                 .clock = args->clock,
                 .folder = args->folder,
                 .watch = args->watch,

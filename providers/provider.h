@@ -57,8 +57,9 @@ struct provider_watch {
 
 struct provider_config {
         const char *stack_name;
-        const struct value *stack; /* the Stack's spec, complete; borrowed for the provider's life */
-        const struct clock *clock; /* borrowed */
+        const struct value *stack;        /* the Stack's spec, complete; borrowed for the provider's life */
+        const struct value *stack_labels; /* its metadata.labels, or NULL; borrowed as well */
+        const struct clock *clock;        /* borrowed */
         const char *folder; /* where a provider of this machine keeps what it makes: beside the state */
         const struct provider_watch *watch; /* borrowed for the provider's life, or NULL */
 };

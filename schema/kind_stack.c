@@ -19,6 +19,16 @@ static const struct field tag_key = {
         .doc = "The tag's key. Those that begin with aws: or berth: are not yours to set.",
 };
 
+static const struct field tag_label = {
+        .name = "LABEL",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 128,
+        .pattern = "[^!-*,;<>?[-^`{-~]*",
+        .pattern_message = "letters, digits, spaces and . : / = + - @ _",
+        .doc = "The label's name, which is the tag's key. Those that begin with aws: or berth: are not yours to set.",
+};
+
 static const struct field tag_value = {
         .name = "text",
         .type = FIELD_TEXT,
@@ -212,6 +222,16 @@ static const struct field stack_fields[] = {
                        "berth:kind, berth:name, berth:lineage).",
         },
         {
+                .name = "tagLabels",
+                .type = FIELD_LIST,
+                .item = &tag_label,
+                .minimum = 0,
+                .maximum = 46,
+                .doc = "Labels (metadata.labels) that become tags of what Berth makes for the resource that has them: of an "
+                       "Environment its function, log group and own role, of an Image its repository, of the Stack all that is "
+                       "shared. Where a label and a tag of tags have one name, the label is taken.",
+        },
+        {
                 .name = "aws",
                 .type = FIELD_OBJECT,
                 .fields = aws_fields,
@@ -336,12 +356,100 @@ static void check_aws(struct loading *loading, const struct value *aws) {
                 check_key_region(loading, key, region);
 }
 
+static void check_reserved(struct loading *loading, struct place place, const char *key) {
+        if (strncasecmp(key, "aws:", 4) == 0 || strncasecmp(key, "berth:", 6) == 0)
+                problem_error(loading, place, NULL, "tags that begin with %s are not yours to set",
+                              strncasecmp(key, "aws:", 4) == 0 ? "aws:" : "berth:");
+}
+
+#define TAGS_MAX 46U /* AWS's 50, less four of Berth's own */
+
+/* Labels that become tags: by the rules of tags, and together with them. */
+static void check_tag_labels(struct loading *loading, const struct value *names, const struct value *tags) {
+        size_t count = tags ? tags->count : 0;
+
+        check_names_once(loading, names);
+        for (uint32_t i = 0; i < names->count; i++) {
+                const struct value *name = &names->items[i];
+                const char *key = value_text_of(name), *other = NULL;
+                struct place place = place_of(name);
+
+                if (!key)
+                        continue;
+                count += !value_get(tags, key);
+                check_tag_text(loading, place, key, key);
+                check_reserved(loading, place, key);
+                for (uint32_t k = 0; tags && k < tags->count && !other; k++) {
+                        if (strcasecmp(tags->members[k].name, key) == 0 &&
+                            strcmp(tags->members[k].name, key) != 0)
+                                other = tags->members[k].name;
+                }
+                for (uint32_t k = 0; k < i && !other; k++) {
+                        const char *before = value_text_of(&names->items[k]);
+
+                        if (before && strcasecmp(before, key) == 0 && strcmp(before, key) != 0)
+                                other = before;
+                }
+                if (other)
+                        problem_error(
+                                loading, place, NULL,
+                                "the tags %.128s and %.128s differ by case only: IAM takes them for one key",
+                                other, key);
+        }
+        if (count > TAGS_MAX)
+                problem_error(
+                        loading, place_of(names), NULL,
+                        "tags and tagLabels make %zu tags together, %u are possible: AWS takes 50 a resource, "
+                        "four are Berth's own",
+                        count, TAGS_MAX);
+}
+
+/* A label may say anything; one that becomes a tag may not. */
+static void check_label_values(struct loading *loading, const struct resource *resource,
+                               const struct value *names) {
+        loading->address = resource->address;
+        for (uint32_t i = 0; i < names->count; i++) {
+                const char *key = value_text_of(&names->items[i]);
+                const struct value *label = key ? value_get(resource->labels, key) : NULL;
+                const char *text = value_text_of(label);
+                int32_t wrong = 0;
+
+                if (!text || text_is_words(text, strlen(text), "_.:/=+-@", &wrong))
+                        continue;
+                problem_error(
+                        loading, place_of(label), NULL,
+                        "the label %.128s becomes a tag (tagLabels), which takes letters, digits, spaces and "
+                        ". : / = + - @ _, found %s",
+                        key,
+                        arena_printf(loading->arena,
+                                     wrong < 0x20 || wrong == 0x7F ? "the control character U+%04X"
+                                                                   : "U+%04X",
+                                     (unsigned)wrong));
+        }
+}
+
+/* Those kinds for which something is made that takes tags. */
+static void resolve_tag_labels(struct loading *loading) {
+        static const enum kind_id tagged[] = { KIND_STACK, KIND_IMAGE, KIND_ENVIRONMENT };
+        const struct value *names = typed_member(loading->manifests->stack->spec, "tagLabels", VALUE_LIST);
+
+        for (size_t i = 0; names && i < sizeof(tagged) / sizeof(tagged[0]); i++) {
+                size_t count;
+                const struct resource *resources = manifests_of_kind(loading->manifests, tagged[i], &count);
+
+                for (size_t k = 0; k < count; k++)
+                        check_label_values(loading, &resources[k], names);
+        }
+}
+
 static void check_stack(struct loading *loading, const struct draft *draft) {
         const struct value *tags = typed_member(draft->resource.spec, "tags", VALUE_MAP);
 
         check_aws(loading, typed_member(draft->resource.spec, "aws", VALUE_MAP));
         if (tags)
                 check_tag_cases(loading, tags);
+        if (typed_member(draft->resource.spec, "tagLabels", VALUE_LIST))
+                check_tag_labels(loading, value_get(draft->resource.spec, "tagLabels"), tags);
 
         for (uint32_t i = 0; tags && i < tags->count; i++) {
                 const struct member *member = &tags->members[i];
@@ -350,10 +458,7 @@ static void check_stack(struct loading *loading, const struct draft *draft) {
                 check_tag_text(loading, place_of_key(member), member->name, member->name);
                 if (text)
                         check_tag_text(loading, place_of(&member->value), member->name, text);
-                if (strncasecmp(member->name, "aws:", 4) == 0 || strncasecmp(member->name, "berth:", 6) == 0)
-                        problem_error(loading, place_of_key(member), NULL,
-                                      "tags that begin with %s are not yours to set",
-                                      strncasecmp(member->name, "aws:", 4) == 0 ? "aws:" : "berth:");
+                check_reserved(loading, place_of_key(member), member->name);
         }
 }
 
@@ -370,12 +475,16 @@ const struct kind stack_kind = {
         .doc = "One set of manifests with one provider and one state: where everything lives, and what holds "
                "for all of it. At most one; without any, a stack named default on this machine.",
         .fields = stack_fields,
-        .schema_rules = "{\"properties\": {\"tags\": {\"propertyNames\": {\"not\": "
-                        "{\"pattern\": \"^([aA][wW][sS]|[bB][eE][rR][tT][hH]):|[\\u0001-\\u001f\\u007f]\"}}, "
-                        "\"additionalProperties\": {\"not\": {\"pattern\": \"[\\u0001-\\u001f\\u007f]\"}}}}}",
+        .schema_rules =
+                "{\"properties\": {\"tagLabels\": {\"items\": {\"not\": "
+                "{\"pattern\": \"^([aA][wW][sS]|[bB][eE][rR][tT][hH]):|[\\u0001-\\u001f\\u007f]\"}}}, "
+                "\"tags\": {\"propertyNames\": {\"not\": "
+                "{\"pattern\": \"^([aA][wW][sS]|[bB][eE][rR][tT][hH]):|[\\u0001-\\u001f\\u007f]\"}}, "
+                "\"additionalProperties\": {\"not\": {\"pattern\": \"[\\u0001-\\u001f\\u007f]\"}}}}}",
         .managed = true,
         .is_base = true,
         .lane = 0,
         .check = check_stack,
+        .resolve = resolve_tag_labels,
         .summarise = summarise_stack,
 };

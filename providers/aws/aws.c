@@ -30,6 +30,7 @@ static int open_provider(const struct provider_config *config, struct provider *
                 .arena = arena,
                 .stack = config->stack,
                 .stack_name = config->stack_name,
+                .stack_labels = config->stack_labels,
                 .prefix = prefix ? prefix : "alphaagent",
                 .execution_role = value_get_text(aws, "executionRole"),
                 .kms_key = value_get_text(aws, "kmsKey"),

@@ -57,7 +57,8 @@ static int environment_desire(const struct provider *provider, const struct reso
                        aws_desired_key(provider, value_get_text(recorded, "logKmsKey")));
         value_set(arena, spec, "imageConfig", *image_config(arena));
         environment_desire_role(provider, resource, recorded, arena, spec);
-        value_set(arena, spec, "tags", *aws_tags_for(provider, resource->kind->name, resource->name, arena));
+        value_set(arena, spec, "tags",
+                  *aws_tags_of(provider, resource->kind->name, resource->name, resource->labels, arena));
         *ret = spec;
         return 0;
 }

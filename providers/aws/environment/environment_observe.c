@@ -59,7 +59,8 @@ static void prepare_sight(struct sweep *sweep, size_t i) {
         sight->known = (struct environment_known){
                 .variables = value_get(desired, "variables"),
                 .recorded_variables = value_get(wanted->recorded, "variables"),
-                .tags = aws_tags_for(sweep->provider, "Environment", wanted->name, sweep->arena),
+                .tags = aws_tags_of(sweep->provider, "Environment", wanted->name,
+                                    wanted->desired ? wanted->desired->labels : NULL, sweep->arena),
                 .recorded_tags = value_get(wanted->recorded, "tags"),
                 .recorded_key = value_get_text(wanted->recorded, "kmsKey"),
                 .recorded_log_key = value_get_text(wanted->recorded, "logKmsKey"),

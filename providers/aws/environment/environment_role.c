@@ -26,6 +26,14 @@ static struct execution_role_of own_role_of(const char *environment) {
         return (struct execution_role_of){ .environment = environment };
 }
 
+/* With what its tags come from. */
+static struct execution_role_of wanted_role_of(const struct wanted *wanted) {
+        return (struct execution_role_of){
+                .environment = wanted->name,
+                .labels = wanted->desired ? wanted->desired->labels : NULL,
+        };
+}
+
 /* What a manifest says of it; NULL: nothing, the Stack's. */
 static const char *declared_role(const struct resource *resource) {
         return resource ? value_get_text(resource->spec, "executionRole") : NULL;
@@ -54,6 +62,7 @@ void environment_desire_role(const struct provider *provider, const struct resou
                 const struct environment_role *seen = find_role(provider, resource->name);
                 const struct execution_role_of of = {
                         .environment = resource->name,
+                        .labels = resource->labels,
                         .key = aws_desired_key(provider, value_get_text(recorded, "kmsKey")),
                 };
                 struct value *own =
@@ -120,7 +129,7 @@ static void put_role(struct observation *seen, const struct value *role, struct 
 
 static int observe_own(struct provider *provider, const struct wanted *wanted, struct arena *arena,
                        struct environment_role *role, struct observation *seen, struct error *err) {
-        const struct execution_role_of of = own_role_of(wanted->name);
+        const struct execution_role_of of = wanted_role_of(wanted);
         const char *name = execution_role_name(provider, of, arena), *owner = NULL;
         struct execution_role_sight sight;
 
@@ -146,6 +155,11 @@ static int observe_own(struct provider *provider, const struct wanted *wanted, s
         if (sight.exists && !declares_own(wanted->desired) && role->ownership != OWNER_SELF)
                 sight.spec = NULL;
         put_role(seen, sight.exists ? sight.spec : NULL, arena);
+        if (sight.exists && declares_own(wanted->desired) && !seen->over_quota) {
+                seen->over_quota =
+                        aws_too_many_tags(sight.tags, execution_role_tags(provider, of, arena), arena);
+                seen->over_quota_remedy = AWS_FEWER_TAGS;
+        }
         return 0;
 }
 

@@ -23,7 +23,8 @@ static int image_desire(const struct provider *provider, const struct resource *
         aws_copy_members(spec, resource->spec, as_written, arena);
         if (value_get_boolean(spec, "createRepository", false))
                 value_set(arena, spec, "tags",
-                          *aws_tags_for(provider, resource->kind->name, resource->name, arena));
+                          *aws_tags_of(provider, resource->kind->name, resource->name, resource->labels,
+                                       arena));
         *ret = spec;
         return 0;
 }

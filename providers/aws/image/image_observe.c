@@ -122,7 +122,9 @@ static int list_repositories(struct sweep *sweep, struct error *err) {
 static struct value *tags_of_ours(const struct sweep *sweep, const struct sight *sight,
                                   const struct value *tags) {
         return aws_tags_of_ours(tags,
-                                aws_tags_for(sweep->provider, "Image", sight->wanted->name, sweep->arena),
+                                aws_tags_of(sweep->provider, "Image", sight->wanted->name,
+                                            sight->wanted->desired ? sight->wanted->desired->labels : NULL,
+                                            sweep->arena),
                                 value_get(sight->wanted->recorded, "tags"), sweep->arena);
 }
 
@@ -260,6 +262,13 @@ static void conclude_image(struct sweep *sweep, const struct sight *sight, struc
                 aws_set_ownership(sweep->provider,
                                   arena_printf(sweep->arena, "Image/%s", sight->wanted->name), sight->tags,
                                   sweep->arena, ret);
+        if (sight->owns && sight->wanted->desired) {
+                ret->over_quota = aws_too_many_tags(sight->tags,
+                                                    aws_tags_of(sweep->provider, "Image", sight->wanted->name,
+                                                                sight->wanted->desired->labels, sweep->arena),
+                                                    sweep->arena);
+                ret->over_quota_remedy = AWS_FEWER_TAGS;
+        }
         ret->spec = last && value_equal(last->spec, spec, NULL) ? last->spec : spec;
 }
 

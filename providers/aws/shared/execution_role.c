@@ -77,9 +77,9 @@ void execution_role_set_document(struct value *map, const char *name, json_t *do
                 value_set(arena, map, name, value_from_json(arena, normal));
 }
 
-static struct value *tags_of(const struct provider *provider, struct execution_role_of of,
-                             struct arena *arena) {
-        return of.environment ? aws_tags_for(provider, "Environment", of.environment, arena)
+struct value *execution_role_tags(const struct provider *provider, struct execution_role_of of,
+                                  struct arena *arena) {
+        return of.environment ? aws_tags_of(provider, "Environment", of.environment, of.labels, arena)
                               : aws_tags_for(provider, "Stack", provider->stack_name, arena);
 }
 
@@ -106,7 +106,7 @@ struct value *execution_role_desire(const struct provider *provider, struct exec
         else if (policy)
                 value_set(arena, role, "policy", *policy);
         value_set_text(arena, role, "permissionsBoundary", setting(provider, "permissionsBoundary"));
-        value_set(arena, role, "tags", *tags_of(provider, of, arena));
+        value_set(arena, role, "tags", *execution_role_tags(provider, of, arena));
         return role;
 }
 
@@ -160,8 +160,8 @@ int execution_role_read(struct provider *provider, struct execution_role_of of, 
         execution_role_put_settings(provider, &role, recorded, arena, sight.spec);
         execution_role_set_document(sight.spec, "trust", policy_document_parse(role.trust), arena);
         value_set(arena, sight.spec, "tags",
-                  *aws_tags_of_ours(role.tags, tags_of(provider, of, arena), value_get(recorded, "tags"),
-                                    arena));
+                  *aws_tags_of_ours(role.tags, execution_role_tags(provider, of, arena),
+                                    value_get(recorded, "tags"), arena));
         if (read_policy(provider, name, arena, sight.spec, err) < 0)
                 return error_context(err, "role %s", name);
         *ret = sight;

@@ -22,7 +22,8 @@
 
 /* Whose role it is: the Stack's, or with `environment` the own one of that Environment. */
 struct execution_role_of {
-        const char *environment; /* NULL: the Stack's */
+        const char *environment;    /* NULL: the Stack's */
+        const struct value *labels; /* of that Environment, for its tags; may be NULL */
         const char *
                 key; /* of KMS, which the bucket's objects are encrypted with; an ARN, or NULL. For its policy alone */
 };
@@ -44,6 +45,9 @@ const char *execution_role_name_in(const char *arn);
 /* Whether it is one that Berth makes: told by what only those have. NULL is none. */
 bool execution_role_is_made(const struct value *role);
 
+/* Its tags. */
+struct value *execution_role_tags(const struct provider *provider, struct execution_role_of of,
+                                  struct arena *arena);
 /* Where its rights hold. */
 struct policy_place execution_role_place(const struct provider *provider, struct execution_role_of of);
 /* Sets a policy document in normal form; the reference to `document` is taken, NULL sets nothing. */

@@ -16,7 +16,8 @@ struct provider {
         struct aws_client *client;
         const struct value *stack; /* the Stack's spec */
         const char *stack_name;
-        const char *prefix; /* namePrefix */
+        const struct value *stack_labels; /* the Stack's metadata.labels, or NULL */
+        const char *prefix;               /* namePrefix */
         const char *region;
         const char *partition;
         const char *account; /* from identify; NULL before (desire and cost then leave names out) */

@@ -18,12 +18,27 @@
 
 struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,
                            struct arena *arena) {
-        const struct value *stack_tags = value_get(provider->stack, "tags");
+        return aws_tags_of(provider, kind, name, provider->stack_labels, arena);
+}
+
+struct value *aws_tags_of(const struct provider *provider, const char *kind, const char *name,
+                          const struct value *labels, struct arena *arena) {
+        const struct value *stack_tags = value_get(provider->stack, "tags"),
+                           *names = value_get(provider->stack, "tagLabels");
         struct value *tags = value_new_map(arena);
 
         for (uint32_t i = 0; stack_tags && stack_tags->type == VALUE_MAP && i < stack_tags->count; i++)
                 value_set_text(arena, tags, stack_tags->members[i].name,
                                value_text_of(&stack_tags->members[i].value));
+        /* A label says it of this resource, the Stack's tag of all of them. */
+        for (uint32_t i = 0; names && i < names->count; i++) {
+                const char *key = value_text_of(&names->items[i]);
+
+                if (key)
+                        value_set_text(arena, tags, key,
+                                       value_get(labels, key) ? value_get_text(labels, key)
+                                                              : value_get_text(tags, key));
+        }
         value_set_text(arena, tags, TAG_STACK, provider->stack_name);
         value_set_text(arena, tags, TAG_KIND, kind);
         value_set_text(arena, tags, TAG_NAME, name);

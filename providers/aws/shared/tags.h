@@ -5,9 +5,15 @@
 
 #include "providers/aws/shared/provider_aws.h"
 
-/* The tags of everything Berth makes: the Stack's `tags`, berth:stack, berth:kind, berth:name, berth:lineage. A map of texts. */
+/*
+ * The tags of everything Berth makes: the Stack's `tags`, the labels that its `tagLabels` name, berth:stack, berth:kind,
+ * berth:name, berth:lineage. A map of texts. The labels are the Stack's own; aws_tags_of() has those of a manifest, which may
+ * be NULL.
+ */
 struct value *aws_tags_for(const struct provider *provider, const char *kind, const char *name,
                            struct arena *arena);
+struct value *aws_tags_of(const struct provider *provider, const char *kind, const char *name,
+                          const struct value *labels, struct arena *arena);
 /* The lineage that such tags tell; NULL where they were put there by a Berth that knew none. */
 const char *aws_lineage_of(const struct value *tags);
 /*
