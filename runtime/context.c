@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern char **environ;
-
 struct context *context_get(struct runtime *runtime, const char *name) {
         struct context *context;
 

@@ -65,6 +65,8 @@ class State:
 
     n = 0  # its number; 0: none runs
     in_user = False  # an interrupt may be raised in the main thread
+    begins = False  # `begun` was said, and user code is about to run
+    early = False  # an interrupt came in between
     sending = 0  # it may not, because half a message would have left
     interrupted = False  # it was to be, while sending
     flags = 0  # of `from __future__`, kept from one execution to the next
@@ -152,6 +154,7 @@ def on_interrupt(number, frame):
     The runtime sends SIGINT once `begun` was said. It may still come when the code has ended: then it is nobody's.
     """
     if not state.in_user:
+        state.early = state.begins
         return
     if state.sending:
         state.interrupted = True
@@ -565,6 +568,9 @@ def run_user(source, filename):
     try:
         try:
             state.in_user = True
+            state.begins = False
+            if state.early:
+                raise KeyboardInterrupt
             try:
                 value = value_of(run_source(source, filename))
             except (KeyboardInterrupt, MemoryError):
@@ -636,7 +642,8 @@ def execute(head, body, descriptors):
     before = set_variables(head["variables"])
     heed_interrupts()
     state.n = n
-    state.interrupted = False
+    state.interrupted = state.early = False
+    state.begins = True
     channel.send({"type": "begun", "n": n})
     outcome, value, error, code = run_user(source, filename)
     if os.getpid() != own_pid:

@@ -49,6 +49,38 @@ int64_t runtime_left(const struct runtime *runtime) {
         return left;
 }
 
+/* --- children --- */
+
+static struct context *context_of(struct runtime *runtime, pid_t pid) {
+        for (size_t i = 0; i < runtime->context_count; i++) {
+                if (runtime->contexts[i].kernel.process.pid == pid)
+                        return &runtime->contexts[i];
+        }
+        return NULL;
+}
+
+/* Each that is dead: a kernel, the shell, or one that lost its parent and came to us. */
+static void reap_children(struct runtime *runtime) {
+        struct signalfd_siginfo ignored;
+
+        while (read(runtime->signals, &ignored, sizeof(ignored)) > 0)
+                ;
+        for (;;) {
+                siginfo_t info = { 0 };
+                struct context *context;
+
+                if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+                        return;
+                context = context_of(runtime, info.si_pid);
+                if (context)
+                        context_end(runtime, context);
+                else if (runtime->execution.n > 0 && runtime->execution.shell.pid == info.si_pid)
+                        execution_shell_ended(runtime, process_reap(&runtime->execution.shell));
+                else
+                        (void)waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG);
+        }
+}
+
 /* --- the caller --- */
 
 static void report_state(struct runtime *runtime) {
@@ -85,6 +117,8 @@ static void answer(struct runtime *runtime, const struct message *message) {
         }
         switch (request.type) {
         case REQUEST_EXECUTE:
+                /* A kernel that has died meanwhile is to be seen as dead. */
+                reap_children(runtime);
                 execution_start(runtime, &request);
                 return;
         case REQUEST_PREPARE:
@@ -150,38 +184,6 @@ static int tell_caller(struct runtime *runtime, struct error *err) {
         strbuf_clear(&runtime->unsent);
         runtime->sent = 0;
         return 0;
-}
-
-/* --- children --- */
-
-static struct context *context_of(struct runtime *runtime, pid_t pid) {
-        for (size_t i = 0; i < runtime->context_count; i++) {
-                if (runtime->contexts[i].kernel.process.pid == pid)
-                        return &runtime->contexts[i];
-        }
-        return NULL;
-}
-
-/* Each that is dead: a kernel, the shell, or one that lost its parent and came to us. */
-static void reap_children(struct runtime *runtime) {
-        struct signalfd_siginfo ignored;
-
-        while (read(runtime->signals, &ignored, sizeof(ignored)) > 0)
-                ;
-        for (;;) {
-                siginfo_t info = { 0 };
-                struct context *context;
-
-                if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
-                        return;
-                context = context_of(runtime, info.si_pid);
-                if (context)
-                        context_end(runtime, context);
-                else if (runtime->execution.n > 0 && runtime->execution.shell.pid == info.si_pid)
-                        execution_shell_ended(runtime, process_reap(&runtime->execution.shell));
-                else
-                        (void)waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG);
-        }
 }
 
 /* --- what is thrown away --- */

@@ -49,7 +49,7 @@ def test_what_exit_says_and_does_is_the_executions(runtime):
 
 
 def test_a_thread_that_does_not_end_keeps_exit_from_ending_until_the_deadline(runtime):
-    done = runtime.run("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nexit()", timeoutMs=500)
+    done = runtime.run("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nexit()", timeoutMs=5000)
     assert done.status == "timeout" and done.exitCode is None
     lost(runtime)
 

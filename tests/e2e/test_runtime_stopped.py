@@ -59,18 +59,18 @@ def test_an_interrupt_before_the_kernel_is_there_is_not_lost(runtime):
 @pytest.mark.parametrize(
     "code",
     [
-        "import time\nwhile True:\n    try: time.sleep(1000)\n    except BaseException: pass",
-        "sum(range(10**13))",
-        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
-        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\nwhile True: pass",
-        "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
-        "import subprocess, time\nprocess = subprocess.Popen(['setsid', 'sleep', '1000'])\nopen('pid', 'w').write(str(process.pid))\nwhile True:\n    try: time.sleep(1000)\n    except BaseException: pass",
+        "import time\nwhile True:\n    try:\n        print('go')\n        time.sleep(1000)\n    except BaseException: pass",
+        "print('go')\nsum(range(10**13))",
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass",
+        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\nprint('go')\nwhile True: pass",
+        "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nos.kill(os.getpid(), signal.SIGSTOP)",
+        "import subprocess, time\nprocess = subprocess.Popen(['setsid', 'sleep', '1000'])\nopen('pid', 'w').write(str(process.pid))\nwhile True:\n    try:\n        print('go')\n        time.sleep(1000)\n    except BaseException: pass",
     ],
 )
 def test_what_does_not_stop_is_killed_whole(runtime, code):
-    done = runtime.run(code, timeoutMs=500)
-    assert done.status == "timeout" and done.exitCode is None and done.left == 0
-    assert done.ended == "it was killed: it did not stop at its deadline"
+    done = interrupt(runtime, runtime.start(code))
+    assert done.status == "interrupted" and done.exitCode is None and done.left == 0
+    assert done.ended == "it was killed: it did not stop when it was interrupted"
     pid = runtime.folder / "pid"
     assert not pid.exists() or not is_alive(int(pid.read_text()))
     again = runtime.ok("1")
@@ -81,7 +81,7 @@ def test_processes_that_run_away_are_killed_with_it(runtime):
     running = runtime.start(
         "import os, time\nfor i in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
         "            open(f'new{i}', 'w').write(str(os.getpid()))\n            os.rename(f'new{i}', f'pid{i}')\n            while True:\n                try: time.sleep(1000)\n                except BaseException: pass\n        os._exit(0)\n"
-        "for i in range(5): os.wait()\nwhile len(os.listdir()) < 5: time.sleep(0.01)\nprint('go')\nwhile True:\n    try: time.sleep(1000)\n    except BaseException: pass"
+        "for i in range(5): os.wait()\nwhile len(os.listdir()) < 5: time.sleep(0.01)\nwhile True:\n    try:\n        print('go')\n        time.sleep(1000)\n    except BaseException: pass"
     )
     done = interrupt(runtime, running)
     assert done.status == "interrupted" and done.ended
@@ -103,7 +103,7 @@ def test_what_is_left_behind_lives_on(runtime, language, start):
         assert b"noise" not in runtime.sh("sleep 0.1; echo mine").stdout
         assert b"noise" not in runtime.ok("print('mine')").stdout
     # Neither an interrupt, nor a deadline, nor the kernel's end touches it.
-    assert runtime.run("import time\nwhile True:\n    try: time.sleep(1000)\n    except BaseException: pass", timeoutMs=300).ended
+    assert interrupt(runtime, runtime.start("import time\nwhile True:\n    try:\n        print('go')\n        time.sleep(1000)\n    except BaseException: pass")).ended
     assert runtime.run("while True: pass", timeoutMs=300).status == "timeout"
     assert runtime.sh("sleep 1000", timeoutMs=300).status == "timeout"
     runtime.run("exit()")
@@ -145,6 +145,8 @@ def test_many_left_behind_do_not_use_up_descriptors(runtime):
 
 
 def test_more_memory_than_there_is(program):
+    if b"libasan" in program.read_bytes() or b"libtsan" in program.read_bytes():
+        pytest.skip("a sanitizer cannot live with a limit on its own data")
     with Runtime(program, "--memory", 512 << 20) as runtime:
         runtime.ok("kept = 1")
         done = runtime.run("x = bytearray(1 << 30)")
