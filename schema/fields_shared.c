@@ -37,6 +37,54 @@ const struct field environment_name_field = {
         .doc = "The name of an Environment.",
 };
 
+static const char *const networks[] = { "open", NULL };
+
+const struct field network_name_field = {
+        .name = "text",
+        .type = FIELD_TEXT,
+        .choices_text = networks,
+        .doc = "open: Lambda's own network, which leads everywhere.",
+};
+
+static const struct field subnet_field = {
+        .name = "subnet",
+        .type = FIELD_TEXT,
+        .pattern = "subnet-[0-9a-f]{8,17}",
+        .pattern_message = "a subnet's id, such as subnet-0123456789abcdef0",
+        .doc = "A subnet's id.",
+};
+
+static const struct field security_group_field = {
+        .name = "security group",
+        .type = FIELD_TEXT,
+        .pattern = "sg-[0-9a-f]{8,17}",
+        .pattern_message = "a security group's id, such as sg-0123456789abcdef0",
+        .doc = "A security group's id.",
+};
+
+const struct field network_fields[] = {
+        {
+                .name = "subnets",
+                .type = FIELD_LIST,
+                .required = true,
+                .item = &subnet_field,
+                .minimum = 1,
+                .maximum = 16,
+                .doc = "Subnets of your own, of one VPC, that functions have their network interfaces in. They are yours: Berth "
+                       "changes nothing about them.",
+        },
+        {
+                .name = "securityGroups",
+                .type = FIELD_LIST,
+                .required = true,
+                .item = &security_group_field,
+                .minimum = 1,
+                .maximum = 16,
+                .doc = "Security groups of that VPC, which decide where functions may connect to.",
+        },
+        { 0 },
+};
+
 const struct field metadata_fields[] = {
         {
                 .name = "name",

@@ -274,6 +274,13 @@ static const struct field environment_fields[] = {
                        "changed in place (needs-replacement).",
         },
         {
+                .name = "network",
+                .type = FIELD_ONE_OF,
+                .item = &network_name_field,
+                .fields = network_fields,
+                .doc = "In AWS, this environment's network in place of the Stack's aws.network, which must be there too.",
+        },
+        {
                 .name = "protect",
                 .type = FIELD_BOOLEAN,
                 .default_text = "false",
@@ -377,6 +384,18 @@ static void resolve_image(struct loading *loading, const struct draft *environme
         *reference = resolved;
 }
 
+/* The execution role gets the rights that functions in a VPC need by the Stack's word alone. */
+static void check_network(struct loading *loading, const struct draft *environment) {
+        const struct value *network = value_get(environment->resource.spec, "network");
+        const struct value *stack = loading->manifests->stack->spec;
+        const char *provider = value_get_text(stack, "provider");
+
+        if (network && provider && strcmp(provider, "aws") == 0 && !value_path(stack, "aws.network"))
+                problem_error(loading, place_of(network),
+                              "say aws.network: open in the Stack, if all others are open",
+                              "an Environment's network needs the Stack's aws.network");
+}
+
 /* Names are checked here and not with the field, since the Stack's prefix counts too. */
 static void resolve_environments(struct loading *loading) {
         struct drafts environments = drafts_of(loading, KIND_ENVIRONMENT);
@@ -399,6 +418,7 @@ static void resolve_environments(struct loading *loading) {
                                 prefix, environment->resource.name, length, FUNCTION_NAME_MAX);
                 check_own_account(loading, environment);
                 resolve_image(loading, environment);
+                check_network(loading, environment);
         }
 }
 

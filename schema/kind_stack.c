@@ -149,6 +149,14 @@ static const struct field aws_fields[] = {
                        "bucket's new objects and log groups are encrypted with; log groups are then Berth's to make. "
                        "Absent: what each of them has stays, and new ones get the service's own keys.",
         },
+        {
+                .name = "network",
+                .type = FIELD_ONE_OF,
+                .item = &network_name_field,
+                .fields = network_fields,
+                .doc = "Where functions can connect to: open (everywhere), or subnets and security groups of your own. "
+                       "Absent: the network that each function has stays; a new one is open.",
+        },
         { 0 },
 };
 

@@ -52,6 +52,7 @@ static int environment_desire(const struct provider *provider, const struct reso
                                           arena);
         value_set(arena, spec, "image", *image);
         value_set_text(arena, spec, "architecture", "x86_64");
+        environment_desire_network(provider, resource->spec, recorded, arena, spec);
         value_set_text(arena, spec, "kmsKey", aws_desired_key(provider, value_get_text(recorded, "kmsKey")));
         value_set_text(arena, spec, "logKmsKey",
                        aws_desired_key(provider, value_get_text(recorded, "logKmsKey")));

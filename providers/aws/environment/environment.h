@@ -34,10 +34,25 @@ struct environment_known {
         const char *log_key; /* the log group's as it is; NULL: none, or not looked at */
         /* What this run fetched for them: {NAME: {secret | parameter, version, value}}. */
         const struct value *fetched_variables;
+        const struct value *recorded_network;
+        bool says_network; /* some manifest does: environment_says_network() */
 };
 
 /* Fails where an answer to GetFunction does not say which function it describes: all of it would read as Lambda's defaults. */
 int environment_check_answer(const json_t *function, const char *name, struct error *err) MUST_USE;
+
+/* environment_network.c. The function has Lambda's own network, which leads everywhere. */
+#define ENVIRONMENT_OPEN "open"
+/* Whether the Environment's manifest, or the Stack's, says what network it has. */
+bool environment_says_network(const struct provider *provider, const struct value *spec);
+/* Sets `network` in a desired spec: ENVIRONMENT_OPEN, or {subnets, securityGroups}; as recorded where none is said. */
+void environment_desire_network(const struct provider *provider, const struct value *spec,
+                                const struct value *recorded, struct arena *arena, struct value *ret);
+/* The same of a function's configuration as it is. */
+struct value environment_read_network(const struct provider *provider, const json_t *configuration,
+                                      struct arena *arena);
+/* VpcConfig for requests. A new reference. */
+json_t *environment_network_json(const struct provider *provider, const struct value *network);
 
 /*
  * The answer to GetFunction as an observation under `name`. `log_retention_days` 0: none, or not looked at. Variables
@@ -128,8 +143,9 @@ json_t *environment_create_body(const struct provider *provider, const char *nam
  * The body of UpdateFunctionConfiguration: the members of the fields that differ and no others. `variables` are ours as texts
  * (environment_variables()), `foreign` those of others that must stay; `revision` may be NULL. A new reference.
  */
-json_t *environment_configuration_body(const struct change *change, const struct value *variables,
-                                       const struct value *foreign, const char *revision);
+json_t *environment_configuration_body(const struct provider *provider, const struct change *change,
+                                       const struct value *variables, const struct value *foreign,
+                                       const char *revision);
 /* {"Variables": {}}: others', and ours over them; either may be NULL. A new reference. */
 json_t *environment_variables_json(const struct value *desired, const struct value *foreign);
 json_t *environment_code_body(const struct provider *provider, const struct value *spec, const char *revision,

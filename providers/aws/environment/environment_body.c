@@ -52,13 +52,17 @@ json_t *environment_create_body(const struct provider *provider, const char *nam
         if (value_get_boolean(spec, "tenantIsolation", false))
                 json_object_set_new(body, "TenancyConfig",
                                     json_pack("{s:s}", "TenantIsolationMode", "PER_TENANT"));
+        if (value_get(spec, "network"))
+                json_object_set_new(body, "VpcConfig",
+                                    environment_network_json(provider, value_get(spec, "network")));
         json_set_text(body, "KMSKeyArn", value_get_text(spec, "kmsKey"));
         json_object_set_new(body, "Tags", aws_json_map(value_get(spec, "tags")));
         return body;
 }
 
-json_t *environment_configuration_body(const struct change *change, const struct value *variables,
-                                       const struct value *foreign, const char *revision) {
+json_t *environment_configuration_body(const struct provider *provider, const struct change *change,
+                                       const struct value *variables, const struct value *foreign,
+                                       const char *revision) {
         const struct value *spec = change->desired;
         const char *description = value_get_text(spec, "description");
         json_t *body = json_object();
@@ -83,6 +87,9 @@ json_t *environment_configuration_body(const struct change *change, const struct
                 json_object_set_new(body, "ImageConfig", json_object());
         if (change_touches(change, "role"))
                 json_set_text(body, "Role", value_get_text(spec, "role"));
+        if (change_touches(change, "network") && value_get(spec, "network"))
+                json_object_set_new(body, "VpcConfig",
+                                    environment_network_json(provider, value_get(spec, "network")));
         /* A key is never taken away: without one in the spec there is nothing to say. */
         if (change_touches(change, "kmsKey"))
                 json_set_text(body, "KMSKeyArn", value_get_text(spec, "kmsKey"));

@@ -64,6 +64,8 @@ static void prepare_sight(struct sweep *sweep, size_t i) {
                 .recorded_tags = value_get(wanted->recorded, "tags"),
                 .recorded_key = value_get_text(wanted->recorded, "kmsKey"),
                 .recorded_log_key = value_get_text(wanted->recorded, "logKmsKey"),
+                .recorded_network = value_get(wanted->recorded, "network"),
+                .says_network = desired && environment_says_network(sweep->provider, desired),
         };
         /* Of what goes, people want to know what becomes of its logs. */
         sight->wants_logs = !desired || sweep->provider->kms_key || value_get(desired, "logRetentionDays") ||
@@ -183,9 +185,10 @@ static bool hides_open_variable(const struct sight *sight, const struct value *s
         return false;
 }
 
-/* It was last read when nobody asked for its key. */
-static bool hides_key(const struct sweep *sweep, const struct value *spec) {
-        return sweep->provider->kms_key && !value_get(spec, "kmsKey");
+/* It was last read when nobody asked for its key, or its network. */
+static bool hides_asked(const struct sweep *sweep, const struct sight *sight, const struct value *spec) {
+        return (sweep->provider->kms_key && !value_get(spec, "kmsKey")) ||
+               (sight->known.says_network && !value_get(spec, "network"));
 }
 
 static bool tags_moved(const struct sweep *sweep, const struct sight *sight, const struct value *spec) {
@@ -210,7 +213,7 @@ static bool is_still_as_last_seen(const struct sweep *sweep, const struct sight 
                strcmp(last->fingerprint, sight->revision) == 0 && last->health == HEALTH_READY &&
                !last->health_reason && !sight->wanted->must_read && sweep->args->refresh == REFRESH_SWEEP &&
                sight->tags && !tags_moved(sweep, sight, last->spec) && same_owner(sweep, sight, last) &&
-               !hides_open_variable(sight, last->spec) && !hides_key(sweep, last->spec);
+               !hides_open_variable(sight, last->spec) && !hides_asked(sweep, sight, last->spec);
 }
 
 /* What was there the last time, or may be: its absence from a list is not enough to call it gone. */
@@ -362,6 +365,8 @@ static void observe_as_last(const struct sweep *sweep, const struct sight *sight
                                            sight->known.recorded_key),
                    *log_key = aws_observed_key(sweep->provider, sight->known.log_key,
                                                sight->known.recorded_log_key);
+        const struct value *network =
+                sight->known.says_network ? value_get(last->spec, "network") : sight->known.recorded_network;
         struct value *spec;
 
         *ret = *last;
@@ -370,12 +375,16 @@ static void observe_as_last(const struct sweep *sweep, const struct sight *sight
         if ((!sight->wants_logs ||
              value_get_integer(last->spec, "logRetentionDays", 0) == sight->log_group.days) &&
             is_same(key, value_get_text(last->spec, "kmsKey")) &&
-            is_same(log_key, value_get_text(last->spec, "logKmsKey")))
+            is_same(log_key, value_get_text(last->spec, "logKmsKey")) &&
+            value_equal(network, value_get(last->spec, "network"), NULL))
                 return;
         spec = value_new_map(sweep->arena);
         *spec = value_copy(sweep->arena, last->spec);
         value_unset(spec, "kmsKey");
         value_unset(spec, "logKmsKey");
+        value_unset(spec, "network");
+        if (network)
+                value_set(sweep->arena, spec, "network", *network);
         value_set_text(sweep->arena, spec, "kmsKey", key);
         value_set_text(sweep->arena, spec, "logKmsKey", log_key);
         if (sight->wants_logs) {

@@ -514,11 +514,7 @@ int environment_run_role_untag(struct stage_turn *turn) {
 }
 
 int environment_run_role_policy(struct stage_turn *turn) {
-        const struct change *change = turn->change;
-        const struct execution_role_of of = { .environment = change->name,
-                                              .key = value_get_text(change->desired, "kmsKey") };
-
-        return may_change(turn) ? execution_role_write_policy(turn, of, wished_role(change)) : -1;
+        return may_change(turn) ? execution_role_write_policy(turn, wished_role(turn->change)) : -1;
 }
 
 /* Just before it goes: it may be gone, or may have become somebody else's. */

@@ -210,6 +210,10 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
         value_set_text(
                 arena, spec, "kmsKey",
                 aws_observed_key(provider, json_text(configuration, "KMSKeyArn"), known->recorded_key));
+        if (known->says_network)
+                value_set(arena, spec, "network", environment_read_network(provider, configuration, arena));
+        else if (known->recorded_network)
+                value_set(arena, spec, "network", *known->recorded_network);
         value_set_text(arena, spec, "logKmsKey",
                        aws_observed_key(provider, known->log_key, known->recorded_log_key));
         tags = aws_tags_from_json(json_object_get(function, "Tags"), arena);

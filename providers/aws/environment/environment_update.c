@@ -14,9 +14,10 @@
 
 #define REREADS_MAX 5
 
-const char *const environment_configuration_paths[] = { "description",    "memoryMB",    "workspaceStorageMB",
-                                                        "timeoutSeconds", "role",        "kmsKey",
-                                                        "variables",      "imageConfig", NULL };
+const char *const environment_configuration_paths[] = {
+        "description", "memoryMB", "workspaceStorageMB", "timeoutSeconds", "role",
+        "kmsKey",      "network",  "variables",          "imageConfig",    NULL
+};
 const char *const environment_code_paths[] = { "image.repository", "image.digest", "architecture", NULL };
 
 /* Whether the function still belongs to whom the plan saw it belong to. */
@@ -161,7 +162,7 @@ static int send_update(struct stage_turn *turn, const struct aws_request *reques
 
 int environment_run_configure(struct stage_turn *turn) {
         json_t *body = environment_configuration_body(
-                turn->change,
+                turn->provider, turn->change,
                 environment_variables(turn->change, value_get(turn->progress->data, ENVIRONMENT_FETCHED),
                                       turn->progress->arena),
                 value_get(turn->progress->data, "foreign"), environment_revision(turn));

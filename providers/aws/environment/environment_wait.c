@@ -55,6 +55,9 @@ static void observe_answer(struct stage_turn *turn, const json_t *function) {
                 .recorded_log_key = value_get_text(change->recorded, "logKmsKey"),
                 .log_key = value_get_text(change->desired, "logKmsKey"),
                 .fetched_variables = value_get(turn->progress->data, ENVIRONMENT_FETCHED),
+                .recorded_network = value_get(change->recorded, "network"),
+                .says_network =
+                        change->resource && environment_says_network(turn->provider, change->resource->spec),
         };
         int64_t days = value_get_integer(change->desired, "logRetentionDays", 0);
 

@@ -84,18 +84,38 @@ struct value *execution_role_tags(const struct provider *provider, struct execut
 }
 
 struct policy_place execution_role_place(const struct provider *provider, struct execution_role_of of) {
-        return (struct policy_place){ provider->partition, provider->region, provider->account,
-                                      provider->prefix,    provider->bucket, of.key,
-                                      of.environment };
+        return (struct policy_place){
+                .partition = provider->partition,
+                .region = provider->region,
+                .account = provider->account,
+                .prefix = provider->prefix,
+                .bucket = provider->bucket,
+                .key = of.key,
+                .environment = of.environment,
+        };
+}
+
+/* As with keys, a manifest that says nothing of networks takes nothing away from functions that are in one. */
+static bool attaches(const struct provider *provider, const struct value *recorded_policy) {
+        const struct value *statements = value_get(recorded_policy, "Statement");
+
+        if (value_path(provider->stack, "aws.network"))
+                return true;
+        for (uint32_t i = 0; statements && statements->type == VALUE_LIST && i < statements->count; i++) {
+                if (texts_same(value_get_text(&statements->items[i], "Sid"), POLICY_NETWORK_SID))
+                        return true;
+        }
+        return false;
 }
 
 struct value *execution_role_desire(const struct provider *provider, struct execution_role_of of,
                                     const struct value *recorded, struct arena *arena) {
-        const struct policy_place place = execution_role_place(provider, of);
+        struct policy_place place = execution_role_place(provider, of);
         const struct value *policy = value_get(recorded, "policy");
         const char *path = setting(provider, "rolePath");
         struct value *role = value_new_map(arena);
 
+        place.attaches = attaches(provider, policy);
         value_set_text(arena, role, "name",
                        provider->region ? execution_role_name(provider, of, arena)
                                         : value_get_text(recorded, "name"));

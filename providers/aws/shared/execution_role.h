@@ -104,8 +104,7 @@ int execution_role_tag(struct stage_turn *turn, const struct value *wished,
                        const struct value *seen) MUST_USE;
 int execution_role_untag(struct stage_turn *turn, const struct value *wished,
                          const struct value *seen) MUST_USE;
-int execution_role_write_policy(struct stage_turn *turn, struct execution_role_of of,
-                                const struct value *wished) MUST_USE;
+int execution_role_write_policy(struct stage_turn *turn, const struct value *wished) MUST_USE;
 int execution_role_delete_policy(struct stage_turn *turn, const char *name) MUST_USE;
 int execution_role_delete(struct stage_turn *turn, const char *name) MUST_USE;
 

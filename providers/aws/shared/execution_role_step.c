@@ -169,10 +169,9 @@ int execution_role_untag(struct stage_turn *turn, const struct value *wished, co
                                NULL, passing);
 }
 
-int execution_role_write_policy(struct stage_turn *turn, struct execution_role_of of,
-                                const struct value *wished) {
-        const struct policy_place place = execution_role_place(turn->provider, of);
-        const char *document = aws_json_text(policy_document_execution(&place), turn->progress->arena);
+int execution_role_write_policy(struct stage_turn *turn, const struct value *wished) {
+        const char *document =
+                aws_json_text(value_to_json(value_get(wished, "policy"), NULL), turn->progress->arena);
 
         return stage_call_over(turn,
                                iam_put_role_policy(value_get_text(wished, "name"), EXECUTION_ROLE_POLICY,

@@ -109,6 +109,30 @@ static json_t *document_of_one(const struct policy_place *place, struct arena *a
                                       listing_statement(place, arena)));
 }
 
+/* What Lambda asks of the role of a function in a VPC (Lambda Developer Guide, "Giving Lambda functions access to a VPC"). */
+static json_t *network_actions(void) {
+        return json_checked(json_pack("[s,s,s,s,s,s]", "ec2:AssignPrivateIpAddresses",
+                                      "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface",
+                                      "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
+                                      "ec2:UnassignPrivateIpAddresses"));
+}
+
+/* Lambda uses them in the role's name, and so could the code in the functions: to those the same is denied. */
+static void add_network_statements(json_t *statements, const struct policy_place *place,
+                                   struct arena *arena) {
+        const char *functions = arena_printf(arena, "arn:%s:lambda:%s:%s:function:%s-env-*", place->partition,
+                                             place->region, place->account, place->prefix);
+
+        json_array_append_new(statements, json_checked(json_pack(
+                                                  "{s:s, s:s, s:o, s:s}", "Sid", POLICY_NETWORK_SID, "Effect",
+                                                  "Allow", "Action", network_actions(), "Resource", "*")));
+        json_array_append_new(
+                statements,
+                json_checked(json_pack("{s:s, s:s, s:o, s:s, s:{s:{s:s}}}", "Sid", "NotFromFunctions",
+                                       "Effect", "Deny", "Action", network_actions(), "Resource", "*",
+                                       "Condition", "ArnLike", "lambda:SourceFunctionArn", functions)));
+}
+
 json_t *policy_document_execution(const struct policy_place *place) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         json_t *document;
@@ -121,6 +145,8 @@ json_t *policy_document_execution(const struct policy_place *place) {
                         objects_statement(place, arena), listing_statement(place, arena)));
         if (place->key)
                 json_array_append_new(json_object_get(document, "Statement"), key_statement(place, arena));
+        if (place->attaches)
+                add_network_statements(json_object_get(document, "Statement"), place, arena);
         return document;
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn a raw request back into the parameters that its operation takes, and note what has no place.
 
-botocore only knows how to write requests; this is the way back, for the four protocols in use here:
-json, rest-json, rest-xml, query. Nothing is forgiven: what the service model does not know is a problem.
+botocore only knows how to write requests; this is the way back, for the five protocols in use here:
+json, rest-json, rest-xml, query, and ec2, which is query with names and lists of its own. Nothing is forgiven: what the service model does not know is a problem.
 """
 
 import json
@@ -31,8 +31,8 @@ def decode(target, raw_target, headers, body):
     protocol = target.protocol
     if protocol == "json":
         _decode_json_rpc(target.model, headers, body, out)
-    elif protocol == "query":
-        _decode_query(target.model, headers, body, out)
+    elif protocol in ("query", "ec2"):
+        _decode_query(target.model, headers, body, out, _from_ec2 if protocol == "ec2" else _from_query)
     else:
         _decode_rest(target, raw_target, headers, body, out)
     return out
@@ -91,7 +91,7 @@ def _decode_json_rpc(model, headers, body, out):
 # --- query ------------------------------------------------------------------------------------------
 
 
-def _decode_query(model, headers, body, out):
+def _decode_query(model, headers, body, out, read):
     if not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         out.problems.append(f"Content-Type must be application/x-www-form-urlencoded, not '{headers.get('content-type')}'")
     pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True)
@@ -106,7 +106,7 @@ def _decode_query(model, headers, body, out):
         out.problems.append(f"Version must be {model.service_model.api_version}, not '{version}'")
     used = set()
     if model.input_shape:
-        out.params = _from_query(model.input_shape, "", form, used) or {}
+        out.params = read(model.input_shape, "", form, used) or {}
     for key in form.keys() - used:
         out.problems.append(f"unknown parameter '{key}'")
 
@@ -132,6 +132,29 @@ def _from_query(shape, prefix, form, used):
         entry = prefix if shape.serialization.get("flattened") else _join(prefix, "entry")
         found = _numbered(lambda n: _entry(shape, f"{entry}.{n}", form, used))
         return dict(found) if found else None
+    if prefix not in form:
+        return None
+    used.add(prefix)
+    return scalar(shape, form[prefix])
+
+
+def _ec2_name(name, member):
+    serialization = member.serialization
+    text = serialization.get("name", name)
+    return serialization.get("queryName") or text[0].upper() + text[1:]
+
+
+def _from_ec2(shape, prefix, form, used):
+    """As _from_query: names begin with a capital, and all lists are flat."""
+    if shape.type_name == "structure":
+        found = {}
+        for name, member in shape.members.items():
+            value = _from_ec2(member, _join(prefix, _ec2_name(name, member)), form, used)
+            if value is not None:
+                found[name] = value
+        return found or None
+    if shape.type_name == "list":
+        return _numbered(lambda n: _from_ec2(shape.member, f"{prefix}.{n}", form, used)) or None
     if prefix not in form:
         return None
     used.add(prefix)

@@ -30,6 +30,11 @@ def render(target, error, method="GET"):
             if error.code == "TooManyRequestsException":
                 body["Reason"] = "CallerRateLimitExceeded"
         return error.status, headers, json.dumps(body).encode()
+    if protocol == "ec2":
+        headers["Content-Type"] = "text/xml"
+        inner = f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
+        text = f"<Response><Errors><Error>{inner}</Error></Errors><RequestID>{request_id}</RequestID></Response>"
+        return error.status, headers, text.encode()
     headers["Content-Type"] = "application/xml" if protocol == "rest-xml" else "text/xml"
     inner = f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
     if protocol == "query":

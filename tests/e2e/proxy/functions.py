@@ -22,7 +22,7 @@ from .settings import new_revision
 from .upstream import Answer
 
 # Fields that moto drops, from CreateFunction or from UpdateFunctionConfiguration; kept here for both.
-KEPT_FIELDS = ("KMSKeyArn", "EphemeralStorage", "LoggingConfig", "ImageConfig", "TenancyConfig", "TracingConfig")
+KEPT_FIELDS = ("KMSKeyArn", "VpcConfig", "EphemeralStorage", "LoggingConfig", "ImageConfig", "TenancyConfig", "TracingConfig")
 CHANGED_BY_CLOCK = ("LastModified", "RevisionId", "State", "StateReason", "StateReasonCode", "LastUpdateStatus",
                     "LastUpdateStatusReason", "LastUpdateStatusReasonCode", "CodeSha256", "ConfigSha256")  # fmt: skip
 STALE = (
@@ -146,6 +146,20 @@ def _keep(function, params):
             function.kept[field] = params[field]
 
 
+async def _check_network(proxy, call, params):
+    """Lambda looks at the subnets and groups with the role's rights, and puts the VPC beside them."""
+    config = params.get("VpcConfig") or {}
+    subnets, groups = config.get("SubnetIds") or [], config.get("SecurityGroupIds") or []
+    if bool(subnets) != bool(groups):
+        raise AwsError(400, "InvalidParameterValueException", "SubnetIds and SecurityIds must coexist or be both empty list.")
+    for operation, name, ids in (("DescribeSubnets", "SubnetId", subnets), ("DescribeSecurityGroups", "GroupId", groups)):
+        if not ids:
+            continue
+        answer = await proxy.upstream.own(call, "ec2", operation, {f"{name}.{n}": text for n, text in enumerate(ids, 1)})
+        if answer.status != 200 or answer.body.count(ids[0].encode()) == 0:
+            raise AwsError(400, "InvalidParameterValueException", f"Error occurred while {operation}. EC2 Error Code: Invalid{name[:-2]}ID.NotFound.")
+
+
 def _waits(proxy, name):
     return proxy.settings.pending_by_name.get(name, proxy.settings.pending_s)
 
@@ -154,6 +168,7 @@ async def create(proxy, call):
     params = call.params
     name = plain_name(params["FunctionName"])
     await proxy.functions.roles.check(proxy, call, params["Role"])
+    await _check_network(proxy, call, params)
     digest = None
     if (params.get("Code") or {}).get("ImageUri"):
         digest = await images.resolve(proxy, call, params["Code"]["ImageUri"])
@@ -198,6 +213,7 @@ async def update(proxy, call):
     function = proxy.functions.of(call, name)
     _check_free(call, function, name, params.get("RevisionId"))
     digest = None
+    await _check_network(proxy, call, params)
     if "Role" in params:
         await proxy.functions.roles.check(proxy, call, params["Role"])
     if params.get("ImageUri"):

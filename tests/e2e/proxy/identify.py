@@ -21,6 +21,7 @@ SERVICE_OF_SIGNING_NAME = {
     "iam": "iam",
     "logs": "logs",
     "kms": "kms",
+    "ec2": "ec2",
     "tagging": "resourcegroupstaggingapi",
     "secretsmanager": "secretsmanager",
     "ssm": "ssm",
@@ -164,7 +165,7 @@ def identify(method, raw_target, headers, body):
             target.problem = f"{target.service} takes POST / only, not {method} {path}"
         else:
             target.model = model.operation_model(name)
-    elif model.protocol == "query":
+    elif model.protocol in ("query", "ec2"):
         name = form.get("Action") or query.get("Action", "")
         if name not in model.operation_names:
             target.problem = f"Action '{name}' is no operation of {target.service}"

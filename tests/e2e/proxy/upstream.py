@@ -78,7 +78,7 @@ class Upstream:
             headers["X-Amz-Target"] = f"{model.metadata['targetPrefix']}.{operation}"
             headers["Content-Type"] = "application/x-amz-json-1.1"
             return await self.send("POST", "/", headers, json.dumps(params or {}).encode())
-        if model.protocol == "query":
+        if model.protocol in ("query", "ec2"):
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             form = {"Action": operation, "Version": model.api_version, **(params or {})}
             return await self.send("POST", "/", headers, urlencode(form).encode())

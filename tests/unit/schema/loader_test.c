@@ -72,7 +72,7 @@ static const struct {
           "m.yaml:6:1: unknown field \"labels\" [labels belongs under metadata]\n" },
         { ENVIRONMENT "  colour: red\n",
           "m.yaml:6:3: unknown field \"colour\" [known here: description, image, memoryMB, workspaceStorageMB, "
-          "timeoutSeconds, variables, reservedConcurrency, logRetentionDays, executionRole, tenantIsolation, protect, accept]\n" },
+          "timeoutSeconds, variables, reservedConcurrency, logRetentionDays, executionRole, tenantIsolation, network, protect, accept]\n" },
         { ENVIRONMENT "  <<: {memoryMB: 2048}\n",
           "m.yaml:6:3: unknown field \"<<\" [merge keys are not part of YAML 1.2: write the fields out, or use an "
           "alias for the whole map]\n" },
@@ -316,6 +316,10 @@ static const struct {
         { ENVIRONMENT "  executionRole: theirs\n",
           "m.yaml:6:18: executionRole must be own, or the ARN of an IAM role, such as "
           "arn:aws:iam::123456789012:role/NAME, found the text \"theirs\"\n" },
+        { HEAD("Stack", "s") "  aws: {network: open}\n", "" },
+        { HEAD("Stack", "s") "  aws: {network: {subnets: [subnet-01234567], securityGroups: [vpc-1]}}\n",
+          "m.yaml:5:64: aws.network.securityGroups[0] must be a security group's id, such as sg-0123456789abcdef0, found "
+          "the text \"vpc-1\"\n" },
         { HEAD("Stack", "s") "  aws: {namePrefix: sthree}\n",
           "m.yaml:5:21: the bucket would be named sthree-workspaces-ACCOUNT-REGION: S3 keeps names that begin with "
           "sthree- for itself\n" },

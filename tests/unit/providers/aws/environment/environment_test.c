@@ -345,7 +345,7 @@ static void updates_say_only_what_differs(void **state) {
                         fields[change.field_count].path = configurations[i].paths[change.field_count];
                         change.field_count++;
                 }
-                body = environment_configuration_body(&change, value_get(change.desired, "variables"),
+                body = environment_configuration_body(&team, &change, value_get(change.desired, "variables"),
                                                       value_of(configurations[i].foreign),
                                                       configurations[i].revision);
                 assert_json(body, configurations[i].body);

@@ -67,8 +67,8 @@ static void what_is_no_document_is_none(void **state) {
 }
 
 static void execution_has_the_least_rights(void **state) {
-        const struct policy_place place = { "aws-cn", "cn-north-1", "123456789012", "lab", "lab-bucket",
-                                            NULL,     NULL };
+        const struct policy_place place = { "aws-cn",     "cn-north-1", "123456789012", "lab",
+                                            "lab-bucket", NULL,         NULL,           false };
         json_t *document JSON_CLEANUP = policy_document_execution(&place);
         char *text = json_compact(document);
 
@@ -89,8 +89,8 @@ static void execution_has_the_least_rights(void **state) {
 }
 
 static void a_key_is_used_by_way_of_s3_alone(void **state) {
-        const struct policy_place place = { "aws",   "eu-west-1", "123456789012", "lab", "lab-bucket",
-                                            "arn:k", NULL };
+        const struct policy_place place = { "aws",        "eu-west-1", "123456789012", "lab",
+                                            "lab-bucket", "arn:k",     NULL,           false };
         json_t *document JSON_CLEANUP = policy_document_execution(&place);
         char *text = json_compact(json_array_get(json_object_get(document, "Statement"), 3));
 
@@ -103,9 +103,8 @@ static void a_key_is_used_by_way_of_s3_alone(void **state) {
 
 /* For one environment no resource ends where another one's name may go on, and reading is bound to its tag. */
 static void execution_of_one_environment_is_narrower(void **state) {
-        const struct policy_place place = {
-                "aws", "eu-west-1", "123456789012", "lab", "lab-bucket", NULL, "x"
-        };
+        const struct policy_place place = { "aws", "eu-west-1", "123456789012", "lab", "lab-bucket",
+                                            NULL,  "x",         false };
         json_t *document JSON_CLEANUP = policy_document_execution(&place);
         char *text = json_compact(document);
 
@@ -129,6 +128,24 @@ static void execution_of_one_environment_is_narrower(void **state) {
                 "\"Effect\":\"Allow\",\"Resource\":\"arn:aws:s3:::lab-bucket\",\"Sid\":\"ListWorkspaces\"}],"
                 "\"Version\":\"2012-10-17\"}");
         free(text);
+}
+
+static void functions_may_not_use_what_lambda_needs_for_them(void **state) {
+        const struct policy_place place = { "aws",        "eu-west-1", "123456789012", "lab",
+                                            "lab-bucket", NULL,        NULL,           true };
+        json_t *document JSON_CLEANUP = policy_document_execution(&place);
+        const json_t *statements = json_object_get(document, "Statement"), *deny;
+
+        (void)state;
+        assert_int_equal(json_array_size(statements), 5);
+        deny = json_array_get(statements, 4);
+        assert_true(json_equal(json_object_get(deny, "Action"),
+                               json_object_get(json_array_get(statements, 3), "Action")));
+        assert_string_equal(json_string_value(json_object_get(deny, "Effect")), "Deny");
+        assert_string_equal(json_string_value(json_object_get(
+                                    json_object_get(json_object_get(deny, "Condition"), "ArnLike"),
+                                    "lambda:SourceFunctionArn")),
+                            "arn:aws:lambda:eu-west-1:123456789012:function:lab-env-*");
 }
 
 static void only_lambda_is_trusted(void **state) {
@@ -229,6 +246,7 @@ int main(void) {
                 cmocka_unit_test(execution_has_the_least_rights),
                 cmocka_unit_test(a_key_is_used_by_way_of_s3_alone),
                 cmocka_unit_test(execution_of_one_environment_is_narrower),
+                cmocka_unit_test(functions_may_not_use_what_lambda_needs_for_them),
                 cmocka_unit_test(only_lambda_is_trusted),
                 cmocka_unit_test(tls_statement_is_found_in_any_form),
                 cmocka_unit_test(other_statements_stay),

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a function's network leads: "open" (Lambda's own, to everywhere), or the subnets and security groups that a manifest
+ * names. As lists of ids these are sorted, since Lambda gives them back in any order.
+ *
+ * A function whose manifests say nothing of its network keeps the one it has, and nobody looks at it.
+ */
+#include "base/json.h"
+#include "providers/aws/client/texts.h"
+#include "providers/aws/environment/environment.h"
+
+#include <stdlib.h>
+
+static const struct value *said(const struct provider *provider, const struct value *spec) {
+        const struct value *own = value_get(spec, "network");
+
+        return own ? own : value_path(provider->stack, "aws.network");
+}
+
+bool environment_says_network(const struct provider *provider, const struct value *spec) {
+        return said(provider, spec) != NULL;
+}
+
+static struct value sorted_list(struct value list) {
+        if (list.count > 1)
+                qsort(list.items, list.count, sizeof(*list.items), texts_compare);
+        return list;
+}
+
+void environment_desire_network(const struct provider *provider, const struct value *spec,
+                                const struct value *recorded, struct arena *arena, struct value *ret) {
+        const struct value *wanted = said(provider, spec);
+        struct value *network;
+
+        if (!wanted)
+                wanted = value_get(recorded, "network");
+        if (!wanted)
+                return;
+        if (wanted->type != VALUE_MAP) {
+                value_set(arena, ret, "network", *wanted);
+                return;
+        }
+        network = value_new_map(arena);
+        for (uint32_t i = 0; i < wanted->count; i++)
+                value_set(arena, network, wanted->members[i].name,
+                          sorted_list(value_copy(arena, &wanted->members[i].value)));
+        value_set(arena, ret, "network", *network);
+}
+
+static struct value list_of(const json_t *texts, struct arena *arena) {
+        struct value *list = value_new_list(arena);
+        const json_t *text;
+        size_t i;
+
+        json_array_foreach (texts, i, text) {
+                if (json_string_value(text))
+                        value_append(arena, list, value_text(arena, json_string_value(text)));
+        }
+        return sorted_list(*list);
+}
+
+struct value environment_read_network(const struct provider *provider, const json_t *configuration,
+                                      struct arena *arena) {
+        const json_t *config = json_object_get(configuration, "VpcConfig");
+        struct value *network = value_new_map(arena);
+
+        (void)provider;
+        if (json_array_size(json_object_get(config, "SubnetIds")) == 0)
+                return value_text(arena, ENVIRONMENT_OPEN);
+        value_set(arena, network, "subnets", list_of(json_object_get(config, "SubnetIds"), arena));
+        value_set(arena, network, "securityGroups",
+                  list_of(json_object_get(config, "SecurityGroupIds"), arena));
+        return *network;
+}
+
+static json_t *list_json(const struct value *list) {
+        json_t *array = json_array();
+
+        for (uint32_t i = 0; list && i < list->count; i++)
+                json_array_append_new(array, json_string(value_text_of(&list->items[i])));
+        return array;
+}
+
+json_t *environment_network_json(const struct provider *provider, const struct value *network) {
+        (void)provider;
+        return json_pack("{s:o, s:o}", "SubnetIds", list_json(value_get(network, "subnets")),
+                         "SecurityGroupIds", list_json(value_get(network, "securityGroups")));
+}
