@@ -32,6 +32,7 @@ static const char after_name[] =
         "}\n"
         "spec:\n"
         "  provider: local          # sandboxes on this machine; aws: Lambda, in the account that AWS's tools find\n"
+        "  aws: {network: isolated} # in AWS: code reaches this stack's bucket and nothing else; open: everything\n"
         "  tags: {managed-by: berth}\n"
         "---\n"
         "apiVersion: berth/v1\n"

@@ -249,6 +249,7 @@ static void set_options(const struct http_pool *pool, CURL *easy, const struct h
         long whole = request->timeout_ms > 0 ? (long)request->timeout_ms : WHOLE_TIMEOUT_MS;
 
         SET(easy, CURLOPT_URL, request->url);
+        SET(easy, CURLOPT_FRESH_CONNECT, request->once ? 1L : 0L);
         SET(easy, CURLOPT_PATH_AS_IS, 1L); /* an S3 key may have "..", and the path was signed as it is */
         SET(easy, CURLOPT_PROTOCOLS_STR, loopback || request->allow_plain ? "http,https" : "https");
         SET(easy, CURLOPT_FOLLOWLOCATION, 0L);

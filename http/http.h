@@ -46,7 +46,12 @@ struct http_request {
         size_t answer_limit; /* bytes, > 0 */
         int64_t timeout_ms;  /* for the whole request; 0 for 60 s */
         bool allow_plain;    /* http:// to any host, because it is configured; otherwise to loopback only */
-        bool direct;         /* without a proxy, even where the environment names one */
+        /*
+         * Sent on a connection of its own: on a kept one that ends before an answer libcurl sends it again by itself, and for
+         * what makes something with each call that is once too often.
+         */
+        bool once;
+        bool direct; /* without a proxy, even where the environment names one */
         const struct interrupt
                 *interrupt; /* at INTERRUPT_NOW nobody waits for the answer any more; NULL: never */
         const struct interrupt *ended_by; /* another one that ends it; or NULL */

@@ -37,13 +37,14 @@ const struct field environment_name_field = {
         .doc = "The name of an Environment.",
 };
 
-static const char *const networks[] = { "open", NULL };
+static const char *const networks[] = { "open", "isolated", NULL };
 
 const struct field network_name_field = {
         .name = "text",
         .type = FIELD_TEXT,
         .choices_text = networks,
-        .doc = "open: Lambda's own network, which leads everywhere.",
+        .doc = "open: Lambda's own network, which leads everywhere. isolated: a VPC that Berth makes, from which nothing is "
+               "reached but the stack's bucket.",
 };
 
 static const struct field subnet_field = {

@@ -384,6 +384,15 @@ static void resolve_image(struct loading *loading, const struct draft *environme
         *reference = resolved;
 }
 
+/* The VPC of isolated functions is the Stack's to make: the provider, which sees no Environment then, is told by `isolates`. */
+static void note_isolated(struct loading *loading, const struct draft *environment) {
+        const char *network = value_get_text(environment->resource.spec, "network");
+        struct value *aws = (struct value *)value_get(loading->manifests->stack->spec, "aws");
+
+        if (network && strcmp(network, "isolated") == 0 && aws && !value_get(aws, "isolates"))
+                value_set_boolean(loading->arena, aws, "isolates", true);
+}
+
 /* The execution role gets the rights that functions in a VPC need by the Stack's word alone. */
 static void check_network(struct loading *loading, const struct draft *environment) {
         const struct value *network = value_get(environment->resource.spec, "network");
@@ -419,6 +428,7 @@ static void resolve_environments(struct loading *loading) {
                 check_own_account(loading, environment);
                 resolve_image(loading, environment);
                 check_network(loading, environment);
+                note_isolated(loading, environment);
         }
 }
 

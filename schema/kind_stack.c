@@ -154,7 +154,8 @@ static const struct field aws_fields[] = {
                 .type = FIELD_ONE_OF,
                 .item = &network_name_field,
                 .fields = network_fields,
-                .doc = "Where functions can connect to: open (everywhere), or subnets and security groups of your own. "
+                .doc = "Where functions can connect to: open (everywhere), isolated (the stack's bucket and nothing else, from "
+                       "a VPC that Berth makes), or subnets and security groups of your own. "
                        "Absent: the network that each function has stays; a new one is open.",
         },
         { 0 },
@@ -473,7 +474,9 @@ static void check_stack(struct loading *loading, const struct draft *draft) {
 static void summarise_stack(const struct value *spec, const struct value *wish, struct strbuf *out) {
         (void)spec;
         strbuf_append(out, value_get(wish, "bucket") || value_get(wish, "role")
-                                   ? "workspace bucket, execution role"
+                                   ? (value_get(wish, "network")
+                                              ? "workspace bucket, execution role, isolated network"
+                                              : "workspace bucket, execution role")
                                    : "where workspaces and images are kept");
 }
 

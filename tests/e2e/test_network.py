@@ -2,14 +2,14 @@
 """aws.network: where functions can connect to."""
 
 import json
-from urllib.parse import unquote
+import subprocess
 
 import pytest
 
 import stacks
+from test_keys import changed, fields, role_statements as statements
 
 FUNCTION = "alphaagent-env-x"
-ROLE = "alphaagent-execution-us-east-1"
 
 
 @pytest.fixture
@@ -38,20 +38,6 @@ def config(cloud, function=FUNCTION):
 
 def in_order(network):
     return {name: sorted(ids) for name, ids in network.items()}
-
-
-def statements(cloud):
-    document = cloud.aws("iam").get_role_policy(RoleName=ROLE, PolicyName="berth-execution")["PolicyDocument"]
-    document = document if isinstance(document, dict) else json.loads(unquote(document))
-    return {statement["Sid"]: statement for statement in document["Statement"]}
-
-
-def fields(plan):
-    return {(c["address"], f["path"]): (f["before"], f["after"]) for c in plan["changes"] for f in c["fields"]}
-
-
-def changed(cloud, mark):
-    return [c["operation"] for c in cloud.changing_calls(mark)]
 
 
 OPEN = {"subnets": [], "securityGroups": []}
@@ -99,8 +85,9 @@ def test_what_others_change_of_it(cloud, berth, prebuilt, theirs):
     berth.apply()
     moved = {"SubnetIds": theirs["subnets"], "SecurityGroupIds": theirs["securityGroups"]}
     cloud.aws("lambda").update_function_configuration(FunctionName=FUNCTION, VpcConfig=moved)
-    berth("drift", "--refresh", "full").expect(0)
-    berth.assert_settled()
+    (drift,) = berth("drift", "--json").expect(2).json()["drift"]
+    assert [(f["path"], f["before"]) for f in drift["fields"]] == [("vpc", None)], "it is told, and stays"
+    assert berth.plan()["changes"] == []
     declare(berth, "open")
     assert fields(berth.plan())["Environment/x", "network"] == (in_order(theirs), "open"), "the plan says what it takes away"
     berth.apply()
@@ -122,3 +109,203 @@ def test_an_environment_has_a_network_of_its_own(cloud, berth, prebuilt, theirs)
 def test_an_environments_network_needs_the_stacks(offline):
     offline.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x", network="open")))
     assert "needs the Stack's aws.network" in offline("validate").expect(1).err
+
+
+# --- isolated: a VPC that Berth makes -------------------------------------------------------------------
+
+
+def own_vpcs(ec2):
+    return [v["VpcId"] for v in ec2.describe_vpcs(Filters=[{"Name": "tag:berth:kind", "Values": ["Stack"]}])["Vpcs"]]
+
+
+def look(ec2, cloud):
+    """The one VPC of Berth's and what is in it, as EC2 shows it."""
+    (vpc,) = own_vpcs(ec2)
+    inside = [{"Name": "vpc-id", "Values": [vpc]}]
+    subnets = ec2.describe_subnets(Filters=inside)["Subnets"]
+    (endpoint,) = [e for e in ec2.describe_vpc_endpoints(Filters=inside)["VpcEndpoints"] if e["State"].lower() != "deleted"]
+    (group,) = [g for g in ec2.describe_security_groups(Filters=inside)["SecurityGroups"] if g["GroupName"] == "alphaagent-isolated"]
+    tables = ec2.describe_route_tables(Filters=inside)["RouteTables"]
+    rules = ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [group["GroupId"]]}])["SecurityGroupRules"]
+    routes = [r for t in tables for r in t["Routes"] if r.get("GatewayId") != "local" and not r.get("GatewayId", "").startswith("vpce-")]
+    return {"vpc": vpc, "subnets": subnets, "endpoint": endpoint, "group": group["GroupId"], "tables": tables, "rules": rules, "routes": routes}
+
+
+def assert_leads_nowhere(ec2, cloud):
+    found = look(ec2, cloud)
+    assert len(found["subnets"]) == 2 and len({s["AvailabilityZone"] for s in found["subnets"]}) == 2
+    assert not any(s["MapPublicIpOnLaunch"] for s in found["subnets"]) and found["routes"] == []
+    (rule,) = found["rules"]
+    assert rule["IsEgress"] and (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443) and rule["PrefixListId"].startswith("pl-")
+    assert found["endpoint"]["VpcEndpointType"] == "Gateway" and found["endpoint"]["ServiceName"] == "com.amazonaws.us-east-1.s3"
+    (statement,) = json.loads(found["endpoint"]["PolicyDocument"])["Statement"]
+    bucket = f"arn:aws:s3:::alphaagent-workspaces-{cloud.account}-us-east-1"
+    assert statement["Resource"] == [bucket, f"{bucket}/*"] and statement["Effect"] == "Allow"
+    return found
+
+
+def isolated(found):
+    return {"subnets": sorted(s["SubnetId"] for s in found["subnets"]), "securityGroups": [found["group"]]}
+
+
+def test_an_isolated_network_is_made_used_and_taken_down(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    plan = berth.plan()
+    assert fields(plan)["Stack/team", "network.routes"] == (None, "to S3 alone") and fields(plan)["Environment/x", "network"] == (None, "isolated")
+    berth.apply()
+    found = assert_leads_nowhere(ec2, cloud)
+    assert config(cloud) == isolated(found)
+    lineage = berth("state", "show", "--json").json()["lineage"]
+    for kind in ("vpc", "subnet", "vpc-endpoint", "security-group"):
+        tagged = ec2.describe_tags(Filters=[{"Name": "resource-type", "Values": [kind]}, {"Name": "key", "Values": ["berth:lineage"]}])["Tags"]
+        assert {t["Value"] for t in tagged} == {lineage}, kind
+    berth.assert_settled()
+    berth("drift", "--refresh", "full").expect(0)
+    berth.destroy()
+    assert own_vpcs(ec2) == [] and cloud.functions() == {}
+
+
+def test_a_way_out_is_drift_and_closed(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    berth.apply()
+    found = look(ec2, cloud)
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=found["vpc"])
+    ec2.create_route(RouteTableId=found["tables"][0]["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+    ec2.authorize_security_group_egress(GroupId=found["group"], IpPermissions=[{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}])
+    ec2.authorize_security_group_ingress(GroupId=found["group"], IpPermissions=[{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "1.2.3.4/32"}]}])
+    everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}]}
+    ec2.modify_vpc_endpoint(VpcEndpointId=found["endpoint"]["VpcEndpointId"], PolicyDocument=json.dumps(everything))
+    (drift,) = berth("drift", "--json").expect(2).json()["drift"]
+    found = {f["path"]: f["after"] for f in drift["fields"]}
+    assert found["network.routes"] == f"to S3 alone, and 0.0.0.0/0 by {gateway}"
+    assert "everything to 0.0.0.0/0" in found["network.rules"] and "tcp from 1.2.3.4/32" in found["network.rules"]
+    assert any(path.startswith("network.endpoint") for path in found)
+    berth.apply()
+    assert_leads_nowhere(ec2, cloud)
+    berth.assert_settled()
+
+
+def test_what_somebody_deleted_of_it_is_made_again(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    berth.apply()
+    found = look(ec2, cloud)
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[found["endpoint"]["VpcEndpointId"]])
+    ec2.revoke_security_group_egress(GroupId=found["group"], SecurityGroupRuleIds=[found["rules"][0]["SecurityGroupRuleId"]])
+    berth("drift").expect(2)
+    berth.apply()
+    assert assert_leads_nowhere(ec2, cloud)["vpc"] == found["vpc"]
+    berth.assert_settled()
+
+
+def test_one_environment_alone_is_isolated_and_then_none(cloud, berth, prebuilt, ec2):
+    declare(berth, "open", stacks.environment("y", network="isolated"))
+    berth.apply()
+    found = assert_leads_nowhere(ec2, cloud)
+    assert config(cloud) == OPEN and config(cloud, "alphaagent-env-y") == isolated(found)
+    berth.assert_settled()
+    declare(berth, "open", stacks.environment("y"))
+    # Lambda keeps a network interface for a while.
+    interface = ec2.create_network_interface(SubnetId=found["subnets"][0]["SubnetId"], Groups=[found["group"]])["NetworkInterface"]["NetworkInterfaceId"]
+    berth.apply()
+    assert config(cloud, "alphaagent-env-y") == OPEN and own_vpcs(ec2) == [found["vpc"]]
+    berth.assert_settled()
+    ec2.delete_network_interface(NetworkInterfaceId=interface)
+    assert set(fields(berth.plan())) == {("Stack/team", "formerNetwork")}
+    berth.apply()
+    assert own_vpcs(ec2) == []
+    berth.assert_settled()
+
+
+def test_saying_nothing_leaves_functions_isolated(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    berth.apply()
+    declare(berth)
+    assert berth.plan()["changes"] == []
+    declare(berth, None, memoryMB=3000)
+    berth.apply()
+    assert config(cloud) == isolated(assert_leads_nowhere(ec2, cloud))
+    berth.assert_settled()
+    berth.destroy()
+    assert own_vpcs(ec2) == []
+
+
+def test_destroy_waits_until_lambda_lets_go(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    berth.apply()
+    busy = {"kind": "error", "status": 400, "code": "DependencyViolation", "message": "resource sg has a dependent object"}
+    cloud.faults(({"operation": "DeleteSecurityGroup", "times": 3}, busy), ({"operation": "DeleteVpc", "times": 1}, busy))
+    berth.destroy()
+    assert cloud.fault_hits() == [3, 1] and own_vpcs(ec2) == []
+
+
+def test_a_quota_that_is_used_up(cloud, berth, prebuilt):
+    declare(berth, "isolated")
+    cloud.faults(({"operation": "CreateVpc"}, {"kind": "error", "status": 400, "code": "VpcLimitExceeded", "message": "The maximum number of VPCs has been reached."}))
+    result = berth("apply", "--yes").expect(1)
+    assert "VPCs per Region" in result.out + result.err and cloud.functions() == {}
+    cloud.faults()
+    berth.apply()
+    berth.assert_settled()
+
+
+CREATIONS = ["CreateVpc", "CreateSubnet", "CreateVpcEndpoint", "CreateSecurityGroup", "AuthorizeSecurityGroupEgress"]
+
+
+@pytest.mark.parametrize("operation", CREATIONS)
+def test_an_answer_that_is_lost_makes_nothing_twice(cloud, berth, prebuilt, ec2, operation):
+    declare(berth, "isolated")
+    cloud.faults(({"operation": operation, "nth": 1}, {"kind": "lost"}))
+    berth.apply()
+    assert_leads_nowhere(ec2, cloud)
+    berth.assert_settled()
+
+
+@pytest.mark.parametrize("operation", CREATIONS)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_death_at_a_call_makes_nothing_twice(cloud, berth, prebuilt, ec2, tmp_path, operation, when):
+    declare(berth, "isolated")
+    pidfile = tmp_path / "pid"
+    cloud.faults(({"operation": operation, "nth": 1}, {"kind": "signal", "when": when, "pidfile": str(pidfile)}))
+    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), "apply", "--yes"]
+    assert subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode < 0
+    cloud.faults()
+    berth.apply()
+    assert_leads_nowhere(ec2, cloud)
+    berth.assert_settled()
+    berth.destroy()
+    assert own_vpcs(ec2) == []
+
+
+def test_a_vpc_of_another_lineage_is_not_touched(cloud, berth, prebuilt, ec2):
+    """It carries the stack's name, but another state made it."""
+    tags = [{"Key": k, "Value": v} for k, v in {"berth:stack": "team", "berth:kind": "Stack", "berth:name": "team", "berth:lineage": "11111111-1111-4111-8111-111111111111"}.items()]
+    theirs = ec2.create_vpc(CidrBlock="10.9.0.0/16", TagSpecifications=[{"ResourceType": "vpc", "Tags": tags}])["Vpc"]["VpcId"]
+    declare(berth, "isolated")
+    berth.apply()
+    assert len(own_vpcs(ec2)) == 2
+    berth.assert_settled()
+    berth.destroy()
+    assert own_vpcs(ec2) == [theirs]
+
+
+def test_a_lost_state_finds_its_network_again(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    berth.apply()
+    before = look(ec2, cloud)["vpc"]
+    (berth.stack / ".berth").rename(berth.folder / "lost")
+    berth("state", "adopt", "--yes").expect(0)
+    mark = cloud.mark()
+    berth.apply()
+    assert not set(CREATIONS) & set(changed(cloud, mark))
+    assert assert_leads_nowhere(ec2, cloud)["vpc"] == before
+    berth.assert_settled()
+    berth.destroy()
+    assert own_vpcs(ec2) == []
+
+
+def test_init_isolates_what_runs_in_aws(cloud, berth, prebuilt, ec2):
+    berth("init", ".").expect(0)
+    berth("validate").expect(0)
+    found = fields(berth.plan("--provider", "aws"))
+    assert found["Environment/python", "network"] == (None, "isolated")

@@ -92,6 +92,8 @@ static void read_xml_error(const struct http_response *answer, struct aws_respon
                 return;
         root = xml_root(document);
         error = strcmp(xml_name(root), "Error") == 0 ? root : xml_child(root, "Error");
+        if (!error) /* EC2's */
+                error = xml_child(xml_child(root, "Errors"), "Error");
         if ((text = xml_text(error, "Code", arena)))
                 take_code(ret, text);
         if ((text = xml_text(error, "Message", arena)))

@@ -108,6 +108,7 @@ static int send_signed(struct aws_client *client, const struct aws_request *requ
                 .body_length = ready->body_length,
                 .answer_limit = request->answer_limit ? request->answer_limit : ANSWER_LIMIT,
                 .allow_plain = endpoint->configured_by != NULL,
+                .once = request->once,
                 .interrupt = client->clock->interrupt,
                 .ended_by = request->ended_by,
         };

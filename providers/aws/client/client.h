@@ -43,6 +43,7 @@ enum aws_service {
         AWS_KMS,
         AWS_SECRETS,
         AWS_SSM,
+        AWS_EC2,
         AWS_SSO, /* this and the next for credentials only, unsigned: credentials_sso.c */
         AWS_SSO_OIDC,
         AWS_SERVICE_COUNT
@@ -98,6 +99,7 @@ struct aws_request {
                 body; /* JSON, XML or the form of the query protocol (without Action and Version); NULL for none */
         size_t body_length;
         const char *content_type; /* NULL: what the service's protocol asks */
+        bool once;                /* each sending makes something: struct http_request */
         bool checksum;            /* of the body, as a header: S3 wants one with configuration documents */
         size_t answer_limit;      /* bytes, 0 for 16 MiB */
         const struct interrupt

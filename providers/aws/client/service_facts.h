@@ -10,7 +10,7 @@ enum service_protocol {
         PROTOCOL_REST_JSON, /* Lambda */
         PROTOCOL_REST_XML,  /* S3 */
         PROTOCOL_JSON,      /* JSON 1.1: ECR, Logs, tagging: POST / with X-Amz-Target */
-        PROTOCOL_QUERY      /* IAM, STS: POST / of a form, XML comes back */
+        PROTOCOL_QUERY      /* IAM, STS, EC2: POST / of a form, XML comes back */
 };
 
 struct service {

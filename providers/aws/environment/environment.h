@@ -43,9 +43,13 @@ int environment_check_answer(const json_t *function, const char *name, struct er
 
 /* environment_network.c. The function has Lambda's own network, which leads everywhere. */
 #define ENVIRONMENT_OPEN "open"
+/* It is in the VPC that the Stack makes, from which only the bucket is reached. */
+#define ENVIRONMENT_ISOLATED "isolated"
+/* Whether a spec's network can be asked for: of the Stack's VPC only once it is known. */
+bool environment_knows_network(const struct provider *provider, const struct value *spec);
 /* Whether the Environment's manifest, or the Stack's, says what network it has. */
 bool environment_says_network(const struct provider *provider, const struct value *spec);
-/* Sets `network` in a desired spec: ENVIRONMENT_OPEN, or {subnets, securityGroups}; as recorded where none is said. */
+/* Sets `network` in a desired spec: ENVIRONMENT_OPEN, ENVIRONMENT_ISOLATED, or {subnets, securityGroups}; as recorded where none is said. */
 void environment_desire_network(const struct provider *provider, const struct value *spec,
                                 const struct value *recorded, struct arena *arena, struct value *ret);
 /* The same of a function's configuration as it is. */

@@ -84,7 +84,8 @@ static int see_permissions(struct sight *sight, struct error *err) {
 static void see_vpc(struct sight *sight, const struct value *spec) {
         const struct value *vpc = value_get(spec, ENVIRONMENT_VPC);
 
-        if (!vpc)
+        /* Where manifests say what network it has, or said so once, that is compared, and put back. */
+        if (!vpc || value_get(spec, "network"))
                 return;
         aws_leave(&sight->left, sight->accepted, "network",
                   (struct left_drift){ .path = ENVIRONMENT_VPC,

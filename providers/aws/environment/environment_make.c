@@ -136,6 +136,8 @@ int environment_run_create(struct stage_turn *turn) {
             !value_get_text(change->desired, "role"))
                 return error_set(turn->err,
                                  "the image's digest or the role is not known: plan with --refresh sweep");
+        if (!environment_knows_network(turn->provider, change->desired))
+                return error_set(turn->err, ENVIRONMENT_NO_NETWORK);
         request = lambda_create_function(
                 environment_create_body(
                         turn->provider, change->name, change->desired,

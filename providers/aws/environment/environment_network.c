@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a function's network leads: "open" (Lambda's own, to everywhere), or the subnets and security groups that a manifest
- * names. As lists of ids these are sorted, since Lambda gives them back in any order.
+ * Where a function's network leads: "open" (Lambda's own, to everywhere), "isolated" (the VPC that the Stack makes, which is
+ * known by its subnets and group), or the subnets and security groups that a manifest names. As lists of ids these are sorted, since Lambda gives them back in any order.
  *
  * A function whose manifests say nothing of its network keeps the one it has, and nobody looks at it.
  */
@@ -59,17 +59,36 @@ static struct value list_of(const json_t *texts, struct arena *arena) {
         return sorted_list(*list);
 }
 
+/* The ids that stand for "isolated", as a function's configuration would show them. */
+static const struct value *isolated(const struct provider *provider, struct arena *arena) {
+        struct value *network = value_new_map(arena), *subnets = value_new_list(arena),
+                     *groups = value_new_list(arena);
+
+        for (size_t i = 0; i < ISOLATED_SUBNETS; i++)
+                value_append(arena, subnets, value_text(arena, provider->isolated.subnets[i]));
+        value_append(arena, groups, value_text(arena, provider->isolated.group));
+        value_set(arena, network, "subnets", sorted_list(*subnets));
+        value_set(arena, network, "securityGroups", *groups);
+        return network;
+}
+
+bool environment_knows_network(const struct provider *provider, const struct value *spec) {
+        return !texts_same(value_get_text(spec, "network"), ENVIRONMENT_ISOLATED) ||
+               *provider->isolated.group;
+}
+
 struct value environment_read_network(const struct provider *provider, const json_t *configuration,
                                       struct arena *arena) {
         const json_t *config = json_object_get(configuration, "VpcConfig");
         struct value *network = value_new_map(arena);
 
-        (void)provider;
         if (json_array_size(json_object_get(config, "SubnetIds")) == 0)
                 return value_text(arena, ENVIRONMENT_OPEN);
         value_set(arena, network, "subnets", list_of(json_object_get(config, "SubnetIds"), arena));
         value_set(arena, network, "securityGroups",
                   list_of(json_object_get(config, "SecurityGroupIds"), arena));
+        if (*provider->isolated.group && value_equal(network, isolated(provider, arena), NULL))
+                return value_text(arena, ENVIRONMENT_ISOLATED);
         return *network;
 }
 
@@ -82,7 +101,10 @@ static json_t *list_json(const struct value *list) {
 }
 
 json_t *environment_network_json(const struct provider *provider, const struct value *network) {
-        (void)provider;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+
+        if (texts_same(value_text_of(network), ENVIRONMENT_ISOLATED))
+                network = isolated(provider, arena);
         return json_pack("{s:o, s:o}", "SubnetIds", list_json(value_get(network, "subnets")),
                          "SecurityGroupIds", list_json(value_get(network, "securityGroups")));
 }

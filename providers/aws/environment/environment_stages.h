@@ -54,6 +54,9 @@ enum {
 /* As long as the SDKs' waiters wait. */
 #define READY_DEADLINE_MS (300 * 1000)
 
+#define ENVIRONMENT_NO_NETWORK \
+        "the stack's isolated network is not known: apply the Stack as well, and plan with --refresh sweep"
+
 /* environment_wait.c */
 const char *environment_function_of(const struct stage_turn *turn);
 const char *environment_log_group_of(const struct stage_turn *turn);

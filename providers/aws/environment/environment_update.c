@@ -161,14 +161,18 @@ static int send_update(struct stage_turn *turn, const struct aws_request *reques
 }
 
 int environment_run_configure(struct stage_turn *turn) {
-        json_t *body = environment_configuration_body(
-                turn->provider, turn->change,
-                environment_variables(turn->change, value_get(turn->progress->data, ENVIRONMENT_FETCHED),
-                                      turn->progress->arena),
-                value_get(turn->progress->data, "foreign"), environment_revision(turn));
-        struct aws_request request =
-                lambda_update_configuration(environment_function_of(turn), body, turn->progress->arena);
+        const struct value *variables = environment_variables(
+                turn->change, value_get(turn->progress->data, ENVIRONMENT_FETCHED), turn->progress->arena);
+        struct aws_request request;
+        json_t *body;
 
+        if (change_touches(turn->change, "network") &&
+            !environment_knows_network(turn->provider, turn->change->desired))
+                return error_set(turn->err, ENVIRONMENT_NO_NETWORK);
+        body = environment_configuration_body(turn->provider, turn->change, variables,
+                                              value_get(turn->progress->data, "foreign"),
+                                              environment_revision(turn));
+        request = lambda_update_configuration(environment_function_of(turn), body, turn->progress->arena);
         return send_update(turn, &request);
 }
 

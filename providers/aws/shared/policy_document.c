@@ -160,6 +160,16 @@ json_t *policy_document_tls_statement(const char *partition, const char *bucket)
                                       objects, "Condition", "Bool", "aws:SecureTransport", "false"));
 }
 
+json_t *policy_document_endpoint(const char *partition, const char *bucket) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *whole = arena_printf(arena, "arn:%s:s3:::%s", partition, bucket);
+        const char *objects = arena_printf(arena, "%s/*", whole);
+
+        return json_checked(json_pack("{s:s, s:[{s:s, s:s, s:s, s:s, s:[s,s]}]}", "Version", VERSION,
+                                      "Statement", "Sid", "ThisBucketAlone", "Effect", "Allow", "Principal",
+                                      "*", "Action", "s3:*", "Resource", whole, objects));
+}
+
 static int compare_json(const void *a, const void *b) {
         char *left = json_compact(*(json_t *const *)a), *right = json_compact(*(json_t *const *)b);
         int order = strcmp(left, right);

@@ -35,6 +35,9 @@ json_t *policy_document_execution(const struct policy_place *place);
 #define POLICY_TLS_SID "BerthTlsOnly"
 json_t *policy_document_tls_statement(const char *partition, const char *bucket);
 
+/* What goes by the endpoint of S3 of an isolated network: requests about this bucket alone. */
+json_t *policy_document_endpoint(const char *partition, const char *bucket);
+
 /* A copy in normal form; a document or a single statement. */
 json_t *policy_document_normalise(const json_t *document);
 /* NULL where the text is no JSON object. */

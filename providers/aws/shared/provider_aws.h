@@ -11,6 +11,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define ISOLATED_SUBNETS 2
+/* What functions are put into where `network` is isolated; "" where it is not known. */
+struct isolated_ids {
+        char subnets[ISOLATED_SUBNETS][32];
+        char group[32];
+};
+
 struct provider {
         struct arena *arena; /* for the provider's life; only identify and observe may allocate in it */
         struct aws_client *client;
@@ -38,6 +45,7 @@ struct provider {
          */
         bool role_missing;
         char role_id[64];
+        struct isolated_ids isolated;   /* as observed or made; owned by isolated_network.c */
         bool manages_bucket;            /* createBucket */
         pthread_mutex_t lifecycle_lock; /* guards the next one; held for moments only */
         const struct change

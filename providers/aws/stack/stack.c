@@ -3,6 +3,7 @@
 #include "providers/aws/stack/stack.h"
 
 #include "providers/aws/shared/tags.h"
+#include "providers/aws/stack/isolated_network.h"
 
 #include <stdio.h>
 
@@ -92,6 +93,28 @@ static void desire_former(const struct provider *provider, const struct observat
         value_set_text(arena, spec, STACK_FORMER_ROLE, role ? stack_own_role(recorded) : NULL);
 }
 
+/*
+ * As with role and bucket: a VPC that nobody wants any more is kept in mind while functions may still be in it. Where no
+ * manifest says a word of networks, it stays what it was.
+ */
+static void desire_network(const struct provider *provider, const struct observation *observed,
+                           const struct value *recorded, struct arena *arena, struct value *spec) {
+        const struct value *before = value_get(recorded, ISOLATED_NETWORK);
+        bool former = before || value_get(recorded, ISOLATED_FORMER);
+
+        if (isolated_network_is_wanted(provider)) {
+                struct value *wish = isolated_network_wish(provider, arena);
+
+                if (!value_get(wish, "endpoint") && value_get(before, "endpoint"))
+                        value_set(arena, wish, "endpoint", *value_get(before, "endpoint"));
+                value_set(arena, spec, ISOLATED_NETWORK, *wish);
+        } else if (before && !isolated_network_is_said(provider)) {
+                value_set(arena, spec, ISOLATED_NETWORK, *before);
+        } else if (former && !value_get_boolean(observed->extra, ISOLATED_UNUSED, false)) {
+                value_set_text(arena, spec, ISOLATED_FORMER, "until nothing is in it");
+        }
+}
+
 static int stack_desire(const struct provider *provider, const struct resource *resource,
                         const struct observation *observed, const struct value *recorded, struct arena *arena,
                         struct value **ret, struct error *err) {
@@ -102,6 +125,7 @@ static int stack_desire(const struct provider *provider, const struct resource *
         value_set(arena, spec, "bucket", *desire_bucket(provider, value_get(recorded, "bucket"), arena));
         value_set(arena, spec, "role", *stack_desired_role(provider, recorded, arena));
         desire_former(provider, observed, recorded, arena, spec);
+        desire_network(provider, observed, recorded, arena, spec);
         *ret = spec;
         return 0;
 }
@@ -121,7 +145,7 @@ static int stack_step(struct provider *provider, const struct change *change, st
                        : stack_make_step(provider, change, progress, ret_observed, err);
 }
 
-static const char *const free_maps[] = { "bucket.tags", "role.tags", NULL };
+static const char *const free_maps[] = { "bucket.tags", "role.tags", ISOLATED_NETWORK ".tags", NULL };
 
 const struct kind_ops aws_stack_ops = {
         .kind = KIND_STACK,

@@ -14,6 +14,7 @@
 #include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/stages.h"
+#include "providers/aws/stack/isolated_network.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,6 +22,8 @@
 
 enum delete_stage {
         STAGE_BEGIN,
+        STAGE_SEE_NETWORK,
+        STAGE_NETWORK,
         STAGE_LIST,
         STAGE_EMPTY,
         STAGE_BUCKET,
@@ -223,7 +226,15 @@ int stack_delete_role(struct stage_turn *turn) {
         return execution_role_delete(turn, role_of(turn));
 }
 
+static int remove_network(struct stage_turn *turn) {
+        return isolated_network_remove(turn, STAGE_SEE_NETWORK);
+}
+
+/* The network goes before the role, in whose name Lambda lets go of its network interfaces. */
 static const struct stage stages[STAGE_COUNT] = {
+        [STAGE_SEE_NETWORK] = { NULL, NULL, isolated_network_needs_removal, isolated_network_look },
+        [STAGE_NETWORK] = { NULL, "for Lambda to let go of its network interfaces",
+                            isolated_network_needs_removal, remove_network },
         [STAGE_LIST] = { "s3", NULL, has_bucket, list_leftovers },
         [STAGE_EMPTY] = { NULL, NULL, NULL, remove_leftovers },
         [STAGE_BUCKET] = { "s3", "for the bucket to go", has_bucket, delete_bucket },
@@ -234,6 +245,7 @@ static const struct stage stages[STAGE_COUNT] = {
 
 void stack_delete_cost(const struct change *change, struct cost *ret) {
         stages_cost(stages, STAGE_COUNT, change, ret);
+        isolated_network_cost(change, ret);
         if (has_bucket(change))
                 cost_add(ret, "s3", 2); /* the listings of locks and of this state's note */
 }

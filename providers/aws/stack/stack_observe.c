@@ -17,6 +17,7 @@
 #include "providers/aws/shared/policy_document.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
+#include "providers/aws/stack/isolated_network.h"
 #include "providers/aws/stack/policy_compare.h"
 
 #include <string.h>
@@ -38,6 +39,8 @@ struct sight {
         struct arena *arena;
         struct error *err;
         struct part bucket, role;
+        const struct value *network; /* the isolated network as read, or NULL */
+        bool network_unused;
         bool full; /* to be read whole, whatever it costs */
         struct left_drift_list left;
         const char *over_quota; /* of either's tags */
@@ -418,6 +421,43 @@ static int see_former_bucket(struct sight *sight, const struct value *recorded) 
         return see_shared_bucket(sight);
 }
 
+/* Only where somebody wants it or it was made: it takes seven calls, and rights that others do not need. */
+static int see_network(struct sight *sight, const struct value *recorded) {
+        struct provider *provider = sight->provider;
+        bool wanted = sight->wanted->desired && isolated_network_is_wanted(provider);
+        struct value *seen;
+
+        isolated_network_note(provider, NULL);
+        if (!wanted && !value_get(recorded, ISOLATED_NETWORK) && !value_get(recorded, ISOLATED_FORMER))
+                return 0;
+        if (isolated_network_read(provider, sight->arena, &seen, sight->err) < 0)
+                return -1;
+        if (!value_get(seen, "vpc")) {
+                sight->network_unused = true;
+                return 0;
+        }
+        sight->network = seen;
+        isolated_network_note(provider, seen);
+        return wanted || !isolated_network_is_said(provider) || !sight->wanted->desired
+                       ? 0
+                       : isolated_network_is_unused(provider, seen, sight->arena, &sight->network_unused,
+                                                    sight->err);
+}
+
+static void set_network(const struct sight *sight, struct value *spec) {
+        const struct value *recorded = sight->wanted->recorded;
+
+        if (!sight->network)
+                return;
+        if (value_get(recorded, ISOLATED_FORMER) && !isolated_network_is_wanted(sight->provider))
+                value_set_text(sight->arena, spec, ISOLATED_FORMER,
+                               value_get_text(recorded, ISOLATED_FORMER));
+        else
+                value_set(sight->arena, spec, ISOLATED_NETWORK,
+                          *isolated_network_spec(sight->provider, sight->network,
+                                                 value_get(recorded, ISOLATED_NETWORK), sight->arena));
+}
+
 /* Names follow from namePrefix: under another one everything would be made anew and the old left to nobody. */
 static int check_name(const struct sight *sight, const char *path, const char *name) {
         const char *recorded = value_text_of(value_path(sight->wanted->recorded, path));
@@ -544,7 +584,9 @@ static bool same_tags(const struct value *a, const struct value *b) {
 static bool is_as_last(const struct value *last, const struct value *spec) {
         return value_equal(last, spec, NULL) &&
                same_tags(value_path(last, "bucket.tags"), value_path(spec, "bucket.tags")) &&
-               same_tags(value_path(last, "role.tags"), value_path(spec, "role.tags"));
+               same_tags(value_path(last, "role.tags"), value_path(spec, "role.tags")) &&
+               same_tags(value_path(last, ISOLATED_NETWORK ".tags"),
+                         value_path(spec, ISOLATED_NETWORK ".tags"));
 }
 
 /* Bucket and role as one observation. */
@@ -566,11 +608,13 @@ static void join_parts(const struct sight *sight, struct observation *ret) {
         set_ownership(sight, ret);
         set_bucket(sight, spec);
         set_role(sight, spec);
+        set_network(sight, spec);
         ret->spec = spec;
-        if (sight->role_unused) {
+        if (sight->role_unused || sight->network_unused) {
                 struct value *extra = value_new_map(sight->arena);
 
-                value_set_boolean(sight->arena, extra, STACK_ROLE_UNUSED, true);
+                value_set_boolean(sight->arena, extra, STACK_ROLE_UNUSED, sight->role_unused);
+                value_set_boolean(sight->arena, extra, ISOLATED_UNUSED, sight->network_unused);
                 ret->extra = extra;
         }
         /* The same spec as last time is handed back as it was: nothing new to be stored. */
@@ -606,6 +650,8 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
         } else if (see_former_role(sight, recorded) < 0) {
                 return -1;
         }
+        if (see_network(sight, recorded) < 0)
+                return -1;
         provider->role_missing = provider->manages_role && !sight->role.exists;
         /* It was found by its name: at which path, only its ARN says, and functions need the whole of it. */
         if (provider->manages_role)

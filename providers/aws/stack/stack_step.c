@@ -15,6 +15,7 @@
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/stages.h"
 #include "providers/aws/shared/tags.h"
+#include "providers/aws/stack/isolated_network.h"
 #include "providers/aws/stack/policy_compare.h"
 
 #include <stdlib.h>
@@ -42,6 +43,10 @@ enum stack_stage {
         STAGE_UNTAG_ROLE,
         STAGE_READ_ROLE_POLICY,
         STAGE_ROLE_POLICY,
+        STAGE_SEE_NETWORK,
+        STAGE_NETWORK,
+        STAGE_SEE_FORMER_NETWORK,
+        STAGE_DROP_NETWORK,
         STAGE_DROP_ROLE_POLICY,
         STAGE_DROP_ROLE,
         STAGE_COUNT
@@ -426,6 +431,16 @@ static int write_role_policy(struct stage_turn *turn) {
                 NULL, role_passing);
 }
 
+static int make_network(struct stage_turn *turn) {
+        return isolated_network_make(turn, STAGE_SEE_NETWORK);
+}
+
+static int drop_network(struct stage_turn *turn) {
+        return isolated_network_remove(turn, STAGE_SEE_FORMER_NETWORK);
+}
+
+static const char for_interfaces[] = "for Lambda to let go of its network interfaces";
+
 static const struct stage stages[STAGE_COUNT] = {
         [STAGE_CREATE_BUCKET] = { "s3", "for the bucket", needs_bucket, create_bucket },
         [STAGE_READ_TAGS] = { "s3", NULL, needs_bucket_tags, read_tags },
@@ -447,12 +462,19 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_UNTAG_ROLE] = { "iam", NULL, needs_role_untag, untag_role },
         [STAGE_READ_ROLE_POLICY] = { "iam", NULL, replaces_role_policy, read_role_policy },
         [STAGE_ROLE_POLICY] = { "iam", NULL, needs_role_policy, write_role_policy },
+        [STAGE_SEE_NETWORK] = { NULL, "for the isolated network", isolated_network_needs_make,
+                                isolated_network_look },
+        [STAGE_NETWORK] = { NULL, "for the isolated network", isolated_network_needs_make, make_network },
+        [STAGE_SEE_FORMER_NETWORK] = { NULL, for_interfaces, isolated_network_needs_removal,
+                                       isolated_network_look },
+        [STAGE_DROP_NETWORK] = { NULL, for_interfaces, isolated_network_needs_removal, drop_network },
         [STAGE_DROP_ROLE_POLICY] = { "iam", NULL, drops_role, stack_delete_role_policy },
         [STAGE_DROP_ROLE] = { "iam", NULL, drops_role, stack_delete_role },
 };
 
 void stack_make_cost(const struct change *change, struct cost *ret) {
         stages_cost(stages, STAGE_COUNT, change, ret);
+        isolated_network_cost(change, ret);
 }
 
 int stack_make_step(struct provider *provider, const struct change *change, struct progress *progress,

@@ -9,7 +9,7 @@ import traceback
 
 from aiohttp import web
 
-from . import admin, decode, demands, functions, keys, listing, registry, shapes, signature, storage
+from . import admin, decode, demands, functions, keys, listing, network, registry, shapes, signature, storage
 from .errors import AwsError, render
 from .faults import AFTER, Faults, Throttle, send_signal
 from .identify import Target, credential_scope, identify, is_mutating
@@ -58,14 +58,15 @@ class Proxy:
         self.record, self.credentials = Record(), KnownCredentials()
         self.functions, self.storage = functions.Functions(), storage.Storage()
         self.registry, self.pages, self.keys = registry.Registry(), listing.Pages(), keys.Keys()
-        self.handlers = {**functions.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS, **keys.HANDLERS}
+        self.network = network.Network()
+        self.handlers = {**functions.HANDLERS, **storage.HANDLERS, **registry.HANDLERS, **listing.HANDLERS, **keys.HANDLERS, **network.HANDLERS}
         self._connections = {}
         self._next_connection = 0
         self.busy = 0  # requests that were read and are not answered yet
         self.reset()
 
     def reset(self):
-        for part in (self.settings, self.throttle, self.record, self.functions, self.storage, self.registry, self.pages, self.keys):
+        for part in (self.settings, self.throttle, self.record, self.functions, self.storage, self.registry, self.pages, self.keys, self.network):
             part.reset()
         self.faults.replace([])
         self.credentials.clear()

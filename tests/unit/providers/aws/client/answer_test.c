@@ -55,6 +55,10 @@ static const struct reading readings[] = {
           "elsewhere; the bucket is in the region eu-west-1", "" },
         { PROTOCOL_REST_XML, 503, "", "<Error><Code>SlowDown</Code", "ServiceUnavailable",
           "<Error><Code>SlowDown</Code", "" },
+        { PROTOCOL_QUERY, 400, "",
+          "<Response><Errors><Error><Code>VpcLimitExceeded</Code><Message>no more</Message></Error></Errors>"
+          "<RequestID>r-9</RequestID></Response>",
+          "VpcLimitExceeded", "no more", "r-9" },
         { PROTOCOL_QUERY, 404, "",
           "<ErrorResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\"><Error><Type>Sender</Type>"
           "<Code>NoSuchEntity</Code><Message>no role</Message></Error><RequestId>r-5</RequestId></ErrorResponse>",

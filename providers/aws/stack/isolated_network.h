@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The network that leads nowhere but to the stack's bucket: a VPC with two private subnets, no route out, a gateway endpoint to S3
+ * whose policy allows that bucket alone, and a security group that lets nothing in, and out only HTTPS to S3.
+ *
+ * What was read of it is a map, `seen`, which lives in the arena of whoever reads:
+ *   vpc, tags, subnet0, subnet1, zone0, zone1, table (the main one), endpoint, policy, endpointHasTable, group, allowed, prefix: texts,
+ *   documents and booleans; routes and rules: lists of those that are not Berth's, {text ...}; zones: those of the region
+ */
+#ifndef BERTH_PROVIDERS_AWS_STACK_ISOLATED_NETWORK_H
+#define BERTH_PROVIDERS_AWS_STACK_ISOLATED_NETWORK_H
+
+#include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/shared/stages.h"
+
+#define ISOLATED_CIDR "10.0.0.0/20"
+extern const char *const isolated_subnet_cidrs[ISOLATED_SUBNETS];
+
+/* Names in the stack's spec: what shall be; and that a VPC which nobody wants any more is kept until no function is in it. */
+#define ISOLATED_NETWORK "network"
+#define ISOLATED_FORMER "formerNetwork"
+#define ISOLATED_UNUSED "formerNetworkUnused" /* in an observation's `extra` */
+
+/* Whether the Stack or any Environment is isolated; and whether manifests say anything of networks. */
+bool isolated_network_is_wanted(const struct provider *provider);
+bool isolated_network_is_said(const struct provider *provider);
+/* What it shall be, in the stack's spec. */
+struct value *isolated_network_wish(const struct provider *provider, struct arena *arena);
+/* What it is, in the same form. */
+struct value *isolated_network_spec(const struct provider *provider, const struct value *seen,
+                                    const struct value *recorded, struct arena *arena);
+
+/* What is read, one call each, in this order; ISOLATED_ZONES by who makes something alone. */
+enum isolated_part {
+        ISOLATED_VPC,
+        ISOLATED_PREFIX,
+        ISOLATED_SUBNET,
+        ISOLATED_TABLE,
+        ISOLATED_ENDPOINT,
+        ISOLATED_GROUP,
+        ISOLATED_RULE,
+        ISOLATED_PARTS,
+        ISOLATED_ZONES = ISOLATED_PARTS
+};
+/* Whether what the part lies in is there, so that it can be asked for. */
+bool isolated_network_can_read(const struct value *seen, enum isolated_part part);
+struct aws_request isolated_network_request(const struct provider *provider, const struct value *seen,
+                                            enum isolated_part part, struct arena *arena);
+/* Takes an answer into `seen`, in place of what stood there. */
+int isolated_network_take(const struct provider *provider, enum isolated_part part,
+                          const struct aws_response *response, struct arena *arena, struct value *seen,
+                          struct error *err) MUST_USE;
+/* All of it, for observe: *ret has no `vpc` where there is none. */
+int isolated_network_read(struct provider *provider, struct arena *arena, struct value **ret,
+                          struct error *err) MUST_USE;
+/* Whether no network interface is left in the VPC, of a function or anything else. */
+int isolated_network_is_unused(struct provider *provider, const struct value *seen, struct arena *arena,
+                               bool *ret, struct error *err) MUST_USE;
+/* The security group's. */
+const char *isolated_network_group_name(const struct provider *provider, struct arena *arena);
+/* Keeps the ids that functions are put into; NULL: none. */
+void isolated_network_note(struct provider *provider, const struct value *seen);
+
+/* isolated_network_step.c: stages, of the stack's two tables. */
+bool isolated_network_needs_make(const struct change *change);
+bool isolated_network_needs_removal(const struct change *change);
+int isolated_network_look(struct stage_turn *turn);           /* reads; then the next stage acts */
+int isolated_network_make(struct stage_turn *turn, int look); /* `look`: the stage that reads */
+int isolated_network_remove(struct stage_turn *turn, int look);
+/* The calls that making it, or taking it down, is likely to take. */
+void isolated_network_cost(const struct change *change, struct cost *ret);
+
+#endif
