@@ -277,6 +277,41 @@ def test_a_death_at_a_call_makes_nothing_twice(cloud, berth, prebuilt, ec2, tmp_
     assert own_vpcs(ec2) == []
 
 
+REMOVALS = ["DeleteVpcEndpoints", "DeleteSecurityGroup", "DeleteSubnet", "DeleteVpc"]
+
+
+@pytest.mark.parametrize("operation", REMOVALS)
+def test_a_death_while_it_is_taken_down_leaves_nothing(cloud, berth, prebuilt, ec2, tmp_path, operation):
+    declare(berth, "isolated")
+    berth.apply()
+    pidfile = tmp_path / "pid"
+    cloud.faults(({"operation": operation, "nth": 1}, {"kind": "signal", "when": "after", "pidfile": str(pidfile)}))
+    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), "destroy", "--yes"]
+    assert subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode < 0
+    cloud.faults()
+    berth.destroy()
+    assert own_vpcs(ec2) == [] and berth("state", "list").expect(0).out == ""
+
+
+def test_what_others_put_into_it_keeps_it(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    berth.apply()
+    found = look(ec2, cloud)
+    theirs, ours = (
+        ec2.create_network_interface(SubnetId=found["subnets"][0]["SubnetId"], Groups=[found["group"]], Description=text)["NetworkInterface"]["NetworkInterfaceId"]
+        for text in ("a database", "AWS Lambda VPC ENI-alphaagent-env-x-2fb1")
+    )
+    mark = cloud.mark()
+    result = berth("destroy", "--yes", "--json").expect(3)
+    (refusal,) = [r for c in result.json()["changes"] if c["address"] == "Stack/team" for r in c["refusals"]]
+    assert refusal["id"] == "has-dependents" and refusal["dependents"] == [f"network interface {theirs} (a database)"]
+    assert cloud.changing_calls(mark) == []
+    for interface in (theirs, ours):
+        ec2.delete_network_interface(NetworkInterfaceId=interface)
+    berth.destroy()
+    assert own_vpcs(ec2) == []
+
+
 def test_a_vpc_of_another_lineage_is_not_touched(cloud, berth, prebuilt, ec2):
     """It carries the stack's name, but another state made it."""
     tags = [{"Key": k, "Value": v} for k, v in {"berth:stack": "team", "berth:kind": "Stack", "berth:name": "team", "berth:lineage": "11111111-1111-4111-8111-111111111111"}.items()]

@@ -2,7 +2,7 @@
 /*
  * Documents that come from AWS, each by the function that reads it: the first byte says which. Image manifests and
  * configurations, policy documents, lifecycle policies and rules, binding records, lock objects, answers and their headers,
- * times, names of images, URLs.
+ * times, names of images, URLs, EC2's answers about a network.
  */
 #include "cloud.h"
 
@@ -23,6 +23,7 @@
 #include "providers/aws/shared/lock.h"
 #include "providers/aws/shared/lock_holder.h"
 #include "providers/aws/shared/policy_document.h"
+#include "providers/aws/stack/isolated_network.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 #include <stdlib.h>
@@ -217,10 +218,26 @@ static void words(const struct input *input) {
         http_url_release(&other);
 }
 
+/* EC2's answers about a network, each part's reader over the same text, and what a plan would make of them. */
+static void network(const struct input *input) {
+        struct value *seen = value_new_map(input->arena);
+
+        for (int part = 0; part <= ISOLATED_ZONES; part++) {
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                struct error err;
+
+                strbuf_append_bytes(&response.body, input->bytes, input->length);
+                if (isolated_network_take(&provider, (enum isolated_part)part, &response, input->arena, seen,
+                                          &err) < 0)
+                        require(err.message[0] != '\0');
+        }
+        require(isolated_network_spec(&provider, seen, NULL, input->arena) != NULL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static void (*const readers[])(const struct input *) = { manifest,      batch_image, config, policy,
                                                                  retain_policy, rules,       record, lock,
-                                                                 answer,        words };
+                                                                 answer,        words,       network };
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct parts parts;
         struct input input = { .arena = arena };
@@ -228,12 +245,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
         if (size < 1)
                 return 0;
-        /* '0' to '9' in seeds that people write. */
+        /* '0' to '9' and ':' in seeds that people write. */
         parts = parts_of(data + 1, size - 1);
         bytes = parts_next(&parts, &input.length);
         input.bytes = bytes;
         input.text = arena_strndup(arena, input.length ? bytes : "", input.length);
-        readers[(size_t)(data[0] + 2) % (sizeof(readers) / sizeof(readers[0]))](&input);
+        readers[(size_t)(data[0] + 7) % (sizeof(readers) / sizeof(readers[0]))](&input);
         free(bytes);
         return 0;
 }

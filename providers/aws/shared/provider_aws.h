@@ -14,6 +14,7 @@
 #define ISOLATED_SUBNETS 2
 /* What functions are put into where `network` is isolated; "" where it is not known. */
 struct isolated_ids {
+        char vpc[32];
         char subnets[ISOLATED_SUBNETS][32];
         char group[32];
 };

@@ -373,17 +373,38 @@ int isolated_network_read(struct provider *provider, struct arena *arena, struct
         return 0;
 }
 
-int isolated_network_is_unused(struct provider *provider, const struct value *seen, struct arena *arena,
-                               bool *ret, struct error *err) {
-        const struct ec2_filter filters[] = { { "vpc-id", value_get_text(seen, "vpc") }, { 0 } };
+/* "AWS Lambda VPC ENI-FUNCTION-UUID", as Lambda describes those of a function. */
+static bool is_of_our_function(const struct provider *provider, const struct value *interface,
+                               struct arena *arena) {
+        const char *description = value_get_text(interface, "description"),
+                   *ours = arena_printf(arena, "AWS Lambda VPC ENI-%s-env-", provider->prefix);
+
+        return description && strncmp(description, ours, strlen(ours)) == 0;
+}
+
+int isolated_network_interfaces(struct provider *provider, const char *vpc, struct arena *arena,
+                                struct isolated_interfaces *ret, struct error *err) {
+        const struct ec2_filter filters[] = { { "vpc-id", vpc }, { 0 } };
         struct aws_request request = ec2_describe("DescribeNetworkInterfaces", filters, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct isolated_interfaces found = { 0 };
         struct value list;
 
         if (aws_call(provider->client, &request, &response, err) < 0 ||
             ec2_read(&response, "DescribeNetworkInterfaces", "networkInterfaceSet", arena, &list, err) < 0)
                 return -1;
-        *ret = list.count == 0;
+        found.count = list.count;
+        found.others = arena_array(arena, list.count + 1, sizeof(*found.others));
+        for (uint32_t i = 0; i < list.count; i++) {
+                const char *id = value_get_text(&list.items[i], "networkInterfaceId"),
+                           *description = value_get_text(&list.items[i], "description");
+
+                if (!is_of_our_function(provider, &list.items[i], arena))
+                        found.others[found.other_count++] =
+                                arena_printf(arena, "network interface %s (%s)", id ? id : "?",
+                                             description && *description ? description : "not described");
+        }
+        *ret = found;
         return 0;
 }
 
@@ -400,6 +421,7 @@ static void keep(char *to, size_t size, const struct value *seen, const char *na
 void isolated_network_note(struct provider *provider, const struct value *seen) {
         struct isolated_ids *ids = &provider->isolated;
 
+        keep(ids->vpc, sizeof(ids->vpc), seen, "vpc");
         keep(ids->subnets[0], sizeof(ids->subnets[0]), seen, "subnet0");
         keep(ids->subnets[1], sizeof(ids->subnets[1]), seen, "subnet1");
         keep(ids->group, sizeof(ids->group), seen, "group");

@@ -53,9 +53,14 @@ int isolated_network_take(const struct provider *provider, enum isolated_part pa
 /* All of it, for observe: *ret has no `vpc` where there is none. */
 int isolated_network_read(struct provider *provider, struct arena *arena, struct value **ret,
                           struct error *err) MUST_USE;
-/* Whether no network interface is left in the VPC, of a function or anything else. */
-int isolated_network_is_unused(struct provider *provider, const struct value *seen, struct arena *arena,
-                               bool *ret, struct error *err) MUST_USE;
+/* The network interfaces in the VPC, and those of them that are not of this stack's functions, in words. */
+struct isolated_interfaces {
+        size_t count;
+        const char **others;
+        size_t other_count;
+};
+int isolated_network_interfaces(struct provider *provider, const char *vpc, struct arena *arena,
+                                struct isolated_interfaces *ret, struct error *err) MUST_USE;
 /* The security group's. */
 const char *isolated_network_group_name(const struct provider *provider, struct arena *arena);
 /* Keeps the ids that functions are put into; NULL: none. */

@@ -425,6 +425,7 @@ static int see_former_bucket(struct sight *sight, const struct value *recorded) 
 static int see_network(struct sight *sight, const struct value *recorded) {
         struct provider *provider = sight->provider;
         bool wanted = sight->wanted->desired && isolated_network_is_wanted(provider);
+        struct isolated_interfaces interfaces;
         struct value *seen;
 
         isolated_network_note(provider, NULL);
@@ -438,10 +439,13 @@ static int see_network(struct sight *sight, const struct value *recorded) {
         }
         sight->network = seen;
         isolated_network_note(provider, seen);
-        return wanted || !isolated_network_is_said(provider) || !sight->wanted->desired
-                       ? 0
-                       : isolated_network_is_unused(provider, seen, sight->arena, &sight->network_unused,
-                                                    sight->err);
+        if (wanted || !isolated_network_is_said(provider) || !sight->wanted->desired)
+                return 0;
+        if (isolated_network_interfaces(provider, provider->isolated.vpc, sight->arena, &interfaces,
+                                        sight->err) < 0)
+                return -1;
+        sight->network_unused = interfaces.count == 0;
+        return 0;
 }
 
 static void set_network(const struct sight *sight, struct value *spec) {

@@ -11,6 +11,7 @@
 #include "base/sorted.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/shared/lineage.h"
+#include "providers/aws/stack/isolated_network.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,17 @@ static int add_stacks(struct provider *provider, struct users *users, struct err
         return 0;
 }
 
+/* Whatever else somebody put into the isolated VPC, which would keep it from being deleted. */
+static int add_interfaces(struct provider *provider, struct users *users, struct error *err) {
+        struct isolated_interfaces interfaces;
+
+        if (isolated_network_interfaces(provider, provider->isolated.vpc, users->arena, &interfaces, err) < 0)
+                return -1;
+        for (size_t i = 0; i < interfaces.other_count; i++)
+                add_user(users, interfaces.others[i]);
+        return 0;
+}
+
 int stack_ask_users(struct provider *provider, struct change *change, struct arena *arena,
                     struct error *err) {
         const char *role = stack_own_role(change->observed->spec),
@@ -128,6 +140,8 @@ int stack_ask_users(struct provider *provider, struct change *change, struct are
                 return error_context(err, "who uses the bucket %s", bucket);
         if (role && add_functions(provider, role, &users, err) < 0)
                 return -1;
+        if (*provider->isolated.vpc && add_interfaces(provider, &users, err) < 0)
+                return -1;
         if (users.count == 0)
                 return 0;
         /* In one order, whatever order the answers had: the plan must read the same twice. */
@@ -137,8 +151,8 @@ int stack_ask_users(struct provider *provider, struct change *change, struct are
                 (struct refusal){
                         .id = "has-dependents",
                         .message = arena_printf(
-                                arena, "%zu %s not this stack's still %s the bucket or the role", users.count,
-                                users.count == 1 ? "user that is" : "users that are",
+                                arena, "%zu %s not this stack's still %s the bucket, the role or the network",
+                                users.count, users.count == 1 ? "user that is" : "users that are",
                                 users.count == 1 ? "needs" : "need"),
                         .remedy = "destroy those stacks first, or give them a bucket and a role of their own",
                         .dependents = users.names,
