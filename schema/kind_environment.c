@@ -173,14 +173,16 @@ static const struct field variable_field = {
                "AWS, and never in manifests, plans or state.",
 };
 
-static const char *const accepted_words[] = { "url", "permissions", "network", NULL };
+static const char *const accepted_words[] = { "url",          "permissions", "network",
+                                              "rolePolicies", "roleRights",  NULL };
 
 static const struct field accepted_field = {
         .name = "word",
         .type = FIELD_TEXT,
         .choices_text = accepted_words,
         .doc = "url: a function URL. permissions: statements of the function's resource policy. network: the VPC that it runs "
-               "in.",
+               "in. Of its own role (executionRole: own), rolePolicies: policies that others attached to it or wrote into it; "
+               "roleRights: rights that others took from it (an action removed, a Deny, a permissions boundary).",
 };
 
 static const struct field environment_fields[] = {
@@ -291,8 +293,8 @@ static const struct field environment_fields[] = {
                 .name = "accept",
                 .type = FIELD_LIST,
                 .item = &accepted_field,
-                .doc = "What others added to the function in AWS, that Berth leaves as it is, and that is no drift to be told "
-                       "any more.",
+                .doc = "What others added to the function in AWS or did to its own role, that Berth leaves as it is, and that is "
+                       "no drift to be told any more.",
         },
         { 0 },
 };

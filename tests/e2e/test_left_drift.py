@@ -10,6 +10,7 @@ import stacks
 FUNCTION = "alphaagent-env-x"
 ADDRESS = "Environment/x"
 ROLE = "alphaagent-execution-us-east-1"
+OWN = "alphaagent-env-x-us-east-1"
 POLICY = "berth-execution"
 
 
@@ -48,12 +49,45 @@ def stays(stack, cloud, address, path, *options):
     return field
 
 
-def role_policy(cloud):
-    return cloud.aws("iam").get_role_policy(RoleName=ROLE, PolicyName=POLICY)["PolicyDocument"]
+class Role:
+    """A role that Berth made: the Stack's, or an environment's own."""
+
+    def __init__(self, cloud, stack, own):
+        self.cloud, self.stack, self.iam = cloud, stack, cloud.aws("iam")
+        self.name, self.address, self.member = (OWN, ADDRESS, "ownRole") if own else (ROLE, "Stack/team", "role")
+        self.spec = {"executionRole": "own"} if own else {}
+        self.own = own
+        self.deletes = "RemoveWorkspaces" if own else "UseWorkspaces"
+
+    def declare(self, accept=None, **spec):
+        self.stack.declare(**{"accept" if self.own else "role_accept": accept}, **self.spec, **spec)
+
+    def policy(self):
+        return self.iam.get_role_policy(RoleName=self.name, PolicyName=POLICY)["PolicyDocument"]
+
+    def put_policy(self, document, name=POLICY):
+        self.iam.put_role_policy(RoleName=self.name, PolicyName=name, PolicyDocument=json.dumps(document))
+
+    def trust(self):
+        return self.iam.get_role(RoleName=self.name)["Role"]["AssumeRolePolicyDocument"]
+
+    def put_trust(self, document):
+        self.iam.update_assume_role_policy(RoleName=self.name, PolicyDocument=json.dumps(document))
+
+    def path(self, member):
+        return f"{self.member}.{member}"
+
+    def stays(self, member, *options):
+        return stays(self.stack, self.cloud, self.address, self.path(member), *options)
 
 
-def put_role_policy(cloud, document, name=POLICY):
-    cloud.aws("iam").put_role_policy(RoleName=ROLE, PolicyName=name, PolicyDocument=json.dumps(document))
+@pytest.fixture(params=[False, True], ids=["shared", "own"])
+def role(request, cloud, stack):
+    found = Role(cloud, stack, request.param)
+    if request.param:
+        found.declare()
+        stack.apply()
+    return found
 
 
 def statement(document, sid):
@@ -153,102 +187,137 @@ def test_without_the_right_to_look(cloud, stack):
     assert "allow lambda:GetFunctionUrlConfig and lambda:GetPolicy" in warning
 
 
-def test_without_the_right_to_list_policies(cloud, stack):
+def test_without_the_right_to_list_policies(cloud, stack, role):
     cloud.faults(({"operation": "ListAttachedRolePolicies"}, {"kind": "error", "status": 403, "code": "AccessDenied", "message": "no"}))
-    (warning,) = stack.plan("--refresh", "full")["warnings"]
-    assert "allow iam:ListRolePolicies and iam:ListAttachedRolePolicies" in warning
+    warnings = stack.plan("--refresh", "full")["warnings"]
+    assert len(warnings) == 1 + role.own and all("allow iam:ListRolePolicies and iam:ListAttachedRolePolicies" in w for w in warnings)
 
 
 # --- the role -------------------------------------------------------------------------------------------
 
 
-def test_policies_of_others(cloud, stack):
-    iam = cloud.aws("iam")
+def test_policies_of_others(cloud, stack, role):
     arn = cloud.direct("iam").create_policy(PolicyName="more", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}))["Policy"]["Arn"]
-    iam.attach_role_policy(RoleName=ROLE, PolicyArn=arn)
-    put_role_policy(cloud, {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "iam:*", "Resource": "*"}]}, "theirs")
+    role.iam.attach_role_policy(RoleName=role.name, PolicyArn=arn)
+    role.put_policy({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "iam:*", "Resource": "*"}]}, "theirs")
     assert drift(stack, code=0) == {}, "a sweep does not look"
-    assert stays(stack, cloud, "Stack/team", "role.attachedPolicies", "--refresh", "full")["after"] == [arn]
-    assert stays(stack, cloud, "Stack/team", "role.inlinePolicies", "--refresh", "full")["after"] == ["theirs"]
-    stack.declare(role_accept=["rolePolicies"])
+    assert role.stays("attachedPolicies", "--refresh", "full")["after"] == [arn]
+    assert role.stays("inlinePolicies", "--refresh", "full")["after"] == ["theirs"]
+    role.declare(accept=["rolePolicies"])
     assert drift(stack, "--refresh", "full", code=0) == {}
     stack.assert_settled()
 
 
-def test_a_permissions_boundary(cloud, stack):
+def test_a_permissions_boundary(cloud, stack, role):
     arn = cloud.direct("iam").create_policy(PolicyName="bound", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}))["Policy"]["Arn"]
-    cloud.direct("iam").put_role_permissions_boundary(RoleName=ROLE, PermissionsBoundary=arn)
-    assert stays(stack, cloud, "Stack/team", "role.permissionsBoundary")["after"] == arn
-    stack.declare(role_accept=["roleRights"])
+    cloud.direct("iam").put_role_permissions_boundary(RoleName=role.name, PermissionsBoundary=arn)
+    assert role.stays("permissionsBoundary")["after"] == arn
+    role.declare(accept=["roleRights"])
     assert drift(stack, code=0) == {}
 
 
-def test_rights_that_were_taken_from_the_role_are_not_given_back(cloud, stack):
-    document = role_policy(cloud)
-    statement(document, "UseWorkspaces")["Action"].remove("s3:DeleteObject")
+def test_rights_that_were_taken_from_the_role_are_not_given_back(stack, role):
+    document = role.policy()
+    statement(document, role.deletes)["Action"].remove("s3:DeleteObject")
     document["Statement"].append({"Sid": "Freeze", "Effect": "Deny", "Action": "s3:PutObject", "Resource": "*"})
-    put_role_policy(cloud, document)
-    field = stays(stack, cloud, "Stack/team", "role.policy")
+    role.put_policy(document)
+    field = role.stays("policy")
     assert "s3:DeleteObject on arn:aws:s3:::" in field["left"] and "1 Deny was added" in field["left"]
-    assert role_policy(cloud) == document
-    assert stack.plan()["changes"] == []
+    assert role.policy() == document
+    role.declare(accept=["roleRights"])
+    assert drift(stack, code=0) == {}
+    role.declare()
     # Nor by another change of the stack, nor by one that finds it wider as well.
-    stack.declare(memoryMB=3000)
+    role.declare(memoryMB=3000)
     stack.apply()
-    assert role_policy(cloud) == document
+    assert role.policy() == document
     wider = json.loads(json.dumps(document))
     wider["Statement"].append({"Effect": "Allow", "Action": "iam:*", "Resource": "*"})
-    put_role_policy(cloud, wider)
-    assert "left" not in drift(stack)["Stack/team"]["role.policy.Statement"]
+    role.put_policy(wider)
+    assert "left" not in drift(stack)[role.address][role.path("policy.Statement")]
     stack.apply()
-    after = role_policy(cloud)
-    assert statement(after, "Freeze") and sorted(statement(after, "UseWorkspaces")["Action"]) == sorted(statement(document, "UseWorkspaces")["Action"])
+    after = role.policy()
+    assert statement(after, "Freeze") and sorted(statement(after, role.deletes)["Action"]) == sorted(statement(document, role.deletes)["Action"])
     assert "iam:*" not in json.dumps(after)
     assert stack.plan()["changes"] == []
     # Berth's own again: who deletes the policy, gets the whole of it.
-    cloud.aws("iam").delete_role_policy(RoleName=ROLE, PolicyName=POLICY)
+    role.iam.delete_role_policy(RoleName=role.name, PolicyName=POLICY)
     stack.apply()
-    assert "s3:DeleteObject" in statement(role_policy(cloud), "UseWorkspaces")["Action"]
+    assert "s3:DeleteObject" in statement(role.policy(), role.deletes)["Action"]
     assert drift(stack, code=0) == {}
 
 
-def test_a_trust_policy_that_was_widened_is_put_back(cloud, stack):
-    iam = cloud.aws("iam")
-    ours = iam.get_role(RoleName=ROLE)["Role"]["AssumeRolePolicyDocument"]
+def test_a_trust_policy_that_was_widened_is_put_back(cloud, stack, role):
+    ours = role.trust()
     wider = json.loads(json.dumps(ours))
     wider["Statement"].append({"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{cloud.account}:root"}, "Action": "sts:AssumeRole"})
-    iam.update_assume_role_policy(RoleName=ROLE, PolicyDocument=json.dumps(wider))
-    assert "left" not in drift(stack)["Stack/team"]["role.trust.Statement"]
+    role.put_trust(wider)
+    assert "left" not in drift(stack)[role.address][role.path("trust.Statement")]
     stack.apply()
-    assert iam.get_role(RoleName=ROLE)["Role"]["AssumeRolePolicyDocument"] == ours
+    assert role.trust() == ours
     stack.assert_settled()
 
 
-def test_a_trust_policy_under_a_condition_stays(cloud, stack):
-    iam = cloud.aws("iam")
-    document = iam.get_role(RoleName=ROLE)["Role"]["AssumeRolePolicyDocument"]
+def test_a_trust_policy_under_a_condition_stays(cloud, stack, role):
+    document = role.trust()
     document["Statement"][0]["Condition"] = {"StringEquals": {"aws:SourceAccount": cloud.account}}
-    iam.update_assume_role_policy(RoleName=ROLE, PolicyDocument=json.dumps(document))
-    stays(stack, cloud, "Stack/team", "role.trust")
+    role.put_trust(document)
+    role.stays("trust")
     wider = json.loads(json.dumps(document))
     wider["Statement"][0]["Principal"] = {"Service": ["lambda.amazonaws.com", "ec2.amazonaws.com"]}
-    iam.update_assume_role_policy(RoleName=ROLE, PolicyDocument=json.dumps(wider))
+    role.put_trust(wider)
     stack.apply()
-    after = iam.get_role(RoleName=ROLE)["Role"]["AssumeRolePolicyDocument"]
+    after = role.trust()
     assert [(s["Principal"], s["Condition"]) for s in after["Statement"]] == [({"Service": "lambda.amazonaws.com"}, {"StringEquals": {"aws:SourceAccount": cloud.account}})]
     assert stack.plan()["changes"] == []
 
 
-def test_documents_that_mean_the_same_are_no_drift(cloud, stack):
-    document = role_policy(cloud)
+def test_documents_that_mean_the_same_are_no_drift(stack, role):
+    document = role.policy()
     document["Statement"].reverse()
     for each in document["Statement"]:
-        each["Resource"] = [each["Resource"]]
+        each["Resource"] = [each["Resource"]] if isinstance(each["Resource"], str) else each["Resource"][::-1]
         each.pop("Sid")
         if isinstance(each["Action"], list):
             each["Action"].reverse()
     first = next(each for each in document["Statement"] if isinstance(each["Action"], list))
     document["Statement"].append({**first, "Action": first["Action"].pop()})
-    put_role_policy(cloud, document)
+    role.put_policy(document)
     assert drift(stack, code=0) == {}
     stack.assert_settled()
+
+
+def test_rights_taken_between_plan_and_apply_are_not_given_back(stack, role):
+    """The plan is about a right too many; before it is applied, somebody takes one that Berth gave."""
+    document = role.policy()
+    role.put_policy({**document, "Statement": [*document["Statement"], {"Effect": "Allow", "Action": "iam:*", "Resource": "*"}]})
+    stack("plan", "-o", "saved").expect(0)
+    statement(document, role.deletes)["Action"].remove("s3:DeleteObject")
+    role.put_policy({**document, "Statement": [*document["Statement"], {"Effect": "Allow", "Action": "iam:*", "Resource": "*"}]})
+    stack("apply", "saved", "--yes")
+    assert "s3:DeleteObject" not in json.dumps(role.policy())
+    stack.apply()
+    assert "s3:DeleteObject" not in json.dumps(role.policy()) and "iam:*" not in json.dumps(role.policy())
+
+
+def test_a_document_that_nobody_can_judge_stays(role):
+    document = role.policy()
+    document["Statement"] = [{"Effect": "Allow", "NotAction": "iam:*", "Resource": "*"}]
+    role.put_policy(document)
+    assert "not more and not less" in role.stays("policy")["left"]
+    assert role.policy() == document
+
+
+def test_of_an_own_role_that_is_given_up_nothing_is_told(cloud, stack):
+    role = Role(cloud, stack, True)
+    role.declare()
+    stack.apply()
+    document = role.policy()
+    document["Statement"].append({"Sid": "Freeze", "Effect": "Deny", "Action": "s3:PutObject", "Resource": "*"})
+    role.put_policy(document)
+    stack.declare()
+    plan = stack.plan()
+    assert [c["address"] for c in plan["changes"]] == [ADDRESS] and plan["warnings"] == []
+    stack.apply()
+    stack.assert_settled()
+    assert OWN not in {found["RoleName"] for found in role.iam.list_roles()["Roles"]}

@@ -26,11 +26,14 @@ static struct execution_role_of own_role_of(const char *environment) {
         return (struct execution_role_of){ .environment = environment };
 }
 
-/* With what its tags come from. */
-static struct execution_role_of wanted_role_of(const struct wanted *wanted) {
+/* With what its tags and its policy come from. */
+static struct execution_role_of wanted_role_of(const struct provider *provider, const char *environment,
+                                               const struct resource *resource,
+                                               const struct value *recorded) {
         return (struct execution_role_of){
-                .environment = wanted->name,
-                .labels = wanted->desired ? wanted->desired->labels : NULL,
+                .environment = environment,
+                .labels = resource ? resource->labels : NULL,
+                .key = aws_desired_key(provider, value_get_text(recorded, "kmsKey")),
         };
 }
 
@@ -60,13 +63,9 @@ void environment_desire_role(const struct provider *provider, const struct resou
 
         if (declares_own(resource)) {
                 const struct environment_role *seen = find_role(provider, resource->name);
-                const struct execution_role_of of = {
-                        .environment = resource->name,
-                        .labels = resource->labels,
-                        .key = aws_desired_key(provider, value_get_text(recorded, "kmsKey")),
-                };
-                struct value *own =
-                        execution_role_desire(provider, of, value_get(recorded, ENVIRONMENT_OWN_ROLE), arena);
+                struct value *own = execution_role_desire(
+                        provider, wanted_role_of(provider, resource->name, resource, recorded),
+                        value_get(recorded, ENVIRONMENT_OWN_ROLE), arena);
 
                 value_set(arena, spec, ENVIRONMENT_OWN_ROLE, *own);
                 role = execution_role_wished_arn(provider, own, seen && seen->exists ? seen->arn : NULL,
@@ -100,7 +99,7 @@ void environment_read_roles_ahead(struct provider *provider, const struct observ
                         execution_role_read_ahead(
                                 provider,
                                 execution_role_name(provider, own_role_of(wanted->name), args->arena), there,
-                                args->arena);
+                                args->refresh == REFRESH_FULL, args->arena);
         }
 }
 
@@ -127,35 +126,62 @@ static void put_role(struct observation *seen, const struct value *role, struct 
         }
 }
 
-static int observe_own(struct provider *provider, const struct wanted *wanted, struct arena *arena,
-                       struct environment_role *role, struct observation *seen, struct error *err) {
-        const struct execution_role_of of = wanted_role_of(wanted);
-        const char *name = execution_role_name(provider, of, arena), *owner = NULL;
+/* What others did to it is told beside what they did to the function, of one that is ours and was applied. */
+static void put_left(const struct wanted *wanted, const struct execution_role_sight *sight,
+                     struct observation *seen, struct arena *arena) {
+        struct left_drift_list left = { seen->left, seen->left_count };
+
+        if (!seen->exists || seen->ownership != OWNER_SELF || !wanted->recorded)
+                return;
+        for (size_t i = 0; i < sight->left.count; i++)
+                aws_leave(&left, NULL, "", sight->left.items[i], arena);
+        seen->left = left.items;
+        seen->left_count = left.count;
+        if (sight->denied)
+                aws_warn(seen,
+                         "whether others gave its own role more rights is not known: allow "
+                         "iam:ListRolePolicies and iam:ListAttachedRolePolicies",
+                         arena);
+}
+
+static int observe_own(struct provider *provider, const struct observe_args *args,
+                       const struct wanted *wanted, struct environment_role *role, struct observation *seen,
+                       struct error *err) {
+        struct arena *arena = args->arena;
+        const struct value *recorded = value_get(wanted->recorded, ENVIRONMENT_OWN_ROLE);
+        const struct execution_role_of of =
+                wanted_role_of(provider, wanted->name, wanted->desired, wanted->recorded);
+        bool wished = declares_own(wanted->desired);
+        const struct value *wish = execution_role_desire(provider, of, recorded, arena);
+        const struct execution_role_look look = {
+                .of = of,
+                .name = execution_role_name(provider, of, arena),
+                .recorded = recorded,
+                .wished = wished ? wish : NULL,
+                .full = args->refresh == REFRESH_FULL,
+                .member = ENVIRONMENT_OWN_ROLE,
+                .accept = "accept",
+                .accepted = wished ? value_get(wanted->desired->spec, "accept") : NULL,
+        };
         struct execution_role_sight sight;
 
-        role->arn = execution_role_arn(
-                provider,
-                value_get_text(execution_role_desire(provider, of,
-                                                     value_get(wanted->recorded, ENVIRONMENT_OWN_ROLE),
-                                                     arena),
-                               "path"),
-                name, provider->arena);
-        if (execution_role_read(provider, of, name, value_get(wanted->recorded, ENVIRONMENT_OWN_ROLE), arena,
-                                &sight, err) < 0)
+        role->arn = execution_role_arn(provider, value_get_text(wish, "path"), look.name, provider->arena);
+        if (execution_role_read(provider, &look, arena, &sight, err) < 0)
                 return -1;
         role->exists = sight.exists;
         if (sight.exists) {
-                role->ownership = aws_ownership(provider, sight.tags, arena, &owner);
+                role->ownership = sight.ownership;
                 role->of_lineage = aws_is_of_lineage(provider, sight.tags);
-                role->owner = arena_strdup(provider->arena, owner);
+                role->owner = arena_strdup(provider->arena, sight.owner);
                 role->arn = arena_strdup(provider->arena, sight.arn);
                 role->id = arena_strdup(provider->arena, sight.id);
         }
         /* One that is given up and is not ours any more is of no matter. */
-        if (sight.exists && !declares_own(wanted->desired) && role->ownership != OWNER_SELF)
+        if (sight.exists && !wished && role->ownership != OWNER_SELF)
                 sight.spec = NULL;
         put_role(seen, sight.exists ? sight.spec : NULL, arena);
-        if (sight.exists && declares_own(wanted->desired) && !seen->over_quota) {
+        put_left(wanted, &sight, seen, arena);
+        if (sight.exists && wished && !seen->over_quota) {
                 seen->over_quota =
                         aws_too_many_tags(sight.tags, execution_role_tags(provider, of, arena), arena);
                 seen->over_quota_remedy = AWS_FEWER_TAGS;
@@ -267,7 +293,7 @@ int environment_observe_roles(struct provider *provider, const struct observe_ar
 
                 roles[i].environment = arena_strdup(provider->arena, wanted->name);
                 if (is_own_wanted(wanted) &&
-                    observe_own(provider, wanted, args->arena, &roles[i], &observations[i], err) < 0)
+                    observe_own(provider, args, wanted, &roles[i], &observations[i], err) < 0)
                         return -1;
                 if (is_foreign_new(wanted) && observe_foreign(provider, args, i, roles, err) < 0)
                         return -1;
@@ -406,6 +432,10 @@ bool environment_needs_role_policy(const struct change *change) {
         return execution_role_needs_policy(wished_role(change), seen_role(change));
 }
 
+bool environment_replaces_role_policy(const struct change *change) {
+        return execution_role_replaces_policy(wished_role(change), seen_role(change));
+}
+
 /* The role's name where it is given up; NULL where it is kept, or was none. Who names it by its ARN from now on keeps it. */
 static const char *dropped_role(const struct change *change) {
         const struct value *own = seen_role(change);
@@ -484,8 +514,24 @@ static bool may_change(struct stage_turn *turn) {
         return false;
 }
 
+/* As execution_role.h has it. */
+static const struct value *applied_role(const struct stage_turn *turn) {
+        const struct value *recorded = value_get(turn->change->recorded, ENVIRONMENT_OWN_ROLE);
+        const struct environment_role *role = find_role(turn->provider, turn->change->name);
+
+        if (recorded)
+                return recorded;
+        return role && role->ownership == OWNER_SELF ? wished_role(turn->change) : NULL;
+}
+
+int environment_run_fetch_role_trust(struct stage_turn *turn) {
+        return may_change(turn) ? execution_role_fetch_trust(turn, wished_role(turn->change)) : -1;
+}
+
 int environment_run_role_trust(struct stage_turn *turn) {
-        return may_change(turn) ? execution_role_write_trust(turn, wished_role(turn->change)) : -1;
+        return may_change(turn)
+                       ? execution_role_write_trust(turn, wished_role(turn->change), applied_role(turn))
+                       : -1;
 }
 
 int environment_run_role_boundary(struct stage_turn *turn) {
@@ -513,8 +559,14 @@ int environment_run_role_untag(struct stage_turn *turn) {
                        : -1;
 }
 
+int environment_run_fetch_role_policy(struct stage_turn *turn) {
+        return may_change(turn) ? execution_role_fetch_policy(turn, wished_role(turn->change)) : -1;
+}
+
 int environment_run_role_policy(struct stage_turn *turn) {
-        return may_change(turn) ? execution_role_write_policy(turn, wished_role(turn->change)) : -1;
+        return may_change(turn)
+                       ? execution_role_write_policy(turn, wished_role(turn->change), applied_role(turn))
+                       : -1;
 }
 
 /* Just before it goes: it may be gone, or may have become somebody else's. */

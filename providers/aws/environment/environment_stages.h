@@ -19,10 +19,12 @@ enum {
         ENVIRONMENT_STAGE_REPLACE_ROLE_POLICY,
         ENVIRONMENT_STAGE_REPLACE_ROLE,
         ENVIRONMENT_STAGE_MAKE_ROLE,
+        ENVIRONMENT_STAGE_FETCH_ROLE_TRUST,
         ENVIRONMENT_STAGE_ROLE_TRUST,
         ENVIRONMENT_STAGE_ROLE_BOUNDARY,
         ENVIRONMENT_STAGE_ROLE_TAG,
         ENVIRONMENT_STAGE_ROLE_UNTAG,
+        ENVIRONMENT_STAGE_FETCH_ROLE_POLICY,
         ENVIRONMENT_STAGE_ROLE_POLICY,
         ENVIRONMENT_STAGE_LOG_GROUP,
         ENVIRONMENT_STAGE_LOG_KEY,
@@ -95,6 +97,7 @@ bool environment_needs_role_trust(const struct change *change);
 bool environment_needs_role_tags(const struct change *change);
 bool environment_needs_role_untag(const struct change *change);
 bool environment_needs_role_policy(const struct change *change);
+bool environment_replaces_role_policy(const struct change *change);
 bool environment_drops_role(const struct change *change);
 /* The id of the role that the function shall run with, where Berth makes it; NULL: not known. */
 const char *environment_role_id(const struct stage_turn *turn);
@@ -108,9 +111,11 @@ int environment_run_replace_role(struct stage_turn *turn);
 int environment_run_role_boundary(struct stage_turn *turn);
 int environment_run_make_role(struct stage_turn *turn);
 int environment_run_check_role(struct stage_turn *turn);
+int environment_run_fetch_role_trust(struct stage_turn *turn);
 int environment_run_role_trust(struct stage_turn *turn);
 int environment_run_role_tag(struct stage_turn *turn);
 int environment_run_role_untag(struct stage_turn *turn);
+int environment_run_fetch_role_policy(struct stage_turn *turn);
 int environment_run_role_policy(struct stage_turn *turn);
 int environment_run_look_role(struct stage_turn *turn);
 int environment_run_drop_role_policy(struct stage_turn *turn);

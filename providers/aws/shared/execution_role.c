@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a role that Berth makes shall be, and what it is. */
+/* What a role that Berth makes shall be. */
 #include "providers/aws/shared/execution_role.h"
 
 #include "base/digest.h"
 #include "base/json.h"
 #include "providers/aws/client/texts.h"
-#include "providers/aws/services/iam.h"
 #include "providers/aws/shared/tags.h"
 
 #include <string.h>
@@ -47,16 +46,6 @@ const char *execution_role_wished_arn(const struct provider *provider, const str
                    *arn = execution_role_arn(provider, path, value_get_text(wished, "name"), arena);
 
         return seen_arn && !path ? seen_arn : arn;
-}
-
-/* "/a/b/" of "arn:aws:iam::ACCOUNT:role/a/b/NAME". */
-static const char *path_in(const char *arn, struct arena *arena) {
-        const char *path = strstr(arn, ":role/");
-
-        if (!path)
-                return NULL;
-        path += strlen(":role");
-        return arena_strndup(arena, path, (size_t)(execution_role_name_in(arn) - path));
 }
 
 const char *execution_role_name_in(const char *arn) {
@@ -128,72 +117,4 @@ struct value *execution_role_desire(const struct provider *provider, struct exec
         value_set_text(arena, role, "permissionsBoundary", setting(provider, "permissionsBoundary"));
         value_set(arena, role, "tags", *execution_role_tags(provider, of, arena));
         return role;
-}
-
-bool execution_role_put_settings(const struct provider *provider, const struct iam_role *role,
-                                 const struct value *recorded, struct arena *arena, struct value *spec) {
-        bool ours = setting(provider, "permissionsBoundary") ||
-                    texts_same(role->boundary, value_get_text(recorded, "permissionsBoundary"));
-
-        value_set_text(arena, spec, "path", path_in(role->arn, arena));
-        value_set_text(arena, spec, "permissionsBoundary", ours ? role->boundary : NULL);
-        return role->boundary && !ours;
-}
-
-static int read_policy(struct provider *provider, const char *name, struct arena *arena, struct value *spec,
-                       struct error *err) {
-        static const char *const absent[] = { "NoSuchEntity", NULL };
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = iam_get_role_policy(name, EXECUTION_ROLE_POLICY, arena);
-        const char *text = NULL;
-
-        if (aws_call_accepting(provider->client, &request, absent, &response, err) < 0)
-                return -1;
-        if (!*response.error_code && iam_read_role_policy(&response, arena, &text, err) < 0)
-                return -1;
-        execution_role_set_document(spec, "policy", policy_document_parse(text), arena);
-        return 0;
-}
-
-int execution_role_read(struct provider *provider, struct execution_role_of of, const char *name,
-                        const struct value *recorded, struct arena *arena, struct execution_role_sight *ret,
-                        struct error *err) {
-        static const char *const absent[] = { "NoSuchEntity", NULL };
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = iam_get_role(name, arena);
-        struct execution_role_sight sight = { .exists = true };
-        struct iam_role role;
-
-        if (aws_call_accepting(provider->client, &request, absent, &response, err) < 0)
-                return error_context(err, "role %s", name);
-        if (*response.error_code) {
-                *ret = (struct execution_role_sight){ 0 };
-                return 0;
-        }
-        if (iam_read_role(&response, arena, &role, err) < 0)
-                return error_context(err, "role %s", name);
-        sight.arn = role.arn;
-        sight.id = role.id;
-        sight.tags = role.tags;
-        sight.spec = value_new_map(arena);
-        value_set_text(arena, sight.spec, "name", name);
-        execution_role_put_settings(provider, &role, recorded, arena, sight.spec);
-        execution_role_set_document(sight.spec, "trust", policy_document_parse(role.trust), arena);
-        value_set(arena, sight.spec, "tags",
-                  *aws_tags_of_ours(role.tags, execution_role_tags(provider, of, arena),
-                                    value_get(recorded, "tags"), arena));
-        if (read_policy(provider, name, arena, sight.spec, err) < 0)
-                return error_context(err, "role %s", name);
-        *ret = sight;
-        return 0;
-}
-
-void execution_role_read_ahead(struct provider *provider, const char *name, bool policy,
-                               struct arena *arena) {
-        struct aws_request role = iam_get_role(name, arena);
-        struct aws_request role_policy = iam_get_role_policy(name, EXECUTION_ROLE_POLICY, arena);
-
-        aws_ahead(provider->client, &role);
-        if (policy)
-                aws_ahead(provider->client, &role_policy);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A role that functions run as and that Berth makes: the Stack's, which all share, or one Environment's own. What it shall
- * be and what it is (execution_role.c); the stages that make it so (execution_role_step.c). The kinds put them into their
- * own tables, and say what becomes of the functions.
+ * be (execution_role.c); what it is, and what others did to it (execution_role_read.c); the stages that make it so
+ * (execution_role_step.c). The kinds put them into their own tables, and say what becomes of the functions.
  *
  * Its spec, wished and seen:
  *   {name, path?, trust, policy, permissionsBoundary?, tags}      documents in the normal form of policy_document.h
@@ -57,26 +57,41 @@ void execution_role_set_document(struct value *map, const char *name, json_t *do
 struct value *execution_role_desire(const struct provider *provider, struct execution_role_of of,
                                     const struct value *recorded, struct arena *arena);
 
-struct iam_role; /* services/iam.h */
+/* Words by which manifests accept what others did to a role: their policies of it; what they took away of Berth's. */
+#define ROLE_ACCEPT_POLICIES "rolePolicies"
+#define ROLE_ACCEPT_RIGHTS "roleRights"
+
+/* Which role is to be read, and how. */
+struct execution_role_look {
+        struct execution_role_of of;
+        const char *name;
+        const struct value *recorded; /* its spec as last applied, or NULL */
+        const struct value
+                *wished;    /* what it shall be; NULL: it was given up, and nothing of it is compared */
+        bool begun;         /* an earlier run may have made it: without marks it is ours */
+        bool full;          /* others' policies as well */
+        const char *member; /* where it stands in the kind's spec, for the paths of drift */
+        const char *accept; /* the field that accepts drift, for people */
+        const struct value *accepted; /* its words, or NULL */
+};
 
 struct execution_role_sight {
         bool exists;
         const char *arn, *id;     /* see struct iam_role */
         const struct value *tags; /* everybody's */
-        struct value *spec;       /* of tags those that are ours to compare */
+        enum ownership ownership;
+        const char *owner;  /* see aws_ownership() */
+        struct value *spec; /* of tags those that are ours to compare */
+        struct left_drift_list
+                left; /* what others did to one that is ours and wished, and what no change undoes */
+        bool denied;  /* whether it has policies of others nobody may see */
 };
-/* What there is under that name; `recorded` is its spec as last applied, or NULL. Waits by itself. */
-int execution_role_read(struct provider *provider, struct execution_role_of of, const char *name,
-                        const struct value *recorded, struct arena *arena, struct execution_role_sight *ret,
-                        struct error *err) MUST_USE;
-/*
- * Path and boundary of a role that is there, into its spec, as far as they are to be compared. True where it has a boundary
- * that the Stack neither says nor gave it.
- */
-bool execution_role_put_settings(const struct provider *provider, const struct iam_role *role,
-                                 const struct value *recorded, struct arena *arena, struct value *spec);
-/* Begins what execution_role_read() will ask; `policy`: it is likely to be there. */
-void execution_role_read_ahead(struct provider *provider, const char *name, bool policy, struct arena *arena);
+/* What there is under that name. Waits by itself. */
+int execution_role_read(struct provider *provider, const struct execution_role_look *look,
+                        struct arena *arena, struct execution_role_sight *ret, struct error *err) MUST_USE;
+/* Begins what execution_role_read() will ask; `there`: it is likely to be. */
+void execution_role_read_ahead(struct provider *provider, const char *name, bool there, bool full,
+                               struct arena *arena);
 
 /* Which stages make `wished` of `seen`; either may be NULL or no role that Berth makes. */
 bool execution_role_needs_creation(const struct value *wished, const struct value *seen);
@@ -87,6 +102,8 @@ bool execution_role_needs_trust(const struct value *wished, const struct value *
 bool execution_role_needs_tags(const struct value *wished, const struct value *seen);
 bool execution_role_needs_untag(const struct value *wished, const struct value *seen);
 bool execution_role_needs_policy(const struct value *wished, const struct value *seen);
+/* There is a policy in whose place another one goes: it has to be read before it is written. */
+bool execution_role_replaces_policy(const struct value *wished, const struct value *seen);
 
 /* Of a role at another path: the refusal needs-replacement, with `instead` as the way to do it without leave. */
 void execution_role_ask_path(struct change *change, const struct value *wished, const struct value *seen,
@@ -98,13 +115,22 @@ int execution_role_create(struct stage_turn *turn, struct execution_role_of of, 
 /* Fails where it is not this stack's, with `instead` as what else to do. */
 int execution_role_check(struct stage_turn *turn, const struct value *wished, const char *instead,
                          const char **ret_id) MUST_USE;
-int execution_role_write_trust(struct stage_turn *turn, const struct value *wished) MUST_USE;
+/*
+ * Each of the two documents is read in the stage before the one that writes it, as it is then and not as it was planned: what
+ * somebody took away of it is not given back. `applied`: the role's spec as last applied; of one that is ours and has no
+ * record, what is wished; else NULL. Without the stage before, the wished document is written whole.
+ */
+int execution_role_fetch_trust(struct stage_turn *turn, const struct value *wished) MUST_USE;
+int execution_role_write_trust(struct stage_turn *turn, const struct value *wished,
+                               const struct value *applied) MUST_USE;
+int execution_role_fetch_policy(struct stage_turn *turn, const struct value *wished) MUST_USE;
+int execution_role_write_policy(struct stage_turn *turn, const struct value *wished,
+                                const struct value *applied) MUST_USE;
 int execution_role_write_boundary(struct stage_turn *turn, const struct value *wished) MUST_USE;
 int execution_role_tag(struct stage_turn *turn, const struct value *wished,
                        const struct value *seen) MUST_USE;
 int execution_role_untag(struct stage_turn *turn, const struct value *wished,
                          const struct value *seen) MUST_USE;
-int execution_role_write_policy(struct stage_turn *turn, const struct value *wished) MUST_USE;
 int execution_role_delete_policy(struct stage_turn *turn, const char *name) MUST_USE;
 int execution_role_delete(struct stage_turn *turn, const char *name) MUST_USE;
 

@@ -2,12 +2,16 @@
 /*
  * Making a role what it shall be, one call a stage. IAM takes its time: what it says does not exist may just have been
  * made, and what it calls unmodifiable is being made, so both are tried again for a minute.
+ *
+ * A document goes from the stage that reads it to the one that writes it in the change's data, as `roleTrust` and `rolePolicy`.
  */
 #include "providers/aws/shared/execution_role.h"
 
+#include "base/json.h"
 #include "providers/aws/client/json_body.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
+#include "providers/aws/shared/policy_compare.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 
@@ -47,6 +51,10 @@ bool execution_role_needs_trust(const struct value *wished, const struct value *
 
 bool execution_role_needs_policy(const struct value *wished, const struct value *seen) {
         return execution_role_needs_creation(wished, seen) || differs(wished, seen, "policy");
+}
+
+bool execution_role_replaces_policy(const struct value *wished, const struct value *seen) {
+        return differs(wished, seen, "policy") && value_get(seen, "policy");
 }
 
 bool execution_role_needs_tags(const struct value *wished, const struct value *seen) {
@@ -133,11 +141,56 @@ int execution_role_check(struct stage_turn *turn, const struct value *wished, co
         return STAGE_OVER;
 }
 
-int execution_role_write_trust(struct stage_turn *turn, const struct value *wished) {
-        return stage_call_over(
-                turn,
-                iam_update_trust(value_get_text(wished, "name"), trust_text(turn), turn->progress->arena),
-                NULL, passing);
+/*
+ * The text that shall be there instead of `before`, which was just read: the wished document, without the rights that somebody
+ * took away of those that Berth had given. NULL with the turn's error where that cannot be told.
+ */
+static const char *narrowed_text(struct stage_turn *turn, const struct value *wished,
+                                 const struct value *applied, const char *member, const char *before) {
+        const struct value *last = value_get(applied, member);
+        json_t *ours JSON_CLEANUP = value_to_json(value_get(wished, member), NULL);
+        json_t *there JSON_CLEANUP = policy_document_parse(before);
+        json_t *given JSON_CLEANUP = last ? value_to_json(last, NULL) : NULL;
+        struct arena *arena = turn->progress->arena;
+        struct policy_comparison comparison;
+
+        if (!there)
+                return aws_json_text(json_incref(ours), arena);
+        policy_compare(there, given, ours, arena, &comparison);
+        if (comparison.target)
+                return aws_json_text(comparison.target, arena);
+        error_set(
+                turn->err,
+                "somebody changed the %s of the role %s since the plan, in a way that Berth would undo: plan again",
+                member, value_get_text(wished, "name"));
+        return NULL;
+}
+
+int execution_role_fetch_trust(struct stage_turn *turn, const struct value *wished) {
+        struct arena *arena = turn->progress->arena;
+        struct aws_request request = iam_get_role(value_get_text(wished, "name"), arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, NULL, passing, &response);
+        struct iam_role role;
+
+        if (result != 0)
+                return result;
+        if (iam_read_role(&response, arena, &role, turn->err) < 0)
+                return -1;
+        value_set_text(arena, stage_data(turn), "roleTrust", role.trust);
+        return STAGE_OVER;
+}
+
+int execution_role_write_trust(struct stage_turn *turn, const struct value *wished,
+                               const struct value *applied) {
+        const char *text = narrowed_text(turn, wished, applied, "trust",
+                                         value_get_text(turn->progress->data, "roleTrust"));
+
+        if (!text)
+                return -1;
+        return stage_call_over(turn,
+                               iam_update_trust(value_get_text(wished, "name"), text, turn->progress->arena),
+                               NULL, passing);
 }
 
 int execution_role_write_boundary(struct stage_turn *turn, const struct value *wished) {
@@ -169,13 +222,32 @@ int execution_role_untag(struct stage_turn *turn, const struct value *wished, co
                                NULL, passing);
 }
 
-int execution_role_write_policy(struct stage_turn *turn, const struct value *wished) {
-        const char *document =
-                aws_json_text(value_to_json(value_get(wished, "policy"), NULL), turn->progress->arena);
+int execution_role_fetch_policy(struct stage_turn *turn, const struct value *wished) {
+        struct arena *arena = turn->progress->arena;
+        struct aws_request request =
+                iam_get_role_policy(value_get_text(wished, "name"), EXECUTION_ROLE_POLICY, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, no_entity, NULL, &response);
+        const char *text = NULL;
 
+        if (result != 0)
+                return result;
+        if (!*response.error_code && iam_read_role_policy(&response, arena, &text, turn->err) < 0)
+                return -1;
+        value_set_text(arena, stage_data(turn), "rolePolicy", text);
+        return STAGE_OVER;
+}
+
+int execution_role_write_policy(struct stage_turn *turn, const struct value *wished,
+                                const struct value *applied) {
+        const char *text = narrowed_text(turn, wished, applied, "policy",
+                                         value_get_text(turn->progress->data, "rolePolicy"));
+
+        if (!text)
+                return -1;
         return stage_call_over(turn,
                                iam_put_role_policy(value_get_text(wished, "name"), EXECUTION_ROLE_POLICY,
-                                                   document, turn->progress->arena),
+                                                   text, turn->progress->arena),
                                NULL, passing);
 }
 

@@ -22,10 +22,6 @@
  */
 #define STACK_ENCRYPTION "AES256"
 
-/* Words of aws.accept: others' policies of the role; what others took away of the rights that Berth gave it. */
-#define STACK_ACCEPT_POLICIES "rolePolicies"
-#define STACK_ACCEPT_RIGHTS "roleRights"
-
 extern const struct kind_ops aws_stack_ops;
 
 /* Free provider->leftovers; NULL is fine. For close(). */

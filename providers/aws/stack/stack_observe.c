@@ -18,7 +18,6 @@
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/isolated_network.h"
-#include "providers/aws/stack/policy_compare.h"
 
 #include <string.h>
 
@@ -196,189 +195,34 @@ static int see_shared_bucket(struct sight *sight) {
                 bucket.name);
 }
 
-/* Of a role that is ours and managed; what is wrong with another one is not for this stack to say. */
-static void add_left(struct sight *sight, const char *word, struct left_drift left) {
-        if (sight->provider->manages_role && sight->role.ownership == OWNER_SELF)
-                aws_leave(&sight->left, value_path(sight->provider->stack, "aws.accept"), word, left,
-                          sight->arena);
-}
-
-static const struct value *document_value(const json_t *document, struct arena *arena) {
-        json_t *normal JSON_CLEANUP = policy_document_normalise(document);
-        struct value *value = arena_alloc(arena, sizeof(*value));
-
-        *value = value_from_json(arena, normal);
-        return value;
-}
-
-/* For people: what of the role's rights is gone, and how Berth's document is had again. */
-static const char *describe_tightened(const struct policy_comparison *comparison, const char *again,
-                                      struct arena *arena) {
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-
-        if (comparison->unclear)
-                strbuf_append(&text, "it allows something else than Berth's, not more and not less");
-        else if (comparison->taken_count > 0)
-                strbuf_printf(&text, "%s is not allowed any more", comparison->taken[0]);
-        if (!comparison->unclear && comparison->taken_count > 1)
-                strbuf_printf(&text, ", nor %zu more", comparison->taken_count - 1);
-        if (comparison->deny_count > 0)
-                strbuf_printf(&text, "%s%zu %s added", text.length ? ", and " : "", comparison->deny_count,
-                              comparison->deny_count == 1 ? "Deny was" : "Denies were");
-        strbuf_printf(&text,
-                      "; to have Berth's again, %s, or accept it: aws.accept: [" STACK_ACCEPT_RIGHTS "]",
-                      again);
-        return arena_strdup(arena, strbuf_text(&text));
-}
-
-/*
- * A document of the role. One that somebody tightened reads as if it were as wanted, so that no change comes of it, and is told
- * as drift that stays. Where somebody widened it as well, or Berth wants more than it did, it reads as it is, and the change
- * keeps what was taken away (stack_step.c).
- */
-static void set_role_document(struct sight *sight, const char *name, const char *again, json_t *found,
-                              const struct value *recorded) {
-        const struct value *document = value_get(recorded, name),
-                           *wanted = value_get(
-                                   stack_desired_role(sight->provider, sight->wanted->recorded, sight->arena),
-                                   name);
-        json_t *there JSON_CLEANUP = found;
-        json_t *ours JSON_CLEANUP = wanted ? value_to_json(wanted, NULL) : NULL;
-        json_t *applied JSON_CLEANUP = document                              ? value_to_json(document, NULL)
-                                       : sight->role.ownership == OWNER_SELF ? json_deep_copy(ours)
-                                                                             : NULL;
-        struct policy_comparison comparison;
-
-        if (!there)
-                return;
-        /* Of a role that was given up nothing is wanted. */
-        if (!ours) {
-                execution_role_set_document(sight->role.spec, name, json_incref(there), sight->arena);
-                return;
-        }
-        policy_compare(there, applied, ours, sight->arena, &comparison);
-        json_decref(comparison.target);
-        if (!comparison.unclear && (comparison.widened || comparison.lacks)) {
-                execution_role_set_document(sight->role.spec, name, json_incref(there), sight->arena);
-                return;
-        }
-        execution_role_set_document(sight->role.spec, name, json_incref(ours), sight->arena);
-        /* Else it is another text of the same meaning. */
-        if (!comparison.unclear && !comparison.tightened)
-                return;
-        add_left(sight, STACK_ACCEPT_RIGHTS,
-                 (struct left_drift){
-                         .path = arena_printf(sight->arena, "role.%s", name),
-                         .before = document_value(ours, sight->arena),
-                         .after = document_value(there, sight->arena),
-                         .remedy = describe_tightened(&comparison, again, sight->arena),
-                 });
-}
-
-static int see_role_policy(struct sight *sight, const char *role, const struct value *recorded) {
-        static const char *const absent[] = { "NoSuchEntity", NULL };
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = iam_get_role_policy(role, EXECUTION_ROLE_POLICY, sight->arena);
-        const char *text = NULL;
-
-        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
-                return -1;
-        if (!*response.error_code && iam_read_role_policy(&response, sight->arena, &text, sight->err) < 0)
-                return -1;
-        set_role_document(sight, "policy",
-                          "delete the role's inline policy " EXECUTION_ROLE_POLICY " and apply",
-                          policy_document_parse(text), recorded);
-        return 0;
-}
-
-static const struct value *text_value(const char *text, struct arena *arena) {
-        struct value *value = arena_alloc(arena, sizeof(*value));
-
-        *value = value_text(arena, text);
-        return value;
-}
-
-/* Policies of others, which give it more rights than Berth did: two lists more, and so only where all is read. */
-static int see_policies(struct sight *sight, const char *role, bool attached) {
-        static const char *const denied[] = { "AccessDenied", NULL };
-        struct arena *arena = sight->arena;
-        struct value *names = value_new_list(arena), *others = value_new_list(arena);
-        const char *marker = NULL;
-
-        do {
-                struct aws_request request = attached ? iam_list_attached_policies(role, marker, arena)
-                                                      : iam_list_role_policies(role, marker, arena);
-                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-                const char *next;
-
-                if (aws_call_accepting(sight->provider->client, &request, denied, &response, sight->err) < 0)
-                        return -1;
-                if (*response.error_code) {
-                        sight->denied = true;
-                        return 0;
-                }
-                if (iam_read_policy_names(&response, attached, arena, names, &next, sight->err) < 0)
-                        return -1;
-                if (marker && texts_same(marker, next))
-                        return error_set(sight->err, "iam %s has no end: a page leads to itself",
-                                         request.operation);
-                marker = next;
-        } while (marker);
-        for (uint32_t i = 0; i < names->count; i++) {
-                if (attached || !texts_same(value_text_of(&names->items[i]), EXECUTION_ROLE_POLICY))
-                        value_append(arena, others, names->items[i]);
-        }
-        if (others->count > 0)
-                add_left(
-                        sight, STACK_ACCEPT_POLICIES,
-                        (struct left_drift){
-                                .path = attached ? "role.attachedPolicies" : "role.inlinePolicies",
-                                .after = others,
-                                .remedy =
-                                        "the role may have more rights than Berth gave it; remove them from it, or "
-                                        "accept them: aws.accept: [" STACK_ACCEPT_POLICIES "]",
-                        });
-        return 0;
-}
-
-static int see_other_policies(struct sight *sight, const char *role) {
-        if (!sight->full)
-                return 0;
-        return see_policies(sight, role, true) < 0 ? -1 : see_policies(sight, role, false);
-}
-
-/* The role, managed or former. Its inline policy is a call of its own, and none where there is no role. */
+/* The role, managed or former. */
 static int see_role(struct sight *sight, const char *name, const struct value *recorded) {
-        static const char *const absent[] = { "NoSuchEntity", NULL };
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        struct aws_request request = iam_get_role(name, sight->arena);
-        struct iam_role role;
+        struct provider *provider = sight->provider;
+        const struct execution_role_look look = {
+                .of = STACK_ROLE,
+                .name = name,
+                .recorded = recorded,
+                .wished = provider->manages_role
+                                  ? stack_desired_role(provider, sight->wanted->recorded, sight->arena)
+                                  : NULL,
+                .begun = sight->wanted->must_read,
+                .full = sight->full,
+                .member = "role",
+                .accept = "aws.accept",
+                .accepted = value_path(provider->stack, "aws.accept"),
+        };
+        struct execution_role_sight seen;
 
-        if (aws_call_accepting(sight->provider->client, &request, absent, &response, sight->err) < 0)
-                return error_context(sight->err, "role %s", name);
-        if (*response.error_code)
+        if (execution_role_read(provider, &look, sight->arena, &seen, sight->err) < 0)
+                return -1;
+        if (!seen.exists)
                 return 0;
-        if (iam_read_role(&response, sight->arena, &role, sight->err) < 0)
-                return error_context(sight->err, "role %s", name);
-        sight->role.spec = value_new_map(sight->arena);
-        value_set_text(sight->arena, sight->role.spec, "name", name);
-        set_owner(sight, &sight->role, role.tags, recorded);
-        set_role_document(sight, "trust", "let lambda.amazonaws.com assume it",
-                          policy_document_parse(role.trust), recorded);
-        stack_note_role(sight->provider, role.id);
-        sight->role_arn = role.arn;
-        if (execution_role_put_settings(sight->provider, &role, recorded, sight->arena, sight->role.spec))
-                add_left(
-                        sight, STACK_ACCEPT_RIGHTS,
-                        (struct left_drift){
-                                .path = "role.permissionsBoundary",
-                                .after = text_value(role.boundary, sight->arena),
-                                .remedy =
-                                        "it bounds what the role's policies allow; take it away from the role, or "
-                                        "accept it: aws.accept: [" STACK_ACCEPT_RIGHTS "]",
-                        });
-        if (see_role_policy(sight, name, recorded) < 0 || see_other_policies(sight, name) < 0)
-                return error_context(sight->err, "role %s", name);
+        sight->role.spec = seen.spec;
+        set_owner(sight, &sight->role, seen.tags, recorded);
+        stack_note_role(provider, seen.id);
+        sight->role_arn = seen.arn;
+        sight->left = seen.left;
+        sight->denied = seen.denied;
         return 0;
 }
 
@@ -697,7 +541,8 @@ void stack_read_ahead(struct provider *provider, const struct observe_args *args
                 if (provider->manages_role)
                         execution_role_read_ahead(provider,
                                                   execution_role_name(provider, STACK_ROLE, args->arena),
-                                                  last && stack_has_role(last->spec), args->arena);
+                                                  last && stack_has_role(last->spec),
+                                                  args->refresh == REFRESH_FULL, args->arena);
         }
 }
 

@@ -16,7 +16,6 @@
 #include "providers/aws/shared/stages.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/isolated_network.h"
-#include "providers/aws/stack/policy_compare.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +53,6 @@ enum stack_stage {
 
 /* Not all of S3 has heard of a new bucket at once, and one of that name may still be on its way out. */
 static const char *const bucket_passing[] = { "OperationAborted", "NoSuchBucket", NULL };
-static const char *const role_passing[] = { "NoSuchEntity", "ConcurrentModification", "UnmodifiableEntity",
-                                            NULL };
 
 static const struct value *desired_at(const struct change *change, const char *path) {
         return value_path(change->desired, path);
@@ -114,13 +111,8 @@ static bool needs_boundary(const struct change *change) {
         return execution_role_needs_boundary(wished_role(change), seen_role(change));
 }
 
-static bool role_differs(const struct change *change, const char *path) {
-        return stack_has_role(change->desired) && !needs_role(change) &&
-               !value_equal(desired_at(change, path), observed_at(change, path), NULL);
-}
-
 static bool needs_trust(const struct change *change) {
-        return role_differs(change, "role.trust");
+        return execution_role_needs_trust(wished_role(change), seen_role(change));
 }
 
 /* An empty tag is a tag: maps of tags are never compared as values, for which it would be as good as none. */
@@ -148,7 +140,11 @@ static bool drops_role(const struct change *change) {
 }
 
 static bool needs_role_policy(const struct change *change) {
-        return needs_role(change) || role_differs(change, "role.policy");
+        return execution_role_needs_policy(wished_role(change), seen_role(change));
+}
+
+static bool replaces_role_policy(const struct change *change) {
+        return execution_role_replaces_policy(wished_role(change), seen_role(change));
 }
 
 /*
@@ -309,10 +305,6 @@ static int write_policy(struct stage_turn *turn) {
         return stage_call_over(turn, s3_put_bucket_policy(&bucket, kept), NULL, bucket_passing);
 }
 
-static const char *role_of(const struct stage_turn *turn) {
-        return value_text_of(desired_at(turn->change, "role.name"));
-}
-
 static int create_role(struct stage_turn *turn) {
         const char *id = NULL;
         bool taken = false;
@@ -337,74 +329,25 @@ static int check_role(struct stage_turn *turn) {
         return result;
 }
 
-/* Whether there is a document of the role's to be replaced: what somebody took away of it is not given back. */
-static bool replaces_role_policy(const struct change *change) {
-        return role_differs(change, "role.policy") && observed_at(change, "role.policy");
+/* As execution_role.h has it. */
+static const struct value *applied_role(const struct change *change) {
+        const struct value *recorded = value_get(change->recorded, "role");
+
+        if (execution_role_is_made(recorded))
+                return recorded;
+        return change->observed->ownership == OWNER_SELF ? wished_role(change) : NULL;
 }
 
-/*
- * The text that shall be there instead of `before`, which was just read: the wanted document, without the rights that somebody
- * took away of those that Berth had given. NULL with err where that cannot be told.
- */
-static const char *narrowed_text(struct stage_turn *turn, const char *path, const char *before) {
-        const struct value *recorded = value_path(turn->change->recorded, path);
-        json_t *ours JSON_CLEANUP = value_to_json(desired_at(turn->change, path), NULL);
-        json_t *there JSON_CLEANUP = policy_document_parse(before);
-        json_t *applied JSON_CLEANUP = recorded ? value_to_json(recorded, NULL)
-                                       : turn->change->observed->ownership == OWNER_SELF
-                                               ? json_deep_copy(ours)
-                                               : NULL;
-        struct arena *arena = turn->progress->arena;
-        struct policy_comparison comparison;
-
-        if (!there)
-                return aws_json_text(json_incref(ours), arena);
-        policy_compare(there, applied, ours, arena, &comparison);
-        if (comparison.target)
-                return aws_json_text(comparison.target, arena);
-        error_set(turn->err,
-                  "somebody changed %s of %s since the plan, in a way that Berth would undo: plan again",
-                  path, role_of(turn));
-        return NULL;
-}
-
-static int read_trust(struct stage_turn *turn) {
-        struct aws_request request = iam_get_role(role_of(turn), turn->progress->arena);
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, NULL, role_passing, &response);
-        struct iam_role role;
-
-        if (result != 0)
-                return result;
-        if (iam_read_role(&response, turn->progress->arena, &role, turn->err) < 0)
-                return -1;
-        value_set_text(turn->progress->arena, stage_data(turn), "trust", role.trust);
-        return STAGE_OVER;
+static int fetch_trust(struct stage_turn *turn) {
+        return execution_role_fetch_trust(turn, wished_role(turn->change));
 }
 
 static int write_trust(struct stage_turn *turn) {
-        const char *text = narrowed_text(turn, "role.trust", value_get_text(turn->progress->data, "trust"));
-
-        if (!text)
-                return -1;
-        return stage_call_over(turn, iam_update_trust(role_of(turn), text, turn->progress->arena), NULL,
-                               role_passing);
+        return execution_role_write_trust(turn, wished_role(turn->change), applied_role(turn->change));
 }
 
-static int read_role_policy(struct stage_turn *turn) {
-        static const char *const none[] = { "NoSuchEntity", NULL };
-        struct arena *arena = turn->progress->arena;
-        struct aws_request request = iam_get_role_policy(role_of(turn), EXECUTION_ROLE_POLICY, arena);
-        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
-        int result = stage_call(turn, &request, none, NULL, &response);
-        const char *text = NULL;
-
-        if (result != 0)
-                return result;
-        if (!*response.error_code && iam_read_role_policy(&response, arena, &text, turn->err) < 0)
-                return -1;
-        value_set_text(arena, stage_data(turn), "rolePolicy", text);
-        return STAGE_OVER;
+static int fetch_role_policy(struct stage_turn *turn) {
+        return execution_role_fetch_policy(turn, wished_role(turn->change));
 }
 
 static int write_boundary(struct stage_turn *turn) {
@@ -420,15 +363,7 @@ static int untag_role(struct stage_turn *turn) {
 }
 
 static int write_role_policy(struct stage_turn *turn) {
-        const char *document =
-                narrowed_text(turn, "role.policy", value_get_text(turn->progress->data, "rolePolicy"));
-
-        if (!document)
-                return -1;
-        return stage_call_over(
-                turn,
-                iam_put_role_policy(role_of(turn), EXECUTION_ROLE_POLICY, document, turn->progress->arena),
-                NULL, role_passing);
+        return execution_role_write_policy(turn, wished_role(turn->change), applied_role(turn->change));
 }
 
 static int make_network(struct stage_turn *turn) {
@@ -455,12 +390,12 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_REPLACE_ROLE] = { "iam", NULL, moves_role, stack_delete_role },
         [STAGE_CREATE_ROLE] = { "iam", "for the role", needs_role, create_role },
         [STAGE_CHECK_ROLE] = { NULL, NULL, NULL, check_role },
-        [STAGE_READ_TRUST] = { "iam", NULL, needs_trust, read_trust },
+        [STAGE_READ_TRUST] = { "iam", NULL, needs_trust, fetch_trust },
         [STAGE_TRUST] = { "iam", NULL, needs_trust, write_trust },
         [STAGE_BOUNDARY] = { "iam", NULL, needs_boundary, write_boundary },
         [STAGE_TAG_ROLE] = { "iam", NULL, needs_role_tags, tag_role },
         [STAGE_UNTAG_ROLE] = { "iam", NULL, needs_role_untag, untag_role },
-        [STAGE_READ_ROLE_POLICY] = { "iam", NULL, replaces_role_policy, read_role_policy },
+        [STAGE_READ_ROLE_POLICY] = { "iam", NULL, replaces_role_policy, fetch_role_policy },
         [STAGE_ROLE_POLICY] = { "iam", NULL, needs_role_policy, write_role_policy },
         [STAGE_SEE_NETWORK] = { NULL, "for the isolated network", isolated_network_needs_make,
                                 isolated_network_look },

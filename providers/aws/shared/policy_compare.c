@@ -18,7 +18,7 @@
  *
  * Where nothing stays, the whole document was replaced by another one: that is as if it had been deleted, and not tightened.
  */
-#include "providers/aws/stack/policy_compare.h"
+#include "providers/aws/shared/policy_compare.h"
 
 #include "base/array.h"
 #include "base/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "providers/aws/stack/policy_compare.h"
+#include "providers/aws/shared/policy_compare.h"
 
 #include "base/json.h"
 #include "providers/aws/shared/policy_document.h"

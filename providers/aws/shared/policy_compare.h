@@ -3,8 +3,8 @@
  * A role's document as it is there, beside the one that was applied and the one that is wanted: has somebody given it more
  * rights, or taken some away? What was taken away is never given back; what was added is. Pure.
  */
-#ifndef BERTH_PROVIDERS_AWS_STACK_POLICY_COMPARE_H
-#define BERTH_PROVIDERS_AWS_STACK_POLICY_COMPARE_H
+#ifndef BERTH_PROVIDERS_AWS_SHARED_POLICY_COMPARE_H
+#define BERTH_PROVIDERS_AWS_SHARED_POLICY_COMPARE_H
 
 #include "base/arena.h"
 
