@@ -420,10 +420,10 @@ static void check_label_values(struct loading *loading, const struct resource *r
         for (uint32_t i = 0; i < names->count; i++) {
                 const char *key = value_text_of(&names->items[i]);
                 const struct value *label = key ? value_get(resource->labels, key) : NULL;
-                const char *text = value_text_of(label);
+                const char *text = label ? value_text_of(label) : NULL;
                 int32_t wrong = 0;
 
-                if (!text || text_is_words(text, strlen(text), "_.:/=+-@", &wrong))
+                if (!label || !text || text_is_words(text, strlen(text), "_.:/=+-@", &wrong))
                         continue;
                 problem_error(
                         loading, place_of(label), NULL,
