@@ -16,7 +16,7 @@
 #define RUNTIME_CLOSED_MS 1000
 /* Between a wish to stop and the kill. */
 #define RUNTIME_GRACE_MS 2000
-/* Before that it is asked again: os.system() ignores SIGINT, and what it starts may not have been there yet. */
+/* Before that it is asked again: a program that waits for a shell ignores SIGINT, and what it starts may not have been there yet. */
 #define RUNTIME_AGAIN_MS 1500
 #define RUNTIME_DISPLAYS_MAX 64
 #define RUNTIME_DISPLAY_BYTES_MAX ((size_t)16 << 20)
