@@ -172,6 +172,9 @@ def test_values_that_raise_when_they_are_looked_at(runtime):
         pack({"type": "done", "n": 1, "outcome": "ok", "value": None, "error": {"name": "E", "value": "", "traceback": []}}),
         pack({"type": "done", "n": 1, "outcome": "ok", "value": {"type": "x", "text": "y" * 70000, "truncated": False}, "error": None}),
         pack({"type": "done", "n": 1, "outcome": "fine", "value": None, "error": None}),
+        # Just short enough to be read, and too long to be told again.
+        pack({"type": "done", "n": 1, "outcome": "error", "value": {"type": "x", "text": "\1" * 65536, "truncated": False},
+              "error": {"name": "E", "value": "\1" * 65536, "traceback": ["\1" * 43650]}}),
         b"[" * 2000000,
         struct.pack(">II", 100000, 0) + b"[" * 100000,
     ],
