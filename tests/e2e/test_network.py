@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import stacks
-from test_keys import changed, fields, role_statements as statements
+from test_keys import ROLE, changed, fields, role_statements as statements
 
 FUNCTION = "alphaagent-env-x"
 
@@ -67,6 +67,7 @@ def test_a_function_moves_in_and_out_and_saying_nothing_leaves_it(cloud, berth, 
     berth.apply()
     assert config(cloud) == in_order(theirs)
     assert changed(cloud, mark) == ["PutRolePolicy", "UpdateFunctionConfiguration"], "first the rights, then who needs them"
+    assert {"JoinNetworks", "NotFromFunctions"} <= statements(cloud).keys(), "and never the rights without the Deny"
     berth.assert_settled()
     declare(berth)
     assert berth.plan()["changes"] == [], "saying nothing takes nothing away"
@@ -96,6 +97,19 @@ def test_what_others_change_of_it(cloud, berth, prebuilt, theirs):
     assert [(f["path"], f["before"], f["after"]) for f in drift["fields"]] == [("network", "open", in_order(theirs))]
     berth.apply()
     assert config(cloud) == OPEN
+    berth.assert_settled()
+
+
+def test_berths_own_deny_is_put_back(cloud, berth, prebuilt, theirs):
+    declare(berth, theirs)
+    berth.apply()
+    left = [statement for sid, statement in statements(cloud).items() if sid != "NotFromFunctions"]
+    document = json.dumps({"Version": "2012-10-17", "Statement": left})
+    cloud.aws("iam").put_role_policy(RoleName=ROLE, PolicyName="berth-execution", PolicyDocument=document)
+    (drift,) = berth("drift", "--json").expect(2).json()["drift"]
+    assert [f["path"] for f in drift["fields"]] == ["role.policy.Statement"]
+    berth.apply()
+    assert "NotFromFunctions" in statements(cloud)
     berth.assert_settled()
 
 

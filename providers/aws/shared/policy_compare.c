@@ -8,8 +8,10 @@
  *     added     a grant of the found document that no wanted one covers
  *     taken     a grant that was applied and is still wanted, and that no found one covers
  *
- * Of the target, wanted statements come first: their grants that were not taken. Then those of the found statements that lie
- * within the wanted, where somebody narrowed one (a longer prefix, a condition more). Then every Deny that is there.
+ * A Deny is compared as a whole. One that is wanted and not there, whoever took it away, is as good as a grant more: added.
+ *
+ * Of the target, every wanted Deny comes first, then the wanted grants that were not taken. Then those of the found statements
+ * that lie within the wanted, where somebody narrowed one (a longer prefix, a condition more). Then every Deny that is there.
  *
  * Where a grant was added and one taken that speak of the same action and object, somebody put one in place of the other in a
  * way that is not understood here (another condition, a pattern across another): the document is unclear.
@@ -281,14 +283,19 @@ static void append_grants(json_t *statements, const struct grants *grants, const
         }
 }
 
-static void append_denies(json_t *statements, const json_t *found) {
+/* What is there already is not added again. Returns how many Denies `from` has. */
+static size_t append_denies(json_t *statements, const json_t *from) {
         const json_t *statement;
-        size_t i;
+        size_t i, count = 0;
 
-        json_array_foreach (found, i, statement) {
-                if (!allows(statement))
+        json_array_foreach (from, i, statement) {
+                if (allows(statement))
+                        continue;
+                count++;
+                if (!holds_statement(statements, statement))
                         append_statement(statements, json_checked(json_deep_copy(statement)));
         }
+        return count;
 }
 
 static void note_taken(struct policy_comparison *comparison, const struct grant *grant, struct arena *arena) {
@@ -299,8 +306,8 @@ static void note_taken(struct policy_comparison *comparison, const struct grant 
                 arena_printf(arena, "%s on %s", grant->action, grant->object);
 }
 
-static void count_denies(const struct grants *found, const struct grants *wanted,
-                         struct policy_comparison *ret) {
+static void compare_denies(const struct grants *found, const struct grants *wanted,
+                           struct policy_comparison *ret) {
         const json_t *statement;
         size_t i;
 
@@ -310,6 +317,9 @@ static void count_denies(const struct grants *found, const struct grants *wanted
                         ret->deny_count++;
         }
         ret->tightened |= ret->deny_count > 0;
+        /* Without a Deny of ours, the document allows what that one takes away. */
+        json_array_foreach (wanted->statements, i, statement)
+                ret->widened |= !allows(statement) && !holds_statement(found->statements, statement);
 }
 
 static json_t *make_target(const struct grants *found, const struct grants *applied,
@@ -317,6 +327,9 @@ static json_t *make_target(const struct grants *found, const struct grants *appl
         bool *stays = arena_array(arena, wanted->count + 1, sizeof(*stays)),
              *narrowed = arena_array(arena, found->count + 1, sizeof(*narrowed));
         json_t *statements = json_checked(json_array());
+        /* Ours are the first, so that no other statement has their Sid and they are found again. */
+        size_t ours = append_denies(statements, wanted->statements);
+        bool any;
 
         for (size_t i = 0; i < wanted->count; i++)
                 stays[i] = is_covered(found, &wanted->items[i]) || !is_covered(applied, &wanted->items[i]);
@@ -327,8 +340,8 @@ static json_t *make_target(const struct grants *found, const struct grants *appl
         }
         append_grants(statements, wanted, stays);
         append_grants(statements, found, narrowed);
-        append_denies(statements, found->statements);
-        if (json_array_size(statements) > 0)
+        any = json_array_size(statements) > ours;
+        if (append_denies(statements, found->statements) > 0 || any)
                 return statements;
         json_decref(statements);
         return NULL;
@@ -347,7 +360,7 @@ void policy_compare(const json_t *found_document, const json_t *applied_document
 
         if (applied_normal)
                 applied = grants_of(applied_normal, arena);
-        count_denies(&found, &wanted, &result);
+        compare_denies(&found, &wanted, &result);
         for (size_t i = 0; i < found.count; i++)
                 result.widened |= !is_covered(&wanted, &found.items[i]);
         for (size_t i = 0; i < wanted.count; i++) {

@@ -17,7 +17,7 @@ struct policy_comparison {
         bool tightened;
         const char **taken;
         size_t taken_count, deny_count;
-        bool widened; /* it allows what is not wanted */
+        bool widened; /* it allows what is not wanted, or lacks a Deny that is */
         bool lacks; /* it does not allow what is wanted and was never applied: Berth wants more than it did */
         /* Nobody can tell by looking (NotAction, a condition put in place of another): it is to be left as it is. */
         bool unclear;

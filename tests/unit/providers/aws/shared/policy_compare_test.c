@@ -36,6 +36,10 @@ static json_t *document(const char *statements) {
         "{'p':'ws/*'}}}"
 #define OURS LOGS "," OBJECTS "," LISTING
 #define DENY "{'Sid':'D','Effect':'Deny','Action':'s3:*','Resource':'*'}"
+#define JOIN "{'Sid':'J','Effect':'Allow','Action':'ec2:Join','Resource':'*'}"
+#define NOT_CODE                                                                                            \
+        "{'Sid':'N','Effect':'Deny','Action':'ec2:Join','Resource':'*','Condition':{'ArnLike':{'f':'env-*'" \
+        "}}}"
 #define LAMBDA "{'Effect':'Allow','Principal':{'Service':'lambda'},'Action':'sts:AssumeRole'}"
 
 enum { SAME = 0, TIGHT = 1, WIDE = 2, LACKS = 4, UNCLEAR = 8 };
@@ -99,6 +103,32 @@ static const struct {
         { "taken away and not wanted any more", LOGS, OURS, LOGS, SAME, NULL },
         { "nothing is known of what was applied", LOGS, NULL, OURS, LACKS, NULL },
         { "nor then is a Deny undone", LOGS "," DENY, NULL, OURS, TIGHT | LACKS, OURS "," DENY },
+        { "Berth's own Deny, as it was", LOGS "," JOIN "," NOT_CODE, LOGS "," JOIN "," NOT_CODE,
+          LOGS "," JOIN "," NOT_CODE, SAME, NULL },
+        { "Berth wants a grant and a Deny more", LOGS, LOGS, LOGS "," JOIN "," NOT_CODE, WIDE | LACKS, NULL },
+        { "Berth wants a Deny more, and somebody took something",
+          "{'Effect':'Allow','Action':'l:Put','Resource'"
+          ":'arn:logs:*'}",
+          LOGS, LOGS "," JOIN "," NOT_CODE, TIGHT | WIDE | LACKS,
+          "{'Sid':'L','Effect':'Allow','Action':'l:Put','Resource':'arn:logs:*'}," JOIN "," NOT_CODE },
+        { "Berth's own Deny is taken away", LOGS "," JOIN, LOGS "," JOIN "," NOT_CODE,
+          LOGS "," JOIN "," NOT_CODE, WIDE, NULL },
+        { "Berth's own Deny is taken away, and another put there", LOGS "," JOIN "," DENY,
+          LOGS "," JOIN "," NOT_CODE, LOGS "," JOIN "," NOT_CODE, TIGHT | WIDE,
+          LOGS "," JOIN "," NOT_CODE "," DENY },
+        { "another Deny under the Sid of Berth's own",
+          LOGS "," JOIN ",{'Sid':'N','Effect':'Deny','Action':'ec2:Join','Resource':'arn:none'}",
+          LOGS "," JOIN "," NOT_CODE, LOGS "," JOIN "," NOT_CODE, TIGHT | WIDE,
+          LOGS "," JOIN "," NOT_CODE ",{'Effect':'Deny','Action':'ec2:Join','Resource':'arn:none'}" },
+        { "a narrower grant under the Sid of Berth's Deny",
+          JOIN ",{'Sid':'N','Effect':'Allow','Action':'l:Put','Resource':'arn:logs:a'}",
+          LOGS "," JOIN "," NOT_CODE, LOGS "," JOIN "," NOT_CODE, TIGHT | WIDE,
+          JOIN "," NOT_CODE ",{'Effect':'Allow','Action':'l:Put','Resource':'arn:logs:a'}" },
+        { "another document in its place, Berth's Deny gone with it",
+          "{'Effect':'Allow','Action':'iam:*','Resource':'*'}", JOIN "," NOT_CODE, JOIN "," NOT_CODE, WIDE,
+          NULL },
+        { "of Berth's own the Deny alone is left", NOT_CODE, JOIN "," NOT_CODE, JOIN "," NOT_CODE, TIGHT,
+          NOT_CODE },
         { "all but some", OURS ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS, OURS, WIDE,
           NULL },
         { "all but some in place of ours",
