@@ -191,8 +191,8 @@ def test_a_way_out_is_drift_and_closed(cloud, berth, prebuilt, ec2):
     everything = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "*", "Resource": "*"}]}
     ec2.modify_vpc_endpoint(VpcEndpointId=found["endpoint"]["VpcEndpointId"], PolicyDocument=json.dumps(everything))
     (drift,) = berth("drift", "--json").expect(2).json()["drift"]
-    found = {f["path"]: f["after"] for f in drift["fields"]}
-    assert found["network.routes"] == f"to S3 alone, and 0.0.0.0/0 by {gateway}"
+    vpc, found = found["vpc"], {f["path"]: f["after"] for f in drift["fields"]}
+    assert found["network.routes"] == f"to S3 alone, and 0.0.0.0/0 by {gateway}, in {vpc}"
     assert "everything to 0.0.0.0/0" in found["network.rules"] and "tcp from 1.2.3.4/32" in found["network.rules"]
     assert any(path.startswith("network.endpoint") for path in found)
     berth.apply()
@@ -336,6 +336,29 @@ def test_a_vpc_of_another_lineage_is_not_touched(cloud, berth, prebuilt, ec2):
     berth.assert_settled()
     berth.destroy()
     assert own_vpcs(ec2) == [theirs]
+
+
+def test_tags_copied_to_another_vpc_do_not_make_it_ours(cloud, berth, prebuilt, ec2):
+    """Theirs has a way out, which it keeps: its id comes before ours, and its range holds ours."""
+    declare(berth, "isolated")
+    berth.apply()
+    (ours,) = own_vpcs(ec2)
+    tags = ec2.describe_vpcs(VpcIds=[ours])["Vpcs"][0]["Tags"]
+    while (theirs := ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]) > ours:
+        ec2.delete_vpc(VpcId=theirs)
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=theirs)
+    (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [theirs]}])["RouteTables"]
+    ec2.create_route(RouteTableId=table["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+    ec2.create_tags(Resources=[theirs], Tags=tags)
+    mark = cloud.mark()
+    assert berth.plan()["changes"] == []
+    berth.apply()
+    assert cloud.changing_calls(mark) == []
+    berth.destroy()
+    assert own_vpcs(ec2) == [theirs] and ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [theirs]}])["Subnets"] == []
+    (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [theirs]}])["RouteTables"]
+    assert "0.0.0.0/0" in [r["DestinationCidrBlock"] for r in table["Routes"]]
 
 
 def test_a_lost_state_finds_its_network_again(cloud, berth, prebuilt, ec2):

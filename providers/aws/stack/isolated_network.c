@@ -2,8 +2,8 @@
 /*
  * What the isolated network shall be, and what it is.
  *
- * A VPC has no name that only one could have. It is ours by its tags, which it gets in the call that makes it, and everything else is
- * ours by lying in it: subnets by their ranges, the security group by its name, the endpoint by its service. The main
+ * A VPC has no name that only one could have. It is ours by its tags, which it gets in the call that makes it, and by its range;
+ * everything else is ours by lying in it: subnets by their ranges, the security group by its name, the endpoint by its service. The main
  * route table and the two lists of rules are compared whole: whatever stands there beside what Berth put there is drift, since
  * one more route or rule is all it takes for a network to lead somewhere.
  */
@@ -49,11 +49,17 @@ struct value *isolated_network_wish(const struct provider *provider, struct aren
         return network;
 }
 
-/* "to S3 alone", and what else there is: "to S3 alone, and 0.0.0.0/0 by igw-1". */
-static const char *with_others(const char *ours, const struct value *others, struct arena *arena) {
+/*
+ * "to S3 alone", and what else there is: "to S3 alone, and 0.0.0.0/0 by igw-1, in vpc-1". Who is to say yes to a change sees
+ * by the id which VPC it is that changes.
+ */
+static const char *with_others(const char *wished, const char *ours, const struct value *others,
+                               const struct value *seen, struct arena *arena) {
+        const char *vpc = value_get_text(seen, "vpc"), *text = ours;
+
         for (uint32_t i = 0; others && i < others->count; i++)
-                ours = arena_printf(arena, "%s, and %s", ours, value_get_text(&others->items[i], "text"));
-        return ours;
+                text = arena_printf(arena, "%s, and %s", text, value_get_text(&others->items[i], "text"));
+        return vpc && strcmp(text, wished) != 0 ? arena_printf(arena, "%s, in %s", text, vpc) : text;
 }
 
 struct value *isolated_network_spec(const struct provider *provider, const struct value *seen,
@@ -67,9 +73,11 @@ struct value *isolated_network_spec(const struct provider *provider, const struc
         value_set_integer(arena, network, "subnets",
                           (value_get(seen, "subnet0") != NULL) + (value_get(seen, "subnet1") != NULL));
         value_set_text(arena, network, "routes",
-                       with_others(routed ? S3_ALONE : "to nowhere", value_get(seen, "routes"), arena));
+                       with_others(S3_ALONE, routed ? S3_ALONE : "to nowhere", value_get(seen, "routes"),
+                                   seen, arena));
         value_set_text(arena, network, "rules",
-                       with_others(allowed ? HTTPS_ALONE : "nothing", value_get(seen, "rules"), arena));
+                       with_others(HTTPS_ALONE, allowed ? HTTPS_ALONE : "nothing", value_get(seen, "rules"),
+                                   seen, arena));
         if (policy)
                 value_set(arena, network, "endpoint", *policy);
         value_set(arena, network, "tags",
@@ -128,18 +136,30 @@ static void set_again(struct value *seen, const char *name, const char *text, st
         value_set_text(arena, seen, name, text);
 }
 
+/*
+ * Tags are copied from VPC to VPC, and in ours every route and rule that is not Berth's goes: it must have the very range that
+ * Berth gives it as well, and the lineage of this state or of one that it took over. One that names no lineage is nobody's.
+ */
+static bool is_ours(const struct provider *provider, const struct value *vpc, const struct value *tags,
+                    struct arena *arena) {
+        const char *owner;
+
+        return aws_tags_name(tags, "Stack", provider->stack_name) && aws_lineage_of(tags) &&
+               aws_ownership(provider, tags, arena, &owner) == OWNER_SELF &&
+               texts_same(value_get_text(vpc, "cidrBlock"), ISOLATED_CIDR);
+}
+
 /* Should there ever be two, which takes a lost answer and a list that lags, all runs choose the same. */
 static void take_vpc(const struct provider *provider, const struct value *list, struct arena *arena,
                      struct value *seen) {
-        const char *chosen = NULL, *owner;
+        const char *chosen = NULL;
 
         value_unset(seen, "tags");
         for (uint32_t i = 0; i < list->count; i++) {
                 const char *id = value_get_text(&list->items[i], "vpcId");
                 struct value *tags = ec2_tags(&list->items[i], arena);
 
-                if (!id || !aws_tags_name(tags, "Stack", provider->stack_name) ||
-                    aws_ownership(provider, tags, arena, &owner) != OWNER_SELF ||
+                if (!id || !is_ours(provider, &list->items[i], tags, arena) ||
                     (chosen && strcmp(chosen, id) < 0))
                         continue;
                 chosen = id;

@@ -20,23 +20,39 @@ static void take(enum isolated_part part, const char *operation, const char *set
         "<tagSet><item><key>berth:stack</key><value>" stack \
         "</value></item><item><key>berth:kind</key><value>" \
         "Stack</value></item><item><key>berth:name</key><value>" stack "</value></item>" lineage "</tagSet>"
+#define LINEAGE(id) "<item><key>berth:lineage</key><value>" id "</value></item>"
+#define RANGE(cidr) "<cidrBlock>" cidr "</cidrBlock>"
+#define OURS RANGE(ISOLATED_CIDR) TAGS("team", LINEAGE("l-1"))
 
-/* A VPC that carries another stack's marks, or another lineage's, is never ours, whatever the filter let through. */
-static void a_vpc_is_ours_by_its_tags(void **state) {
+/* A VPC that carries other marks than ours, or ours in another range, where they were copied to, is never touched. */
+static void a_vpc_is_ours_by_its_tags_and_range(void **state) {
+        static const char *const others[] = {
+                "<item><vpcId>vpc-0</vpcId>" RANGE(ISOLATED_CIDR) "</item>",
+                "<item><vpcId>vpc-1</vpcId>" RANGE(ISOLATED_CIDR) TAGS("other", LINEAGE("l-1")) "</item>",
+                "<item><vpcId>vpc-1</vpcId>" RANGE(ISOLATED_CIDR) TAGS("team", LINEAGE("l-2")) "</item>",
+                "<item><vpcId>vpc-1</vpcId>" RANGE(ISOLATED_CIDR) TAGS("team", "") "</item>",
+                "<item><vpcId>vpc-1</vpcId>" RANGE("10.0.0.0/16") TAGS("team", LINEAGE("l-1")) "</item>",
+                "<item><vpcId>vpc-1</vpcId>" TAGS("team", LINEAGE("l-1")) "</item>",
+        };
+
         (void)state;
-        seen = value_new_map(arena);
-        take(ISOLATED_VPC, "DescribeVpcs", "vpcSet",
-             "<item><vpcId>vpc-0</vpcId></item><item><vpcId>vpc-1</vpcId>" TAGS("other", "") "</item>");
-        assert_null(value_get(seen, "vpc"));
+        team.lineage.id = "l-1";
+        for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+                seen = value_new_map(arena);
+                take(ISOLATED_VPC, "DescribeVpcs", "vpcSet", others[i]);
+                assert_null(value_get(seen, "vpc"));
+                assert_null(value_get(seen, "tags"));
+        }
         assert_false(isolated_network_can_read(seen, ISOLATED_SUBNET));
         assert_false(isolated_network_can_read(seen, ISOLATED_RULE));
         take(ISOLATED_VPC, "DescribeVpcs", "vpcSet",
-             "<item><vpcId>vpc-3</vpcId>" TAGS("team", "") "</item><item><vpcId>vpc-2</vpcId>" TAGS(
-                     "team", "") "</item>");
+             "<item><vpcId>vpc-3</vpcId>" OURS "</item><item><vpcId>vpc-2</vpcId>" OURS
+             "</item><item><vpcId>vpc-1</vpcId>" RANGE("10.0.0.0/16") TAGS("team", LINEAGE("l-1")) "</item>");
         assert_string_equal(value_get_text(seen, "vpc"), "vpc-2");
         assert_true(isolated_network_can_read(seen, ISOLATED_SUBNET));
         take(ISOLATED_VPC, "DescribeVpcs", "vpcSet", "");
         assert_null(value_get(seen, "vpc"));
+        team.lineage.id = NULL;
 }
 
 static const char *text_at(const char *name, struct value *recorded) {
@@ -132,7 +148,7 @@ static void it_is_kept_until_nothing_is_in_it(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(a_vpc_is_ours_by_its_tags),
+                cmocka_unit_test(a_vpc_is_ours_by_its_tags_and_range),
                 cmocka_unit_test(ways_out_are_seen),
                 cmocka_unit_test(subnets_are_known_by_their_ranges),
                 cmocka_unit_test(it_is_kept_until_nothing_is_in_it),
