@@ -124,7 +124,7 @@ static void check_provider(struct holding *holding) {
 static void check_aws(struct holding *holding) {
         static const struct {
                 const char *name;
-                bool refused_unpinned; /* it says where credentials go, or whose they are */
+                bool refused_unpinned; /* it says where credentials or data go, or whose they are */
         } fields[] = {
                 { "region", false },
                 { "account", false },
@@ -134,6 +134,7 @@ static void check_aws(struct holding *holding) {
                 { "namePrefix", false },
                 { "permissionsBoundary", false },
                 { "rolePath", false },
+                { "kmsKey", true }, /* whoever owns it reads along, or locks the data up */
         };
         const struct value *aws = value_get(holding->manifests->stack->spec, "aws");
         const struct value *pins = value_get(holding->config->pins, "aws");
@@ -222,6 +223,65 @@ static void check_roles(struct holding *holding) {
         }
 }
 
+static bool is_listed(const struct value *list, const char *id) {
+        for (uint32_t i = 0; list && i < list->count; i++) {
+                const char *permitted = value_text_of(&list->items[i]);
+
+                if (permitted && id && strcmp(permitted, id) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/*
+ * Code that a commit brings along reaches whatever is in the network that the same commit names. The one that is isolated
+ * leads nowhere, and needs nobody's word.
+ */
+static void check_network(struct holding *holding, const struct resource *resource, const struct value *named,
+                          const char *what) {
+        static const struct {
+                const char *name, *one;
+        } lists[] = { { "subnets", "subnet" }, { "securityGroups", "security group" } };
+        const char *pinned = value_get_text(value_get(holding->config->pins, "aws"), "network");
+        const char *word = value_text_of(named);
+        struct arena *arena = holding->manifests->arena;
+
+        if (word && pinned && strcmp(word, pinned) != 0 && strcmp(word, NETWORK_ISOLATED) != 0)
+                add_refusal_of(holding, resource, named,
+                               arena_printf(arena, "%s is not what the Controller pins for source %s", what,
+                                            holding->config->name),
+                               arena_printf(arena, "leave it out, or write network: %s", pinned));
+        for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+                const struct value *ids = value_get(named, lists[i].name);
+                const struct value *permitted = value_get(holding->config->may, lists[i].name);
+
+                for (uint32_t k = 0; ids && k < ids->count; k++) {
+                        if (is_listed(permitted, value_text_of(&ids->items[k])))
+                                continue;
+                        add_refusal_of(
+                                holding, resource, &ids->items[k],
+                                arena_printf(arena, "%s has a %s that source %s may not name", what,
+                                             lists[i].one, holding->config->name),
+                                arena_printf(arena,
+                                             "say isolated, or list it in the Controller's source: may.%s",
+                                             lists[i].name));
+                }
+        }
+}
+
+static void check_networks(struct holding *holding) {
+        const struct manifests *manifests = holding->manifests;
+        size_t count;
+        const struct resource *environments = manifests_of_kind(manifests, KIND_ENVIRONMENT, &count);
+
+        check_network(holding, manifests->stack,
+                      value_get(value_get(manifests->stack->spec, "aws"), "network"),
+                      "the Stack's aws.network");
+        for (size_t i = 0; i < count; i++)
+                check_network(holding, &environments[i], value_get(environments[i].spec, "network"),
+                              "the environment's network");
+}
+
 static void check_folder(struct holding *holding, const char *name) {
         const struct value *named = value_get(value_get(holding->manifests->stack->spec, "local"), name);
         const char *folder = value_text_of(named);
@@ -237,7 +297,10 @@ static void check_folder(struct holding *holding, const char *name) {
                                      name));
 }
 
-/* A pinned value that the commit leaves out is put into its Stack: plan, plan id and saved plan are made with it. */
+/*
+ * A pinned value that the commit leaves out is put into its Stack: plan, plan id and saved plan are made with it. The network
+ * alone may be another than the pin, and then stays.
+ */
 static void put_pins(const struct source_config *config, struct manifests *manifests) {
         const struct value *pins = value_get(config->pins, "aws");
         struct value *spec = (struct value *)manifests->stack->spec;
@@ -248,9 +311,15 @@ static void put_pins(const struct source_config *config, struct manifests *manif
                 return;
         if (value_get(spec, "aws"))
                 aws = value_copy(manifests->arena, value_get(spec, "aws"));
-        for (uint32_t i = 0; i < pins->count; i++)
-                value_set_text(manifests->arena, &aws, pins->members[i].name,
-                               value_text_of(&pins->members[i].value));
+        for (uint32_t i = 0; i < pins->count; i++) {
+                const char *name = pins->members[i].name;
+                const struct value *named = value_get(&aws, name);
+
+                if (strcmp(name, "network") == 0 && named &&
+                    (named->type == VALUE_TEXT || named->type == VALUE_MAP))
+                        continue;
+                value_set_text(manifests->arena, &aws, name, value_text_of(&pins->members[i].value));
+        }
         value_set(manifests->arena, spec, "aws", aws);
 }
 
@@ -263,6 +332,7 @@ bool pins_hold(const struct source_config *config, struct manifests *manifests,
         check_provider(&holding);
         check_aws(&holding);
         check_roles(&holding);
+        check_networks(&holding);
         check_folder(&holding, "images");
         check_folder(&holding, "workspaces");
         for (size_t i = 0; i < manifests->count; i++) {

@@ -11,8 +11,11 @@
  * |-------------------------------------------------|----------------------------------------------------|
  * | provider                                        | pins.provider, where that is given                 |
  * | aws.profile, aws.assumeRole, aws.endpointUrl    | the pin; not pinned: nothing                       |
+ * | aws.kmsKey                                      | likewise                                           |
  * | aws.region, aws.account, aws.namePrefix,        | the pin; not pinned: anything                      |
  * | aws.permissionsBoundary, aws.rolePath           |                                                    |
+ * | aws.network, and an Environment's, as a word    | isolated, or the pin; not pinned: open too         |
+ * | the same, as subnets and security groups        | all of them in may.subnets, may.securityGroups     |
  * | {secret: ARN}, {parameter: ARN} of variables    | what a pattern of may.secrets, may.parameters matches |
  * | aws.executionRole, and an Environment's         | what a pattern of may.executionRoles matches; of   |
  * |                                                 | an Environment also own                            |

@@ -20,8 +20,11 @@ extern const struct field label_key_field; /* of labels and matchLabels */
 extern const struct field label_value_field;
 extern const struct field agent_name_field; /* an item of a list of names */
 extern const struct field environment_name_field;
-extern const struct field network_name_field; /* network, where it is a word */
+extern const char *const network_names[];     /* the words of network */
+extern const struct field network_name_field; /* network, where it is one of them */
 extern const struct field network_fields[];   /* and where it is not */
+extern const struct field subnet_field;       /* an item of its subnets, and of securityGroups */
+extern const struct field security_group_field;
 
 #define MEMORY_MB_MIN MEMORY_MB_PER_VCPU
 #define MEMORY_MB_MAX 10240

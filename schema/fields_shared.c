@@ -37,17 +37,17 @@ const struct field environment_name_field = {
         .doc = "The name of an Environment.",
 };
 
-static const char *const networks[] = { "open", "isolated", NULL };
+const char *const network_names[] = { "open", NETWORK_ISOLATED, NULL };
 
 const struct field network_name_field = {
         .name = "text",
         .type = FIELD_TEXT,
-        .choices_text = networks,
+        .choices_text = network_names,
         .doc = "open: Lambda's own network, which leads everywhere. isolated: a VPC that Berth makes, from which nothing is "
                "reached but the stack's bucket.",
 };
 
-static const struct field subnet_field = {
+const struct field subnet_field = {
         .name = "subnet",
         .type = FIELD_TEXT,
         .pattern = "subnet-[0-9a-f]{8,17}",
@@ -55,7 +55,7 @@ static const struct field subnet_field = {
         .doc = "A subnet's id.",
 };
 
-static const struct field security_group_field = {
+const struct field security_group_field = {
         .name = "security group",
         .type = FIELD_TEXT,
         .pattern = "sg-[0-9a-f]{8,17}",

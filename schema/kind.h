@@ -124,9 +124,10 @@ extern const size_t kind_count;
 extern const struct field metadata_fields[]; /* name, labels, annotations: of every kind */
 
 #define API_VERSION "berth/v1"
-#define NAME_LENGTH_MAX 48       /* of metadata.name */
-#define EXECUTION_ROLE_OWN "own" /* an Environment's executionRole that is no ARN */
-#define MEMORY_MB_PER_VCPU 1769  /* Lambda's proportion; vCPU is shown, never set */
+#define NAME_LENGTH_MAX 48          /* of metadata.name */
+#define EXECUTION_ROLE_OWN "own"    /* an Environment's executionRole that is no ARN */
+#define NETWORK_ISOLATED "isolated" /* a word of aws.network and of an Environment's network */
+#define MEMORY_MB_PER_VCPU 1769     /* Lambda's proportion; vCPU is shown, never set */
 
 const struct kind *kind_find(const char *name);         /* exact; NULL where unknown */
 const struct kind *kind_find_loosely(const char *name); /* any case, "env", "agents": for the command line */

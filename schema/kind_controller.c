@@ -210,6 +210,20 @@ static const struct field pinned_aws_fields[] = {
                 .pattern_message = ROLE_PATH_PATTERN_MESSAGE,
                 .doc = "The IAM path of every role that Berth makes. Absent: a commit may name any.",
         },
+        {
+                .name = "kmsKey",
+                .type = FIELD_TEXT,
+                .pattern = KMS_KEY_PATTERN,
+                .pattern_message = KMS_KEY_PATTERN_MESSAGE,
+                .doc = "The ARN of the key of KMS that the stack's data is encrypted with. Absent: a commit may name none.",
+        },
+        {
+                .name = "network",
+                .type = FIELD_TEXT,
+                .choices_text = network_names,
+                .doc = "The Stack's network where a commit leaves it out. With isolated, neither Stack nor Environment may say "
+                       "open; isolated they may always say. Absent: either word.",
+        },
         { 0 },
 };
 
@@ -297,6 +311,22 @@ static const struct field may_fields[] = {
                 .item = &may_parameter_field,
                 .doc = "Parameters that variables may be taken from: patterns, one of which each {parameter: ARN} must match. "
                        "Absent: none.",
+        },
+        {
+                .name = "subnets",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &subnet_field,
+                .doc = "Subnets that the Stack's aws.network, and each Environment's network, may name. Absent: none.",
+        },
+        {
+                .name = "securityGroups",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &security_group_field,
+                .doc = "Security groups that the Stack's aws.network, and each Environment's network, may name. Absent: none.",
         },
         {
                 .name = "images",

@@ -391,7 +391,7 @@ static void note_isolated(struct loading *loading, const struct draft *environme
         const char *network = value_get_text(environment->resource.spec, "network");
         struct value *aws = (struct value *)value_get(loading->manifests->stack->spec, "aws");
 
-        if (network && strcmp(network, "isolated") == 0 && aws && !value_get(aws, "isolates"))
+        if (network && strcmp(network, NETWORK_ISOLATED) == 0 && aws && !value_get(aws, "isolates"))
                 value_set_boolean(loading->arena, aws, "isolates", true);
 }
 

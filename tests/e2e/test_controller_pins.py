@@ -219,3 +219,53 @@ def test_a_secret_that_a_commit_names_is_not_read(make, repository, trap, offlin
     assert f"{commit[:12]}:m.yaml:" in condition["message"] and "may." in condition["message"]
     controller.sync(code=1)
     assert trap.count == 0
+
+
+KEY = "arn:aws:kms:us-east-1:999999999999:key/11111111-2222-3333-4444-555555555555"
+THEIRS = {"subnets": ["subnet-0123456789abcdef0"], "securityGroups": ["sg-0123456789abcdef0"]}
+
+
+@pytest.mark.parametrize("aws, environment, names", [
+    ({"network": THEIRS}, {}, "may.subnets"),
+    ({"network": "isolated"}, {"network": THEIRS}, "may.subnets"),
+    ({"network": "open"}, {}, "pins for source lab"),
+    ({"network": "isolated"}, {"network": "open"}, "pins for source lab"),
+    ({"kmsKey": KEY}, {}, "pins.aws.kmsKey"),
+])  # fmt: skip
+def test_a_network_or_key_that_a_commit_names_is_not_used(make, repository, trap, offline, aws, environment, names):
+    """Code of the same commit would run beside an account's databases; and whoever owns the key could lock the data up."""
+    offline.env["AWS_ENDPOINT_URL"] = trap.url
+    files = manifests(aws=aws)
+    files["m.yaml"] = stacks.text(stacks.environment("etl", **environment), stacks.agent("loader", "etl"))
+    commit = repository.commit(files)
+    pins = {"aws": {"network": "isolated"}}
+    controller = make(pins=pins, may={"securityGroups": THEIRS["securityGroups"]}).start()
+    condition = controller.wait_for("NotPermitted", commit)
+    assert names in condition["message"], condition["message"]
+    controller.sync(code=1)
+    assert trap.count == 0
+
+
+def test_a_commit_without_a_network_gets_the_pinned_one(cloud, berth, prebuilt, repository):
+    """And one that names what the source lists runs there."""
+    ec2 = cloud.aws("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    theirs = {
+        "subnets": [ec2.create_subnet(VpcId=vpc, CidrBlock="10.1.0.0/24")["Subnet"]["SubnetId"]],
+        "securityGroups": [ec2.create_security_group(GroupName="theirs", Description="theirs", VpcId=vpc)["GroupId"]],
+    }
+
+    def subnets():
+        found = cloud.aws("lambda").get_function(FunctionName="alphaagent-env-etl")["Configuration"].get("VpcConfig")
+        return (found or {}).get("SubnetIds") or []
+
+    pins = {"provider": "aws", "aws": {"region": cloud.region, "endpointUrl": berth.env.pop("AWS_ENDPOINT_URL"), "network": "isolated"}}
+    commit = repository.commit(manifests())
+    controller = Controller(berth, source("lab", f"file://{repository.bare}", pins=pins, may=theirs))
+    try:
+        controller.start().wait_for("Applied", commit, timeout=60)
+        assert subnets() and subnets() != theirs["subnets"]
+        controller.wait_for("Applied", repository.commit(manifests(aws={"network": theirs})), timeout=60)
+        assert subnets() == theirs["subnets"]
+    finally:
+        controller.stop()

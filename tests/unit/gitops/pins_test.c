@@ -205,6 +205,111 @@ static void secrets_of_variables(void **state) {
         }
 }
 
+#define KEY "arn:aws:kms:eu-west-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+#define OTHER_KEY "arn:aws:kms:eu-west-1:999999999999:key/11111111-2222-3333-4444-555555555555"
+#define STACK_IN(network) "{provider: aws, aws: {network: " network "}}"
+#define WITH_NETWORK(network)                                                                                                 \
+        STACK_IN("isolated")                                                                                                  \
+        "\n---\napiVersion: berth/v1\nkind: Environment\nmetadata: {name: e}\nspec: {image: {prebuilt: p}, network: " network \
+        "}"
+#define OURS "{subnets: [subnet-aaaaaaaa, subnet-bbbbbbbb], securityGroups: [sg-cccccccc]}"
+#define OF_SOURCE ", may: {subnets: [subnet-bbbbbbbb, subnet-aaaaaaaa], securityGroups: [sg-cccccccc]}"
+
+/* Where a commit's own code runs, and whose key its data is under: of the Stack, and of each Environment. */
+static void networks_and_keys(void **state) {
+        static const char isolated[] = ", pins: {aws: {network: isolated}}";
+        static const struct {
+                const char *source, *stack;
+                unsigned errors;
+                const char *names; /* what each of them names */
+        } cases[] = {
+                { "", "{provider: aws, aws: {kmsKey: '" KEY "'}}", 1, "aws.kmsKey" },
+                { ", pins: {aws: {kmsKey: '" KEY "'}}", "{provider: aws, aws: {kmsKey: '" KEY "'}}", 0, "" },
+                { ", pins: {aws: {kmsKey: '" KEY "'}}", "{provider: aws, aws: {kmsKey: '" OTHER_KEY "'}}", 1,
+                  "aws.kmsKey" },
+                { "", STACK_IN("isolated"), 0, "" },
+                { "", STACK_IN("open"), 0, "" },
+                { "", STACK_IN(OURS), 3, "Stack's aws.network" },
+                { "", WITH_NETWORK("open"), 0, "" },
+                { "", WITH_NETWORK("isolated"), 0, "" },
+                { "", WITH_NETWORK(OURS), 3, "environment's network" },
+                /* Another provider's settings: --provider may be another one tomorrow. */
+                { "", "{provider: local, aws: {network: " OURS "}}", 3, "Stack's aws.network" },
+                { OF_SOURCE, STACK_IN(OURS), 0, "" },
+                { OF_SOURCE, WITH_NETWORK(OURS), 0, "" },
+                { OF_SOURCE, STACK_IN("{subnets: [subnet-aaaaaaaa], securityGroups: [sg-cccccccc]}"), 0, "" },
+                { OF_SOURCE, STACK_IN("{subnets: [subnet-aaaaaaaa0], securityGroups: [sg-cccccccc]}"), 1,
+                  "a subnet" },
+                { OF_SOURCE,
+                  STACK_IN("{subnets: [subnet-aaaaaaaa], securityGroups: [sg-cccccccc, sg-dddddddd]}"), 1,
+                  "a security group" },
+                { OF_SOURCE,
+                  WITH_NETWORK(
+                          "{subnets: [subnet-bbbbbbbb, subnet-dddddddd], securityGroups: [sg-cccccccc]}"),
+                  1, "a subnet" },
+                /* One list does not stand in for the other. */
+                { ", may: {subnets: [subnet-aaaaaaaa, subnet-bbbbbbbb]}", STACK_IN(OURS), 1,
+                  "a security group" },
+                { ", may: {securityGroups: [sg-cccccccc]}", STACK_IN(OURS), 2, "a subnet" },
+                { isolated, STACK_IN("isolated"), 0, "" },
+                { isolated, STACK_IN("open"), 1, "Stack's aws.network" },
+                { isolated, STACK_IN(OURS), 3, "Stack's aws.network" },
+                { isolated, WITH_NETWORK("open"), 1, "environment's network" },
+                { isolated, WITH_NETWORK("isolated"), 0, "" },
+                { ", pins: {aws: {network: isolated}}" OF_SOURCE, STACK_IN(OURS), 0, "" },
+                { ", pins: {aws: {network: isolated}}" OF_SOURCE, WITH_NETWORK("open"), 1,
+                  "environment's network" },
+                { ", pins: {aws: {network: open}}", STACK_IN("open"), 0, "" },
+                { ", pins: {aws: {network: open}}", WITH_NETWORK("isolated"), 0, "" },
+                { ", pins: {aws: {network: open}}", STACK_IN(OURS), 3, "Stack's aws.network" },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct bench bench = { 0 };
+                bool held;
+
+                open_bench(&bench, cases[i].source, cases[i].stack);
+                held = pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics);
+                if (held != (cases[i].errors == 0) || bench.diagnostics.errors != cases[i].errors)
+                        fail_msg("%s under%s: %zu errors", cases[i].stack, cases[i].source,
+                                 (size_t)bench.diagnostics.errors);
+                for (size_t k = 0; k < bench.diagnostics.count; k++) {
+                        if (!strstr(bench.diagnostics.items[k].message, cases[i].names))
+                                fail_msg("%s under%s: %s", cases[i].stack, cases[i].source,
+                                         bench.diagnostics.items[k].message);
+                        assert_true(bench.diagnostics.items[k].line > 0);
+                }
+                close_bench(&bench);
+        }
+}
+
+static const char *const left_out[] = { "{provider: aws}", "{provider: aws, aws: {region: eu-west-1}}",
+                                        "{provider: aws, aws: {network: }}" };
+
+/* A commit that says no network gets the pin; one that says another which it may name keeps that. */
+static void a_network_that_is_left_out_is_pinned(void **state) {
+        static const char both[] = ", pins: {aws: {network: isolated, kmsKey: '" KEY "'}}" OF_SOURCE;
+        struct bench bench = { 0 };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++) {
+                open_bench(&bench, both, left_out[i]);
+                assert_true(pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics));
+                assert_string_equal(aws_of(&bench, "network"), "isolated");
+                assert_string_equal(aws_of(&bench, "kmsKey"), KEY);
+                close_bench(&bench);
+        }
+        open_bench(&bench, both, STACK_IN(OURS));
+        assert_true(pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics));
+        assert_int_equal(value_path(bench.manifests.stack->spec, "aws.network.subnets")->count, 2);
+        close_bench(&bench);
+        open_bench(&bench, ", pins: {aws: {network: open}}", STACK_IN("isolated"));
+        assert_true(pins_hold(&bench.config.sources[0], &bench.manifests, &bench.diagnostics));
+        assert_string_equal(aws_of(&bench, "network"), "isolated");
+        close_bench(&bench);
+}
+
 /* Each with its place; and the text of none of them, which may hold a password. */
 static void all_are_told(void **state) {
         struct bench bench = { 0 };
@@ -258,6 +363,8 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(refused_and_permitted),
                 cmocka_unit_test(secrets_of_variables),
+                cmocka_unit_test(networks_and_keys),
+                cmocka_unit_test(a_network_that_is_left_out_is_pinned),
                 cmocka_unit_test(all_are_told),
                 cmocka_unit_test(what_is_left_out_is_pinned),
         };
