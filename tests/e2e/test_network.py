@@ -291,6 +291,47 @@ def test_a_death_at_a_call_makes_nothing_twice(cloud, berth, prebuilt, ec2, tmp_
     assert own_vpcs(ec2) == []
 
 
+@pytest.mark.parametrize("then", ["silent", "open", "destroyed"])
+@pytest.mark.parametrize("end", ["denied", "killed"])
+def test_what_an_apply_began_and_did_not_record_goes(cloud, berth, prebuilt, ec2, tmp_path, end, then):
+    """The stack was there before, so that its record says nothing of a network."""
+    declare(berth)
+    berth.apply()
+    declare(berth, "isolated")
+    pidfile = tmp_path / "pid"
+    ways = {
+        "denied": {"kind": "error", "status": 403, "code": "UnauthorizedOperation", "message": "no"},
+        "killed": {"kind": "signal", "when": "after", "pidfile": str(pidfile)},
+    }
+    cloud.faults(({"operation": "CreateSubnet"}, ways[end]))
+    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), "apply", "--yes"]
+    assert subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode
+    cloud.faults()
+    assert len(own_vpcs(ec2)) == 1
+    if then == "destroyed":
+        berth.destroy()
+        assert own_vpcs(ec2) == [] and berth("state", "list").expect(0).out == ""
+        return
+    declare(berth, None if then == "silent" else "open")
+    assert ("Stack/team", "formerNetwork") in fields(berth.plan())
+    berth.apply()
+    assert own_vpcs(ec2) == []
+    mark = cloud.mark()
+    assert berth.plan()["changes"] == []
+    assert cloud.changing_calls(mark) == []
+    assert not [call for call in cloud.calls(mark) if call["service"] == "ec2"]
+
+
+def test_who_has_no_rights_in_ec2_ends_what_a_run_began_all_the_same(cloud, berth, prebuilt):
+    declare(berth)
+    cloud.faults(({"operation": "CreateRole"}, {"kind": "error", "status": 403, "code": "AccessDenied", "message": "no"}))
+    berth("apply", "--yes").expect(1)
+    cloud.faults(({"operation": "DescribeVpcs"}, {"kind": "error", "status": 403, "code": "UnauthorizedOperation", "message": "no"}))
+    berth.apply()
+    assert cloud.fault_hits() == [1]
+    berth.assert_settled()
+
+
 REMOVALS = ["DeleteVpcEndpoints", "DeleteSecurityGroup", "DeleteSubnet", "DeleteVpc"]
 
 

@@ -368,8 +368,16 @@ int isolated_network_take(const struct provider *provider, enum isolated_part pa
         return 0;
 }
 
-int isolated_network_read(struct provider *provider, struct arena *arena, struct value **ret,
+/* An empty text is none: it is how a wish says that one goes of which there is no record. */
+bool isolated_network_is_former(const struct value *spec) {
+        const char *text = value_get_text(spec, ISOLATED_FORMER);
+
+        return text && *text;
+}
+
+int isolated_network_read(struct provider *provider, bool if_allowed, struct arena *arena, struct value **ret,
                           struct error *err) {
+        static const char *const none[] = { NULL }, *const denied[] = { "UnauthorizedOperation", NULL };
         struct value *seen = value_new_map(arena);
 
         for (int part = 0; part < ISOLATED_PARTS; part++) {
@@ -384,9 +392,11 @@ int isolated_network_read(struct provider *provider, struct arena *arena, struct
                         aws_ahead(provider->client, &request);
                 }
                 request = isolated_network_request(provider, seen, (enum isolated_part)part, arena);
-                if (aws_call(provider->client, &request, &response, err) < 0 ||
-                    isolated_network_take(provider, (enum isolated_part)part, &response, arena, seen, err) <
-                            0)
+                if (aws_call_accepting(provider->client, &request,
+                                       if_allowed && part == ISOLATED_VPC ? denied : none, &response,
+                                       err) < 0 ||
+                    (!*response.error_code && isolated_network_take(provider, (enum isolated_part)part,
+                                                                    &response, arena, seen, err) < 0))
                         return error_context(err, "the isolated network (aws.network)");
         }
         *ret = seen;

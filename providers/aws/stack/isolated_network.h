@@ -19,6 +19,7 @@ extern const char *const isolated_subnet_cidrs[ISOLATED_SUBNETS];
 /* Names in the stack's spec: what shall be; and that a VPC which nobody wants any more is kept until no function is in it. */
 #define ISOLATED_NETWORK "network"
 #define ISOLATED_FORMER "formerNetwork"
+#define ISOLATED_KEPT "until nothing is in it"
 #define ISOLATED_UNUSED "formerNetworkUnused" /* in an observation's `extra` */
 
 /* Whether the Stack or any Environment is isolated; and whether manifests say anything of networks. */
@@ -50,8 +51,10 @@ struct aws_request isolated_network_request(const struct provider *provider, con
 int isolated_network_take(const struct provider *provider, enum isolated_part part,
                           const struct aws_response *response, struct arena *arena, struct value *seen,
                           struct error *err) MUST_USE;
-/* All of it, for observe: *ret has no `vpc` where there is none. */
-int isolated_network_read(struct provider *provider, struct arena *arena, struct value **ret,
+/* Whether the spec keeps a VPC in mind that is on its way out. */
+bool isolated_network_is_former(const struct value *spec);
+/* All of it, for observe: *ret has no `vpc` where there is none, or, `if_allowed`, where nobody may see it. */
+int isolated_network_read(struct provider *provider, bool if_allowed, struct arena *arena, struct value **ret,
                           struct error *err) MUST_USE;
 /* The network interfaces in the VPC, and those of them that are not of this stack's functions, in words. */
 struct isolated_interfaces {

@@ -29,7 +29,7 @@
 #define LOOKS "networkLooks"
 
 static bool has_network(const struct value *spec) {
-        return value_get(spec, ISOLATED_NETWORK) || value_get(spec, ISOLATED_FORMER);
+        return value_get(spec, ISOLATED_NETWORK) || isolated_network_is_former(spec);
 }
 
 bool isolated_network_needs_make(const struct change *change) {

@@ -95,12 +95,14 @@ static void desire_former(const struct provider *provider, const struct observat
 
 /*
  * As with role and bucket: a VPC that nobody wants any more is kept in mind while functions may still be in it. Where no
- * manifest says a word of networks, it stays what it was.
+ * manifest says a word of networks, it stays what it was. One that a run began and did not record goes as well: the wish says so
+ * with an empty text, since what stands neither in wish nor record is not compared.
  */
 static void desire_network(const struct provider *provider, const struct observation *observed,
                            const struct value *recorded, struct arena *arena, struct value *spec) {
         const struct value *before = value_get(recorded, ISOLATED_NETWORK);
-        bool former = before || value_get(recorded, ISOLATED_FORMER);
+        bool seen = isolated_network_is_former(observed->spec),
+             former = before || seen || isolated_network_is_former(recorded);
 
         if (isolated_network_is_wanted(provider)) {
                 struct value *wish = isolated_network_wish(provider, arena);
@@ -111,7 +113,9 @@ static void desire_network(const struct provider *provider, const struct observa
         } else if (before && !isolated_network_is_said(provider)) {
                 value_set(arena, spec, ISOLATED_NETWORK, *before);
         } else if (former && !value_get_boolean(observed->extra, ISOLATED_UNUSED, false)) {
-                value_set_text(arena, spec, ISOLATED_FORMER, "until nothing is in it");
+                value_set_text(arena, spec, ISOLATED_FORMER, ISOLATED_KEPT);
+        } else if (seen && !isolated_network_is_former(recorded)) {
+                value_set_text(arena, spec, ISOLATED_FORMER, "");
         }
 }
 

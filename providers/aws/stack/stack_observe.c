@@ -265,25 +265,29 @@ static int see_former_bucket(struct sight *sight, const struct value *recorded) 
         return see_shared_bucket(sight);
 }
 
-/* Only where somebody wants it or it was made: it takes seven calls, and rights that others do not need. */
+/*
+ * Only where somebody wants it or it was made: it takes seven calls, and rights that others do not need. A run that died or failed
+ * may have begun it without a record of it: then one call more is made, and who may not make that one has none.
+ */
 static int see_network(struct sight *sight, const struct value *recorded) {
         struct provider *provider = sight->provider;
         bool wanted = sight->wanted->desired && isolated_network_is_wanted(provider);
+        bool known = wanted || value_get(recorded, ISOLATED_NETWORK) || isolated_network_is_former(recorded);
         struct isolated_interfaces interfaces;
         struct value *seen;
 
         isolated_network_note(provider, NULL);
-        if (!wanted && !value_get(recorded, ISOLATED_NETWORK) && !value_get(recorded, ISOLATED_FORMER))
+        if (!known && !sight->wanted->must_read)
                 return 0;
-        if (isolated_network_read(provider, sight->arena, &seen, sight->err) < 0)
+        if (isolated_network_read(provider, !known, sight->arena, &seen, sight->err) < 0)
                 return -1;
         if (!value_get(seen, "vpc")) {
-                sight->network_unused = true;
+                sight->network_unused = known;
                 return 0;
         }
         sight->network = seen;
         isolated_network_note(provider, seen);
-        if (wanted || !isolated_network_is_said(provider) || !sight->wanted->desired)
+        if (wanted || (known && !isolated_network_is_said(provider)) || !sight->wanted->desired)
                 return 0;
         if (isolated_network_interfaces(provider, provider->isolated.vpc, sight->arena, &interfaces,
                                         sight->err) < 0)
@@ -297,9 +301,9 @@ static void set_network(const struct sight *sight, struct value *spec) {
 
         if (!sight->network)
                 return;
-        if (value_get(recorded, ISOLATED_FORMER) && !isolated_network_is_wanted(sight->provider))
-                value_set_text(sight->arena, spec, ISOLATED_FORMER,
-                               value_get_text(recorded, ISOLATED_FORMER));
+        /* Nobody wants it, or ever recorded it as wanted. */
+        if (!value_get(recorded, ISOLATED_NETWORK) && !isolated_network_is_wanted(sight->provider))
+                value_set_text(sight->arena, spec, ISOLATED_FORMER, ISOLATED_KEPT);
         else
                 value_set(sight->arena, spec, ISOLATED_NETWORK,
                           *isolated_network_spec(sight->provider, sight->network,
