@@ -247,6 +247,24 @@ def test_rights_that_were_taken_from_the_role_are_not_given_back(stack, role):
     assert drift(stack, code=0) == {}
 
 
+def test_another_condition_stays_and_is_told_whatever_is_accepted(stack, role):
+    ours = role.policy()
+    document = json.loads(json.dumps(ours))
+    statement(document, "ListWorkspaces")["Condition"] = {"StringLike": {"s3:prefix": "other/*"}}
+    role.put_policy(document)
+    assert "cannot be told" in role.stays("policy")["left"]
+    role.declare(accept=["roleRights"])
+    assert role.stays("policy")["left"].endswith("and apply"), "nothing accepts it"
+    # Nor does it shield what reaches further, on whatever condition.
+    everything = {"Effect": "Allow", "Action": "*", "Resource": "*", "Condition": {"StringLike": {"aws:PrincipalArn": "*"}}}
+    for sent in (document["Statement"] + [everything], [everything]):
+        role.put_policy({"Version": "2012-10-17", "Statement": sent})
+        assert "left" not in drift(stack)[role.address][role.path("policy.Statement")]
+        stack.apply()
+        assert "PrincipalArn" not in json.dumps(role.policy())
+    assert role.policy() == ours, "of Berth's nothing was left"
+
+
 def test_a_trust_policy_that_was_widened_is_put_back(cloud, stack, role):
     ours = role.trust()
     wider = json.loads(json.dumps(ours))

@@ -35,16 +35,20 @@ static const char *path_in(const char *arn, struct arena *arena) {
         return arena_strndup(arena, path, (size_t)(execution_role_name_in(arn) - path));
 }
 
-/* Of a role that is ours and is to stay; what is wrong with another one is not for this stack to say. */
+/*
+ * Of a role that is ours and is to stay; what is wrong with another one is not for this stack to say. `word` NULL: nothing
+ * accepts it.
+ */
 static void add_left(struct reading *reading, const char *word, const char *member, struct left_drift left) {
         const struct execution_role_look *look = reading->look;
 
         if (!look->wished || reading->sight.ownership != OWNER_SELF)
                 return;
         left.path = arena_printf(reading->arena, "%s.%s", look->member, member);
-        left.remedy =
-                arena_printf(reading->arena, "%s, or accept it: %s: [%s]", left.remedy, look->accept, word);
-        aws_leave(&reading->sight.left, look->accepted, word, left, reading->arena);
+        if (word)
+                left.remedy = arena_printf(reading->arena, "%s, or accept it: %s: [%s]", left.remedy,
+                                           look->accept, word);
+        aws_leave(&reading->sight.left, word ? look->accepted : NULL, word ? word : "", left, reading->arena);
 }
 
 static const struct value *document_value(const json_t *document, struct arena *arena) {
@@ -61,7 +65,7 @@ static const char *describe_tightened(const struct policy_comparison *comparison
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         if (comparison->unclear)
-                strbuf_append(&text, "it allows something else than Berth's, not more and not less");
+                strbuf_append(&text, "whether it allows more than Berth's or less cannot be told");
         else if (comparison->taken_count > 0)
                 strbuf_printf(&text, "%s is not allowed any more", comparison->taken[0]);
         if (!comparison->unclear && comparison->taken_count > 1)
@@ -100,9 +104,12 @@ static void set_document(struct reading *reading, const char *name, const char *
                 return;
         }
         execution_role_set_document(reading->sight.spec, name, json_incref(ours), reading->arena);
-        /* Else it is another text of the same meaning. */
+        /*
+         * Else it is another text of the same meaning. Who accepts that rights are gone has not accepted a document that may
+         * give more of them.
+         */
         if (comparison.unclear || comparison.tightened)
-                add_left(reading, ROLE_ACCEPT_RIGHTS, name,
+                add_left(reading, comparison.unclear ? NULL : ROLE_ACCEPT_RIGHTS, name,
                          (struct left_drift){
                                  .before = document_value(ours, reading->arena),
                                  .after = document_value(there, reading->arena),

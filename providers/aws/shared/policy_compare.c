@@ -13,10 +13,10 @@
  * Of the target, every wanted Deny comes first, then the wanted grants that were not taken. Then those of the found statements
  * that lie within the wanted, where somebody narrowed one (a longer prefix, a condition more). Then every Deny that is there.
  *
- * Where a grant was added and one taken that speak of the same action and object, somebody put one in place of the other in a
- * way that is not understood here (another condition, a pattern across another): the document is unclear.
- *
- * So is one that allows all but something (NotAction), if anything of ours is missing: it may stand for that. Else it was added.
+ * Where a grant was added and one taken that speak of the same action and object, and a wanted one has that place, another
+ * condition stands where Berth's stood, and which allows more is not understood here: the document is unclear. It goes no
+ * further than that place. A document that allows anything outside of the wanted places (also by NotAction: all but something),
+ * or lacks a wanted Deny, was widened, whatever else is in it: nobody keeps it by adding what is not understood.
  *
  * Where nothing stays, the whole document was replaced by another one: that is as if it had been deleted, and not tightened.
  */
@@ -37,12 +37,16 @@ struct grant {
         size_t statement;
 };
 
+/* Of one document. Lists of actions and of objects multiply, and Berth's own has some twenty. */
+#define GRANTS_MAX 4096
+
 struct grants {
         const json_t *statements; /* normal form */
         struct grant *items;
         size_t count;
-        bool opaque; /* some statement allows all but something: more than can be told */
-        bool unclear;
+        bool opaque;   /* some statement allows all but something: more than can be told */
+        bool unclear;  /* it is no document that is known here */
+        bool too_many; /* a statement is left out of them */
         struct arena *arena;
 };
 
@@ -132,6 +136,15 @@ static bool is_covered(const struct grants *wide, const struct grant *narrow) {
         return false;
 }
 
+/* Whether some grant has the place, on whatever condition. */
+static bool has_place(const struct grants *wide, const struct grant *narrow) {
+        for (size_t i = 0; i < wide->count; i++) {
+                if (covers_place(&wide->items[i], narrow))
+                        return true;
+        }
+        return false;
+}
+
 static bool speak_of_the_same(const struct grant *a, const struct grant *b) {
         bool action =
                 pattern_covers(a->action, b->action, true) || pattern_covers(b->action, a->action, true);
@@ -144,7 +157,7 @@ static bool speak_of_the_same(const struct grant *a, const struct grant *b) {
 static void add_grants(struct grants *grants, const json_t *statement, size_t index, const char *object) {
         const json_t *actions = json_object_get(statement, "Action");
 
-        for (size_t i = 0; i < text_count(actions); i++) {
+        for (size_t i = 0; i < text_count(actions) && grants->count <= GRANTS_MAX; i++) {
                 grants->items = array_grow(grants->arena, grants->items, grants->count, sizeof(struct grant));
                 grants->items[grants->count++] = (struct grant){
                         .action = text_at(actions, i),
@@ -159,6 +172,7 @@ static void add_grants(struct grants *grants, const json_t *statement, size_t in
 static void add_statement(struct grants *grants, const json_t *statement, size_t index) {
         const json_t *resources = json_object_get(statement, "Resource"),
                      *principal = json_object_get(statement, "Principal");
+        size_t before = grants->count;
         const char *type;
         json_t *names;
 
@@ -177,6 +191,10 @@ static void add_statement(struct grants *grants, const json_t *statement, size_t
                         add_grants(grants, statement, index,
                                    arena_printf(grants->arena, "%s:%s", type, text_at(names, i)));
         }
+        if (grants->count > GRANTS_MAX) {
+                grants->count = before;
+                grants->too_many = true;
+        }
 }
 
 static bool allows(const json_t *statement) {
@@ -188,8 +206,10 @@ static struct grants grants_of(const json_t *document, struct arena *arena) {
         const json_t *statement;
         size_t i;
 
-        if (!json_is_array(grants.statements))
+        if (!json_is_array(grants.statements) || json_array_size(grants.statements) > GRANTS_MAX) {
                 grants.unclear = true;
+                return grants;
+        }
         json_array_foreach (grants.statements, i, statement) {
                 if (allows(statement))
                         add_statement(&grants, statement, i);
@@ -355,14 +375,18 @@ void policy_compare(const json_t *found_document, const json_t *applied_document
                 applied_document ? policy_document_normalise(applied_document) : NULL;
         struct grants found = grants_of(found_normal, arena), wanted = grants_of(wanted_normal, arena),
                       applied = { .arena = arena };
-        struct policy_comparison result = { .unclear = found.unclear, .widened = found.opaque };
+        struct policy_comparison result = { .widened = found.opaque };
+        bool outside, replaced = false;
         json_t *statements;
 
         if (applied_normal)
                 applied = grants_of(applied_normal, arena);
         compare_denies(&found, &wanted, &result);
-        for (size_t i = 0; i < found.count; i++)
+        outside = result.widened;
+        for (size_t i = 0; i < found.count; i++) {
                 result.widened |= !is_covered(&wanted, &found.items[i]);
+                outside |= !has_place(&wanted, &found.items[i]);
+        }
         for (size_t i = 0; i < wanted.count; i++) {
                 const struct grant *grant = &wanted.items[i];
 
@@ -374,10 +398,10 @@ void policy_compare(const json_t *found_document, const json_t *applied_document
                 }
                 note_taken(&result, grant, arena);
                 for (size_t k = 0; k < found.count; k++)
-                        result.unclear |= !is_covered(&wanted, &found.items[k]) &&
-                                          speak_of_the_same(grant, &found.items[k]);
+                        replaced |= !is_covered(&wanted, &found.items[k]) &&
+                                    speak_of_the_same(grant, &found.items[k]);
         }
-        result.unclear |= found.opaque && result.taken_count > 0;
+        result.unclear = found.unclear || (!outside && (replaced || found.too_many));
         if (!result.unclear) {
                 statements = make_target(&found, &applied, &wanted, arena);
                 result.target = json_checked(json_deep_copy(wanted_document));

@@ -19,7 +19,7 @@ struct policy_comparison {
         size_t taken_count, deny_count;
         bool widened; /* it allows what is not wanted, or lacks a Deny that is */
         bool lacks; /* it does not allow what is wanted and was never applied: Berth wants more than it did */
-        /* Nobody can tell by looking (NotAction, a condition put in place of another): it is to be left as it is. */
+        /* Nobody can tell by looking (a condition in place of another, too much to compare): it is to be left as it is. */
         bool unclear;
         /* What shall be there: the wanted, without what was taken away and with what is denied. NULL where unclear. Owned. */
         json_t *target;

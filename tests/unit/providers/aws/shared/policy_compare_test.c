@@ -40,6 +40,11 @@ static json_t *document(const char *statements) {
 #define NOT_CODE                                                                                            \
         "{'Sid':'N','Effect':'Deny','Action':'ec2:Join','Resource':'*','Condition':{'ArnLike':{'f':'env-*'" \
         "}}}"
+#define OTHER_LISTING                                                                                            \
+        "{'Sid':'P','Effect':'Allow','Action':'s3:List','Resource':'arn:b','Condition':{'StringLike':{'p':'x/*'" \
+        "}}}"
+#define ANYTHING_IF \
+        "{'Sid':'A','Effect':'Allow','Action':'*','Resource':'*','Condition':{'StringLike':{'a':'*'}}}"
 #define LAMBDA "{'Effect':'Allow','Principal':{'Service':'lambda'},'Action':'sts:AssumeRole'}"
 
 enum { SAME = 0, TIGHT = 1, WIDE = 2, LACKS = 4, UNCLEAR = 8 };
@@ -132,16 +137,24 @@ static const struct {
         { "all but some", OURS ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS, OURS, WIDE,
           NULL },
         { "all but some in place of ours",
-          LOGS "," LISTING ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS, OURS,
-          TIGHT | WIDE | UNCLEAR, "" },
+          LOGS "," LISTING ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS, OURS, TIGHT | WIDE,
+          LOGS "," LISTING },
+        { "everything to all under a condition, in place of all", ANYTHING_IF, OURS, OURS, WIDE, NULL },
+        { "everything to all under a condition, in place of ours", LOGS "," OBJECTS "," ANYTHING_IF, OURS,
+          OURS, TIGHT | WIDE, LOGS "," OBJECTS },
+        { "and beside a condition in place of ours", LOGS "," OBJECTS "," OTHER_LISTING "," ANYTHING_IF, OURS,
+          OURS, TIGHT | WIDE, LOGS "," OBJECTS },
+        { "all but some beside it",
+          LOGS "," OBJECTS "," OTHER_LISTING ",{'Effect':'Allow','NotAction':'iam:*','Resource':'*'}", OURS,
+          OURS, TIGHT | WIDE, LOGS "," OBJECTS },
+        { "Berth's own Deny gone beside it", OTHER_LISTING "," JOIN, LISTING "," JOIN "," NOT_CODE,
+          LISTING "," JOIN "," NOT_CODE, TIGHT | WIDE, JOIN "," NOT_CODE },
+        { "a Deny beside it", LOGS "," OBJECTS "," OTHER_LISTING "," DENY, OURS, OURS, TIGHT | WIDE | UNCLEAR,
+          "" },
         { "on all but some", OURS "," DENY ",{'Effect':'Allow','Action':'s3:*','NotResource':'arn:x'}", OURS,
           OURS, TIGHT | WIDE, OURS "," DENY },
-        { "another condition in place of ours",
-          LOGS
-          "," OBJECTS
-          ",{'Sid':'P','Effect':'Allow','Action':'s3:List','Resource':'arn:b','Condition':{'StringLike':{'p':"
-          "'x/*'}}}",
-          OURS, OURS, TIGHT | WIDE | UNCLEAR, "" },
+        { "another condition in place of ours", LOGS "," OBJECTS "," OTHER_LISTING, OURS, OURS,
+          TIGHT | WIDE | UNCLEAR, "" },
         { "another one in its place", "{'Effect':'Allow','Action':'iam:*','Resource':'*'}", LOGS, LOGS, WIDE,
           NULL },
         { "an effect that nobody knows", OURS ",{'Effect':'allow','Action':'iam:*','Resource':'*'}", OURS,
@@ -149,6 +162,9 @@ static const struct {
         { "trust: one more service",
           "{'Effect':'Allow','Principal':{'Service':['ec2','lambda']},'Action':'sts:AssumeRole'}", LAMBDA,
           LAMBDA, WIDE, NULL },
+        { "trust: anybody under a condition",
+          "{'Effect':'Allow','Principal':'*','Action':'sts:AssumeRole','Condition':{'StringLike':{'a':'*'}}}",
+          LAMBDA, LAMBDA, WIDE, NULL },
         { "trust: anybody", "{'Effect':'Allow','Principal':'*','Action':'sts:AssumeRole'}", LAMBDA, LAMBDA,
           WIDE, NULL },
         { "trust: an account",
@@ -223,6 +239,45 @@ static void a_target_is_settled(void **state) {
         }
 }
 
+/* A statement of `count` actions on as many objects. */
+static json_t *crossed(size_t count) {
+        json_t *actions = json_array(), *objects = json_array();
+
+        for (size_t i = 0; i < count; i++) {
+                char action[32], object[32];
+
+                (void)snprintf(action, sizeof(action), "s3:Get%zu", i);
+                (void)snprintf(object, sizeof(object), "arn:b/ws/%zu", i);
+                json_array_append_new(actions, json_string(action));
+                json_array_append_new(objects, json_string(object));
+        }
+        return json_pack("{s:s, s:o, s:o}", "Effect", "Allow", "Action", actions, "Resource", objects);
+}
+
+/* Lists multiply. What is too much is left as it is, unless there is more than ours beside it. */
+static void too_much_to_compare_is_unclear(void **state) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        json_t *ours JSON_CLEANUP = document("{'Effect':'Allow','Action':'s3:Get*','Resource':'arn:b/ws/*'}");
+        json_t *found JSON_CLEANUP = document(ANYTHING_IF);
+        json_t *statements = json_object_get(found, "Statement");
+        struct policy_comparison comparison;
+
+        (void)state;
+        json_array_append_new(statements, crossed(3000));
+        policy_compare(found, ours, ours, arena, &comparison);
+        assert_true(comparison.widened && !comparison.unclear);
+        assert_true(json_equal(comparison.target, ours));
+        json_decref(comparison.target);
+        json_array_remove(statements, 0);
+        policy_compare(found, ours, ours, arena, &comparison);
+        assert_true(comparison.unclear);
+        json_array_clear(statements);
+        json_array_append_new(statements, crossed(60));
+        policy_compare(found, ours, ours, arena, &comparison);
+        assert_true(comparison.tightened && !comparison.widened && !comparison.unclear);
+        json_decref(comparison.target);
+}
+
 static void what_was_taken_is_named(void **state) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         json_t *found JSON_CLEANUP = document(LISTING "," OBJECTS "," DENY);
@@ -241,6 +296,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(nothing_taken_is_given_back),
                 cmocka_unit_test(a_target_is_settled),
+                cmocka_unit_test(too_much_to_compare_is_unclear),
                 cmocka_unit_test(what_was_taken_is_named),
         };
 
