@@ -193,6 +193,18 @@ def test_without_the_right_to_list_policies(cloud, stack, role):
     assert len(warnings) == 1 + role.own and all("allow iam:ListRolePolicies and iam:ListAttachedRolePolicies" in w for w in warnings)
 
 
+def test_a_listing_of_policies_that_goes_in_a_circle_ends(cloud, stack):
+    def page(leads_to, nth):
+        body = (
+            "<ListAttachedRolePoliciesResponse><ListAttachedRolePoliciesResult><AttachedPolicies/><IsTruncated>true</IsTruncated>"
+            f"<Marker>{leads_to}</Marker></ListAttachedRolePoliciesResult></ListAttachedRolePoliciesResponse>"
+        )
+        return {"operation": "ListAttachedRolePolicies", "nth": nth}, {"kind": "answer", "status": 200, "headers": {"Content-Type": "text/xml"}, "body": body}
+
+    cloud.faults(page("a", list(range(1, 20, 2))), page("b", list(range(2, 21, 2))))
+    assert "the listing has no end" in stack("drift", "--refresh", "full").expect(1).err
+
+
 # --- the role -------------------------------------------------------------------------------------------
 
 

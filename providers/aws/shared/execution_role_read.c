@@ -8,6 +8,7 @@
  */
 #include "base/json.h"
 #include "base/strbuf.h"
+#include "providers/aws/client/paging.h"
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/iam.h"
 #include "providers/aws/shared/execution_role.h"
@@ -195,10 +196,11 @@ static int read_others_policies(struct reading *reading, bool attached) {
         static const char *const denied[] = { "AccessDenied", NULL };
         struct arena *arena = reading->arena;
         struct value *names = value_new_list(arena), *others = value_new_list(arena);
-        const char *marker = NULL;
+        struct aws_paging paging = { 0 };
 
         do {
-                struct aws_request request = list_policies(reading->look->name, attached, marker, arena);
+                struct aws_request request =
+                        list_policies(reading->look->name, attached, paging.token, arena);
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 const char *next;
 
@@ -211,11 +213,9 @@ static int read_others_policies(struct reading *reading, bool attached) {
                 }
                 if (iam_read_policy_names(&response, attached, arena, names, &next, reading->err) < 0)
                         return -1;
-                if (marker && texts_same(marker, next))
-                        return error_set(reading->err, "iam %s has no end: a page leads to itself",
-                                         request.operation);
-                marker = next;
-        } while (marker);
+                if (aws_paging_next(&paging, next, arena, reading->err) < 0)
+                        return error_context(reading->err, "iam %s", request.operation);
+        } while (paging.token);
         for (uint32_t i = 0; i < names->count; i++) {
                 if (attached || !texts_same(value_text_of(&names->items[i]), EXECUTION_ROLE_POLICY))
                         value_append(arena, others, names->items[i]);
