@@ -38,7 +38,8 @@ static struct git_request request_of(const struct source *source) {
 
 /*
  * One worker at a time in a repository, which all children of a source share. Whoever waits for it lets go of its slot: a server
- * that hangs for one source's sake must not keep all others from reconciling.
+ * that hangs for one source's sake must not keep all others from reconciling. And whoever waits for a slot has not the repository:
+ * applies take long, and a parent has to poll meanwhile.
  */
 static int ask_git(struct source *source, const struct git_request *request, struct arena *arena,
                    struct git_answer *ret, enum git_failure *ret_failure, struct error *err) {
@@ -46,12 +47,14 @@ static int ask_git(struct source *source, const struct git_request *request, str
         bool had_slot = source->has_slot;
         int result;
 
-        if (pthread_mutex_trylock(repository) != 0) {
+        while (pthread_mutex_trylock(repository) != 0) {
                 if (had_slot)
                         source_give_slot(source);
                 pthread_mutex_lock(repository);
-                if (had_slot && !source_take_slot(source)) {
-                        pthread_mutex_unlock(repository);
+                if (!had_slot)
+                        break;
+                pthread_mutex_unlock(repository);
+                if (!source_take_slot(source)) {
                         *ret_failure = GIT_LOCAL;
                         return error_set_kind(err, ERROR_INTERRUPTED, "the controller ends");
                 }
