@@ -293,6 +293,12 @@ static const struct {
         { HEAD("Stack",
                "s") "  aws: {account: 123456789012, executionRole: arn:aws:iam::123456789012:role/r}\n",
           "" },
+        { HEAD("Stack", "s") "  aws: {executionRole: arn:aws:iam::123456789012:role/a/b/}\n",
+          "m.yaml:5:24: aws.executionRole must be the ARN of an IAM role, such as "
+          "arn:aws:iam::123456789012:role/NAME, found the text \"arn:aws:iam::123456789012:role/a/b/\"\n" },
+        { HEAD("Stack", "s") "  aws: {permissionsBoundary: arn:aws:iam::123456789012:policy/a/}\n",
+          "m.yaml:5:30: aws.permissionsBoundary must be the ARN of an IAM policy, such as "
+          "arn:aws:iam::123456789012:policy/NAME, found the text \"arn:aws:iam::123456789012:policy/a/\"\n" },
         { HEAD("Stack",
                "s") "  aws: {account: 123456789012, executionRole: arn:aws:iam::210987654321:role/r}\n",
           "m.yaml:5:47: the role is in account 210987654321, the stack in 123456789012: functions run with roles of "
@@ -313,6 +319,10 @@ static const struct {
           "m.yaml:12:18: the role is in account 210987654321, the stack in 123456789012: functions run with roles of "
           "their own account alone\n" },
         { ENVIRONMENT "  executionRole: own\n", "" },
+        { ENVIRONMENT "  executionRole: arn:aws:iam::123456789012:role/a/b\n", "" },
+        { ENVIRONMENT "  executionRole: arn:aws:iam::123456789012:role/a/\n",
+          "m.yaml:6:18: executionRole must be own, or the ARN of an IAM role, such as "
+          "arn:aws:iam::123456789012:role/NAME, found the text \"arn:aws:iam::123456789012:role/a/\"\n" },
         { ENVIRONMENT "  executionRole: theirs\n",
           "m.yaml:6:18: executionRole must be own, or the ARN of an IAM role, such as "
           "arn:aws:iam::123456789012:role/NAME, found the text \"theirs\"\n" },
