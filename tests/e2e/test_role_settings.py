@@ -78,7 +78,12 @@ def test_a_boundary_that_was_loosened_is_drift_and_comes_back(cloud, berth, iam,
             iam.delete_role_permissions_boundary(RoleName=name)
         else:
             iam.put_role_permissions_boundary(RoleName=name, PermissionsBoundary=policies[1])
-    assert {d["address"] for d in berth.plan()["drift"]} == {"Stack/team", "Environment/x"}
+    # Nor does a manifest that accepts what others take from the roles accept this.
+    berth.write("m.yaml", stacks.text(stacks.stack(aws={"permissionsBoundary": policies[0], "accept": ["roleRights"]}), stacks.environment("x", executionRole="own", accept=["roleRights"]), stacks.environment("y")))
+    plan = berth.plan()
+    assert {d["address"] for d in plan["drift"]} == {"Stack/team", "Environment/x"} and plan["warnings"] == []
+    told = berth("drift", "--json").expect(2).json()["drift"]
+    assert sorted((f["path"], f["before"], f.get("left")) for d in told for f in d["fields"]) == [(f"{member}.permissionsBoundary", policies[0], None) for member in ("ownRole", "role")]
     berth.apply()
     assert boundaries(iam) == dict.fromkeys(BOTH, policies[0])
     berth.assert_settled()
@@ -95,6 +100,13 @@ def test_a_boundary_that_somebody_else_put_stays(cloud, berth, iam, prebuilt, po
     berth.apply()
     assert operations(cloud, mark) == [] and boundaries(iam) == dict.fromkeys(BOTH, policies[1])
     assert berth.plan()["changes"] == []
+    told = {(d["address"], f["path"]): f for d in berth("drift", "--json").expect(2).json()["drift"] for f in d["fields"]}
+    for place in (("Stack/team", "role.permissionsBoundary"), ("Environment/x", "ownRole.permissionsBoundary")):
+        assert told[place]["after"] == policies[1] and "accept it: " in told[place]["left"]
+    write(berth, permissionsBoundary=policies[1])
+    assert berth.plan()["warnings"] == [], "declared, it is nobody else's any more"
+    berth.apply()
+    berth.assert_settled()
 
 
 def test_roles_are_made_at_their_path_and_functions_run_with_their_whole_arn(cloud, berth, iam, prebuilt):
