@@ -100,16 +100,20 @@ def test_what_others_change_of_it(cloud, berth, prebuilt, theirs):
     berth.assert_settled()
 
 
-def test_berths_own_deny_is_put_back(cloud, berth, prebuilt, theirs):
-    declare(berth, theirs)
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+def test_berths_own_deny_is_put_back(cloud, berth, prebuilt, theirs, own):
+    iam = cloud.aws("iam")
+    role, member = ("alphaagent-env-x-us-east-1", "ownRole") if own else (ROLE, "role")
+    declare(berth, theirs, **({"executionRole": "own"} if own else {}))
     berth.apply()
-    left = [statement for sid, statement in statements(cloud).items() if sid != "NotFromFunctions"]
-    document = json.dumps({"Version": "2012-10-17", "Statement": left})
-    cloud.aws("iam").put_role_policy(RoleName=ROLE, PolicyName="berth-execution", PolicyDocument=document)
+    before = iam.get_role_policy(RoleName=role, PolicyName="berth-execution")["PolicyDocument"]["Statement"]
+    document = json.dumps({"Version": "2012-10-17", "Statement": [s for s in before if s["Sid"] != "NotFromFunctions"]})
+    iam.put_role_policy(RoleName=role, PolicyName="berth-execution", PolicyDocument=document)
     (drift,) = berth("drift", "--json").expect(2).json()["drift"]
-    assert [f["path"] for f in drift["fields"]] == ["role.policy.Statement"]
+    assert [f["path"] for f in drift["fields"]] == [f"{member}.policy.Statement"]
     berth.apply()
-    assert "NotFromFunctions" in statements(cloud)
+    after = iam.get_role_policy(RoleName=role, PolicyName="berth-execution")["PolicyDocument"]["Statement"]
+    assert [s for s in after if s["Effect"] == "Deny"] == [s for s in before if s["Effect"] == "Deny"]
     berth.assert_settled()
 
 
@@ -198,6 +202,40 @@ def test_a_way_out_is_drift_and_closed(cloud, berth, prebuilt, ec2):
     berth.apply()
     assert_leads_nowhere(ec2, cloud)
     berth.assert_settled()
+
+
+@pytest.mark.parametrize("harm", ["open", "another VPC", "a wider group"])
+def test_a_function_taken_out_of_it_is_drift_and_comes_back(cloud, berth, prebuilt, ec2, theirs, harm):
+    declare(berth, "isolated")
+    berth.apply()
+    inside = isolated(look(ec2, cloud))
+    moved = {"open": OPEN, "another VPC": theirs, "a wider group": {**inside, "securityGroups": theirs["securityGroups"]}}[harm]
+    update = {"FunctionName": FUNCTION, "VpcConfig": {"SubnetIds": moved["subnets"], "SecurityGroupIds": moved["securityGroups"]}}
+    cloud.aws("lambda").update_function_configuration(**update)
+    # Whatever a manifest accepts of networks that nobody declared: this one is declared.
+    declare(berth, "isolated", accept=["network"])
+    (drift,) = berth("drift", "--json").expect(2).json()["drift"]
+    after = "open" if harm == "open" else in_order(moved)
+    assert [(f["path"], f["before"], f["after"], f.get("left")) for f in drift["fields"]] == [("network", "isolated", after, None)]
+    plan = berth.plan()
+    assert fields(plan) == {("Environment/x", "network"): (after, "isolated")} and plan["warnings"] == []
+    berth.apply()
+    assert config(cloud) == inside
+    berth.assert_settled()
+    # A manifest that says nothing any more moves nobody, and tells who moved it.
+    declare(berth)
+    berth("drift").expect(0)
+    berth.apply()
+    cloud.aws("lambda").update_function_configuration(**update)
+    (drift,) = berth("drift", "--json").expect(2).json()["drift"]
+    ((path, before, left),) = [(f["path"], f["before"], f["left"]) for f in drift["fields"]]
+    assert (path, before) == ("vpc", "isolated") and "say it again" in left
+    (warning,) = berth.plan()["warnings"]
+    assert "vpc" in warning and berth.plan()["changes"] == []
+    berth.apply()
+    assert config(cloud) == in_order(moved)
+    declare(berth, accept=["network"])
+    berth("drift").expect(0)
 
 
 def test_what_somebody_deleted_of_it_is_made_again(cloud, berth, prebuilt, ec2):

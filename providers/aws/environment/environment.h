@@ -52,9 +52,9 @@ bool environment_says_network(const struct provider *provider, const struct valu
 /* Sets `network` in a desired spec: ENVIRONMENT_OPEN, ENVIRONMENT_ISOLATED, or {subnets, securityGroups}; as recorded where none is said. */
 void environment_desire_network(const struct provider *provider, const struct value *spec,
                                 const struct value *recorded, struct arena *arena, struct value *ret);
-/* The same of a function's configuration as it is. */
-struct value environment_read_network(const struct provider *provider, const json_t *configuration,
-                                      struct arena *arena);
+/* The same of ENVIRONMENT_VPC, what the function has; NULL is none. */
+struct value environment_network_of_vpc(const struct provider *provider, const struct value *vpc,
+                                        struct arena *arena);
 /* VpcConfig for requests. A new reference. */
 json_t *environment_network_json(const struct provider *provider, const struct value *network);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What others added to a function beside what the manifest declares: a VPC, a URL, statements of its resource policy. No change
+ * What others added to a function beside what the manifest declares: another network, a URL, statements of its resource policy. No change
  * follows from them, since somebody may need them; they are told as drift that stays, until they are gone or the manifest
  * accepts them.
  *
@@ -81,19 +81,36 @@ static int see_permissions(struct sight *sight, struct error *err) {
         return 0;
 }
 
-static void see_vpc(struct sight *sight, const struct value *spec) {
-        const struct value *vpc = value_get(spec, ENVIRONMENT_VPC);
+/*
+ * Where manifests say what network the function has, that is compared, and put back. Where they do not, nobody is to move it:
+ * what it has should be what they said last, and Lambda's own network if they never said one.
+ */
+static void see_vpc(struct sight *sight, const struct wanted *wanted, const struct value *spec) {
+        const struct provider *provider = sight->provider;
+        const struct value *said = value_get(wanted->recorded, "network"),
+                           *vpc = value_get(spec, ENVIRONMENT_VPC);
+        struct value *there;
 
-        /* Where manifests say what network it has, or said so once, that is compared, and put back. */
-        if (!vpc || value_get(spec, "network"))
+        if (environment_says_network(provider, wanted->desired->spec) ||
+            !environment_knows_network(provider, wanted->recorded))
                 return;
-        aws_leave(&sight->left, sight->accepted, "network",
-                  (struct left_drift){ .path = ENVIRONMENT_VPC,
-                                       .after = vpc,
-                                       .remedy =
-                                               "the function was put into a VPC; take it out, or accept it: "
-                                               "accept: [network]" },
-                  sight->arena);
+        there = arena_alloc(sight->arena, sizeof(*there));
+        *there = environment_network_of_vpc(provider, vpc, sight->arena);
+        if (said ? value_equal(said, there, NULL) : !vpc)
+                return;
+        aws_leave(
+                &sight->left, sight->accepted, "network",
+                (struct left_drift){
+                        .path = ENVIRONMENT_VPC,
+                        .before = said,
+                        .after = vpc ? vpc : there,
+                        .remedy =
+                                said ? "the function was moved out of the network that its manifests said last; "
+                                       "say it again to have it back, or accept it: accept: [network]"
+                                     : "the function was put into a VPC; take it out, or accept it: "
+                                       "accept: [network]",
+                },
+                sight->arena);
 }
 
 static bool is_looked_at(const struct wanted *wanted, const struct observation *observation) {
@@ -131,7 +148,7 @@ int environment_see_left(struct provider *provider, const struct observe_args *a
                         continue;
                 sight.left = (struct left_drift_list){ observations[i].left, observations[i].left_count };
                 sight.accepted = value_get(wanted->desired->spec, "accept");
-                see_vpc(&sight, observations[i].spec);
+                see_vpc(&sight, wanted, observations[i].spec);
                 if (args->refresh == REFRESH_FULL &&
                     (see_url(&sight, err) < 0 || see_permissions(&sight, err) < 0))
                         return -1;

@@ -3,7 +3,7 @@
  * Where a function's network leads: "open" (Lambda's own, to everywhere), "isolated" (the VPC that the Stack makes, which is
  * known by its subnets and group), or the subnets and security groups that a manifest names. As lists of ids these are sorted, since Lambda gives them back in any order.
  *
- * A function whose manifests say nothing of its network keeps the one it has, and nobody looks at it.
+ * A function whose manifests say nothing of its network keeps the one it has: another one is told, and stays.
  */
 #include "base/json.h"
 #include "providers/aws/client/texts.h"
@@ -47,18 +47,6 @@ void environment_desire_network(const struct provider *provider, const struct va
         value_set(arena, ret, "network", *network);
 }
 
-static struct value list_of(const json_t *texts, struct arena *arena) {
-        struct value *list = value_new_list(arena);
-        const json_t *text;
-        size_t i;
-
-        json_array_foreach (texts, i, text) {
-                if (json_string_value(text))
-                        value_append(arena, list, value_text(arena, json_string_value(text)));
-        }
-        return sorted_list(*list);
-}
-
 /* The ids that stand for "isolated", as a function's configuration would show them. */
 static const struct value *isolated(const struct provider *provider, struct arena *arena) {
         struct value *network = value_new_map(arena), *subnets = value_new_list(arena),
@@ -77,16 +65,25 @@ bool environment_knows_network(const struct provider *provider, const struct val
                *provider->isolated.group;
 }
 
-struct value environment_read_network(const struct provider *provider, const json_t *configuration,
-                                      struct arena *arena) {
-        const json_t *config = json_object_get(configuration, "VpcConfig");
+/* Of what AWS gave: what is no text is left out. */
+static struct value sorted_texts(const struct value *list, struct arena *arena) {
+        struct value *texts = value_new_list(arena);
+
+        for (uint32_t i = 0; list && list->type == VALUE_LIST && i < list->count; i++) {
+                if (value_text_of(&list->items[i]))
+                        value_append(arena, texts, list->items[i]);
+        }
+        return sorted_list(*texts);
+}
+
+struct value environment_network_of_vpc(const struct provider *provider, const struct value *vpc,
+                                        struct arena *arena) {
         struct value *network = value_new_map(arena);
 
-        if (json_array_size(json_object_get(config, "SubnetIds")) == 0)
+        if (!vpc)
                 return value_text(arena, ENVIRONMENT_OPEN);
-        value_set(arena, network, "subnets", list_of(json_object_get(config, "SubnetIds"), arena));
-        value_set(arena, network, "securityGroups",
-                  list_of(json_object_get(config, "SecurityGroupIds"), arena));
+        value_set(arena, network, "subnets", sorted_texts(value_get(vpc, "subnets"), arena));
+        value_set(arena, network, "securityGroups", sorted_texts(value_get(vpc, "securityGroups"), arena));
         if (*provider->isolated.group && value_equal(network, isolated(provider, arena), NULL))
                 return value_text(arena, ENVIRONMENT_ISOLATED);
         return *network;

@@ -211,7 +211,8 @@ static struct value *read_spec(const struct provider *provider, const json_t *fu
                 arena, spec, "kmsKey",
                 aws_observed_key(provider, json_text(configuration, "KMSKeyArn"), known->recorded_key));
         if (known->says_network)
-                value_set(arena, spec, "network", environment_read_network(provider, configuration, arena));
+                value_set(arena, spec, "network",
+                          environment_network_of_vpc(provider, value_get(spec, ENVIRONMENT_VPC), arena));
         else if (known->recorded_network)
                 value_set(arena, spec, "network", *known->recorded_network);
         value_set_text(arena, spec, "logKmsKey",
