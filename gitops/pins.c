@@ -282,6 +282,31 @@ static void check_networks(struct holding *holding) {
                               "the environment's network");
 }
 
+/*
+ * The account's digits stand fast in a pattern, and so does the domain: a star is of the region alone. Any registry that is
+ * named needs one, the stack's own too: whose account it is will be known only when AWS is asked.
+ */
+static void check_registry_of(struct holding *holding, const struct resource *resource,
+                              const struct value *image) {
+        const struct value *named = value_get(image, "registry");
+        const char *registry = value_text_of(named);
+        const struct value *patterns = value_get(holding->config->may, "registries");
+        struct arena *arena = holding->manifests->arena;
+
+        if (!named)
+                return;
+        for (uint32_t i = 0; registry && patterns && i < patterns->count; i++) {
+                const char *pattern = value_text_of(&patterns->items[i]);
+
+                if (pattern && fnmatch(pattern, registry, FNM_NOESCAPE) == 0)
+                        return;
+        }
+        add_refusal_of(holding, resource, named,
+                       arena_printf(arena, "the image's registry is none that source %s may name",
+                                    holding->config->name),
+                       "leave it out, or give the Controller's source a pattern in may.registries");
+}
+
 static void check_folder(struct holding *holding, const char *name) {
         const struct value *named = value_get(value_get(holding->manifests->stack->spec, "local"), name);
         const char *folder = value_text_of(named);
@@ -336,8 +361,14 @@ bool pins_hold(const struct source_config *config, struct manifests *manifests,
         check_folder(&holding, "images");
         check_folder(&holding, "workspaces");
         for (size_t i = 0; i < manifests->count; i++) {
-                if (manifests->resources[i].kind->id == KIND_ENVIRONMENT)
-                        check_sources(&holding, &manifests->resources[i]);
+                const struct resource *resource = &manifests->resources[i];
+
+                if (resource->kind->id == KIND_ENVIRONMENT) {
+                        check_sources(&holding, resource);
+                        check_registry_of(&holding, resource, value_get(resource->spec, "image"));
+                } else if (resource->kind->id == KIND_IMAGE) {
+                        check_registry_of(&holding, resource, resource->spec);
+                }
         }
         if (holding.held)
                 put_pins(config, manifests);

@@ -19,6 +19,7 @@
  * | {secret: ARN}, {parameter: ARN} of variables    | what a pattern of may.secrets, may.parameters matches |
  * | aws.executionRole, and an Environment's         | what a pattern of may.executionRoles matches; of   |
  * |                                                 | an Environment also own                            |
+ * | registry of images                              | what a pattern of may.registries matches           |
  * | local.images, local.workspaces                  | one of may.images, may.workspaces                  |
  *
  * All of these may be absent: then the pin is used, or what the field's absence means.

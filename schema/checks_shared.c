@@ -23,9 +23,30 @@ void check_repository(struct loading *loading, const struct value *image) {
         const struct value *repository = typed_member(image, "repository", VALUE_TEXT);
 
         if (repository && (strstr(repository->text, ".amazonaws.") || strstr(repository->text, ".dkr.ecr.")))
-                problem_error(loading, place_of(repository),
-                              "the registry is the stack's own account and region; name the repository alone",
-                              "repository must not name a registry, found \"%s\"", repository->text);
+                problem_error(
+                        loading, place_of(repository),
+                        "name the repository alone; another account's registry goes into the field registry",
+                        "repository must not name a registry, found \"%s\"", repository->text);
+}
+
+/* The region in "ACCOUNT.dkr.ecr.REGION.DOMAIN": "Lambda and the repository must be in the same AWS Region", its guide says. */
+void check_registry(struct loading *loading, const struct value *image) {
+        const struct value *registry = typed_member(image, "registry", VALUE_TEXT);
+        const struct value *region = typed_member(
+                typed_member(loading->manifests->stack->spec, "aws", VALUE_MAP), "region", VALUE_TEXT);
+        const char *found = registry ? strstr(registry->text, ".dkr.ecr.") : NULL;
+        size_t length;
+
+        if (!found || !region)
+                return;
+        found += strlen(".dkr.ecr.");
+        length = strcspn(found, ".");
+        if (length != strlen(region->text) || strncmp(found, region->text, length) != 0)
+                problem_error(loading, place_of(registry),
+                              "name a registry of the stack's region; ECR can replicate repositories there",
+                              "the registry is in %.*s, the stack in %s: Lambda takes images of its own "
+                              "region alone",
+                              (int)length, found, region->text);
 }
 
 /* The account in "arn:aws:iam::ACCOUNT:role/NAME": Lambda takes roles of the function's own account alone. */

@@ -36,6 +36,10 @@ extern const struct field security_group_field;
 #define NAME_PATTERN_MESSAGE "lower-case letters, digits and hyphens, with no hyphen at either end"
 #define REPOSITORY_PATTERN "([a-z0-9]+([._-][a-z0-9]+)*/)*[a-z0-9]+([._-][a-z0-9]+)*"
 #define REPOSITORY_PATTERN_MESSAGE "a repository's name as in ECR (lower-case letters, digits, . _ - and /)"
+#define REGISTRY_DOMAINS \
+        "(amazonaws\\.com(\\.cn)?|amazonaws\\.eu|c2s\\.ic\\.gov|sc2s\\.sgov\\.gov|cloud\\.adc-e\\.uk|csp\\.hci\\.ic\\.gov)"
+#define REGISTRY_PATTERN "[0-9]{12}\\.dkr\\.ecr\\.[a-z]{2,}(-[a-z]+)+-[0-9]+\\." REGISTRY_DOMAINS
+#define REGISTRY_PATTERN_MESSAGE "an ECR registry, such as 123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 #define TAG_PATTERN "[A-Za-z0-9_][A-Za-z0-9._-]*"
 #define TAG_PATTERN_MESSAGE "an image tag (letters, digits, _ . and -)"
 #define DIGEST_PATTERN "sha256:[0-9a-f]{64}"

@@ -274,6 +274,14 @@ static const struct field may_parameter_field = {
         .doc = "The ARN of a parameter. * stands for any characters but a slash or a colon, ? for one.",
 };
 
+static const struct field may_registry_field = {
+        .name = "pattern",
+        .type = FIELD_TEXT,
+        .pattern = "[0-9]{12}\\.dkr\\.ecr\\.[a-z0-9*?-]+\\." REGISTRY_DOMAINS,
+        .pattern_message = "an ECR registry, in whose region * and ? may stand",
+        .doc = "A registry of ECR, such as 123456789012.dkr.ecr.*.amazonaws.com.",
+};
+
 static const struct field may_folder_field = {
         .name = "folder",
         .type = FIELD_TEXT,
@@ -327,6 +335,15 @@ static const struct field may_fields[] = {
                 .maximum = 100,
                 .item = &security_group_field,
                 .doc = "Security groups that the Stack's aws.network, and each Environment's network, may name. Absent: none.",
+        },
+        {
+                .name = "registries",
+                .type = FIELD_LIST,
+                .minimum = 1,
+                .maximum = 100,
+                .item = &may_registry_field,
+                .doc = "Registries that images may be taken from: patterns, one of which each registry that an Environment or an "
+                       "Image names must match. Absent: none but the stack's own, which needs no name.",
         },
         {
                 .name = "images",

@@ -34,13 +34,22 @@ static const struct field image_object_fields[] = {
                        "python, the machine's own /usr until a built image is imported.",
         },
         {
+                .name = "registry",
+                .type = FIELD_TEXT,
+                .needs = "repository",
+                .pattern = REGISTRY_PATTERN,
+                .pattern_message = REGISTRY_PATTERN_MESSAGE,
+                .doc = "In AWS, another account's registry of ECR, in the stack's own region; its repository needs a policy, which berth "
+                       "image instructions prints. Absent: the stack's own account and region.",
+        },
+        {
                 .name = "repository",
                 .type = FIELD_TEXT,
                 .minimum = 2,
                 .maximum = 256,
                 .pattern = REPOSITORY_PATTERN,
                 .pattern_message = REPOSITORY_PATTERN_MESSAGE,
-                .doc = "The repository's name, without registry and tag: the registry is the stack's own.",
+                .doc = "The repository's name, without registry and tag.",
         },
         {
                 .name = "tag",
@@ -201,7 +210,7 @@ static const struct field environment_fields[] = {
                 .fields = image_object_fields,
                 .groups = image_object_groups,
                 .doc = "The container image: the name of an Image, {prebuilt: NAME}, {repository, tag} or {repository, "
-                       "digest}. Whatever the form, the environment runs a digest, never a tag that could move under "
+                       "digest}, and registry beside these. Whatever the form, the environment runs a digest, never a tag that could move under "
                        "it.",
         },
         {
@@ -349,8 +358,11 @@ static void check_environment(struct loading *loading, const struct draft *draft
 /* What the reference to an Image stands for: the shape that an environment's own image would have. */
 static struct value image_of(struct loading *loading, const struct resource *image) {
         const char *tag = value_get_text(image->spec, "tag");
+        const struct value *registry = value_get(image->spec, "registry");
         struct value resolved = { .type = VALUE_MAP };
 
+        if (registry)
+                value_set(loading->arena, &resolved, "registry", *registry);
         value_set_text(loading->arena, &resolved, "repository", value_get_text(image->spec, "repository"));
         value_set_text(loading->arena, &resolved, "tag", tag);
         value_set_text(loading->arena, &resolved, "digest", value_get_text(image->spec, "digest"));
@@ -428,6 +440,8 @@ static void resolve_environments(struct loading *loading) {
                                 "the function would be named %s-env-%s: %zu characters, AWS Lambda allows %u",
                                 prefix, environment->resource.name, length, FUNCTION_NAME_MAX);
                 check_own_account(loading, environment);
+                /* Before it has its Image's, which is reported there. */
+                check_registry(loading, value_get(environment->resource.spec, "image"));
                 resolve_image(loading, environment);
                 check_network(loading, environment);
                 note_isolated(loading, environment);

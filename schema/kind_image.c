@@ -33,6 +33,14 @@ static const struct field_group image_groups[] = { { version_names, true }, { 0 
 
 static const struct field image_fields[] = {
         {
+                .name = "registry",
+                .type = FIELD_TEXT,
+                .pattern = REGISTRY_PATTERN,
+                .pattern_message = REGISTRY_PATTERN_MESSAGE,
+                .doc = "In AWS, another account's registry of ECR, in the stack's own region. Its repository is that account's: "
+                       "createRepository and settings cannot stand beside it. Absent: the stack's own account and region.",
+        },
+        {
                 .name = "repository",
                 .type = FIELD_TEXT,
                 .required = true,
@@ -40,7 +48,7 @@ static const struct field image_fields[] = {
                 .maximum = 256,
                 .pattern = REPOSITORY_PATTERN,
                 .pattern_message = REPOSITORY_PATTERN_MESSAGE,
-                .doc = "The repository's name, without registry and tag: the registry is the stack's own.",
+                .doc = "The repository's name, without registry and tag.",
         },
         {
                 .name = "tag",
@@ -88,7 +96,19 @@ static const struct field image_fields[] = {
 };
 
 static void check_image(struct loading *loading, const struct draft *draft) {
-        check_repository(loading, draft->resource.spec);
+        static const char *const settings[] = { "createRepository", "scanOnPush", "immutableTags", "retain" };
+        const struct value *spec = draft->resource.spec;
+
+        check_repository(loading, spec);
+        for (size_t i = 0; value_get(spec, "registry") && i < sizeof(settings) / sizeof(settings[0]); i++) {
+                const struct value *setting = value_get(spec, settings[i]);
+
+                /* createRepository: false is the default, and stands there where nobody wrote it. */
+                if (setting && !(setting->type == VALUE_BOOLEAN && !setting->boolean && i == 0))
+                        problem_error(loading, place_of(setting), "set it where the repository is made",
+                                      "%s cannot be set in another registry: Berth only reads there",
+                                      settings[i]);
+        }
 }
 
 static int compare_repositories(const void *a, const void *b) {
@@ -127,6 +147,10 @@ static void resolve_images(struct loading *loading) {
         for (size_t i = 0; i < images.count; i++) {
                 if (value_get_text(images.items[i].resource.spec, "repository"))
                         sorted[count++] = &images.items[i];
+        }
+        for (size_t i = 0; i < images.count; i++) {
+                loading->address = images.items[i].resource.address;
+                check_registry(loading, images.items[i].resource.spec);
         }
         qsort(sorted, count, sizeof(const struct draft *), compare_repositories);
         for (size_t i = 1, first = 0; i < count; i++) {

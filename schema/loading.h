@@ -149,6 +149,8 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
 void check_draft(struct loading *loading, const struct draft *draft);
 /* Of an image's map, which may be NULL: that its repository names no registry. */
 void check_repository(struct loading *loading, const struct value *image);
+/* In resolve: its registry is in the Stack's region, where that is said. */
+void check_registry(struct loading *loading, const struct value *image);
 /* That a role's ARN, or a text that is none, names no account but this one. */
 void check_role_account(struct loading *loading, const struct value *role, const struct value *account);
 /* That each text of the list, which may be NULL, stands in it once. */

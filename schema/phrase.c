@@ -65,7 +65,7 @@ const char *field_length_phrase(struct arena *arena, const struct field *field) 
 
 const char *field_pattern_hint(const struct field *field, const char *text) {
         if (strcmp(field->name, "repository") == 0 && (strchr(text, ':')))
-                return "the name alone: the registry is the stack's own, and tag or digest are fields beside it";
+                return "the name alone: registry, tag and digest are fields beside it";
         if (strcmp(field->name, "digest") == 0 && !strchr(text, ':'))
                 return "a tag goes into the field tag";
         return NULL;

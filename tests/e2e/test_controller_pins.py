@@ -79,6 +79,23 @@ def manifests(provider="aws", **spec):
     }
 
 
+ELSEWHERE = "111122223333.dkr.ecr.us-east-1.amazonaws.com"
+
+
+@pytest.mark.parametrize("may", ["222222222222.dkr.ecr.*.amazonaws.com", "111122223333.dkr.ecr.eu-*.amazonaws.com", None])
+def test_a_registry_that_a_commit_names_is_not_asked(make, repository, trap, may):
+    """Neither by an environment nor by an Image that one names, though pins send all requests to where somebody counts them."""
+    image = {"registry": ELSEWHERE, "repository": "team/tool", "tag": "v1"}
+    controller = make(pins={"aws": {"endpointUrl": trap.url}}, **({"may": {"registries": [may]}} if may else {}))
+    files = manifests(aws={"region": "us-east-1"})
+    files["m.yaml"] = stacks.text(stacks.environment("etl", image=image))
+    controller.start().wait_for("NotPermitted", repository.commit(files))
+    files["m.yaml"] = stacks.text(stacks.document("Image", "tool", image), stacks.environment("etl", image="tool"))
+    condition = controller.wait_for("NotPermitted", repository.commit(files))
+    assert "registry" in condition["message"]
+    assert trap.count == 0
+
+
 @pytest.mark.parametrize("mode", ["apply", "approve", "plan"])
 def test_an_endpoint_that_a_commit_names_is_not_called(make, repository, trap, mode):
     commit = repository.commit(manifests(aws={"endpointUrl": trap.url}))

@@ -19,7 +19,8 @@ const char *environment_image_uri(const struct provider *provider, const struct 
 
         if (!repository || !digest || !provider->account)
                 return NULL;
-        return arena_printf(arena, "%s/%s@%s", ecr_registry(provider, arena), repository, digest);
+        return arena_printf(arena, "%s/%s@%s", ecr_registry_of(provider, repository, arena),
+                            ecr_name_in_registry(repository), digest);
 }
 
 json_t *environment_variables_json(const struct value *desired, const struct value *foreign) {

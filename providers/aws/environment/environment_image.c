@@ -15,17 +15,19 @@
 #include "providers/aws/environment/image_watch.h"
 #include "providers/aws/registry/admission.h"
 #include "providers/aws/registry/ecr_resolve.h"
+#include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/registry/image_use.h"
 #include "providers/aws/shared/stages.h"
 
 /* So many environments are named of those whose images could not be looked at. */
 #define UNVERIFIED_NAMED 3
 
-/* The manifest's image with repository and tag spelled out. */
+/* The manifest's image with repository and tag spelled out: the repository as ecr_uri.h knows it, its registry in front. */
 static struct value *spell_out_image(const struct provider *provider, const struct value *image,
                                      struct arena *arena) {
         struct value *full = value_new_map(arena);
-        const char *prebuilt = value_get_text(image, "prebuilt");
+        const char *prebuilt = value_get_text(image, "prebuilt"),
+                   *registry = value_get_text(image, "registry");
 
         if (image)
                 *full = value_copy(arena, image);
@@ -33,6 +35,12 @@ static struct value *spell_out_image(const struct provider *provider, const stru
                 value_set_text(arena, full, "repository",
                                arena_printf(arena, "%s/prebuilt/%s", provider->prefix, prebuilt));
                 value_set_text(arena, full, "tag", "latest");
+        }
+        if (registry) {
+                value_set_text(arena, full, "repository",
+                               ecr_repository_known_as(provider, registry, value_get_text(full, "repository"),
+                                                       arena));
+                value_unset(full, "registry");
         }
         return full;
 }

@@ -7,6 +7,7 @@
  * comes shortly before that time is over.
  */
 #include "providers/aws/environment/environment_stages.h"
+#include "providers/aws/registry/ecr_uri.h"
 #include "providers/aws/services/lambda.h"
 #include "providers/aws/shared/stage_call.h"
 
@@ -130,6 +131,23 @@ static bool may_role_still_come(struct stage_turn *turn) {
         return now - since < ROLE_DEADLINE_MS;
 }
 
+/* Lambda denies us what another account's repository denies Lambda, which it reads when a function is given an image. */
+static void explain_denied_image(struct stage_turn *turn, const struct aws_request *request,
+                                 const struct aws_response *response, struct error *failure) {
+        const char *repository = value_get_text(value_get(turn->change->desired, "image"), "repository");
+        const char *other = repository ? ecr_other_account(repository, turn->progress->arena) : NULL;
+
+        if (!other || !aws_code_is_denied(response->error_code) ||
+            (strcmp(request->operation, "CreateFunction") != 0 &&
+             strcmp(request->operation, "UpdateFunctionCode") != 0))
+                return;
+        (void)error_context(
+                failure,
+                "the image is account %s's, whose repository must have the policy that this prints: "
+                "berth image instructions %s",
+                other, repository);
+}
+
 int environment_call(struct stage_turn *turn, const struct aws_request *request, const char *const *codes,
                      struct aws_response *response) {
         struct error failure;
@@ -144,6 +162,7 @@ int environment_call(struct stage_turn *turn, const struct aws_request *request,
                 return stage_wait(turn, stage_retry_gap_ms(stage_elapsed_ms(turn)));
         if (says_role_is_unknown(response) && may_role_still_come(turn))
                 return stage_wait(turn, 2000);
+        explain_denied_image(turn, request, response, &failure);
         environment_withhold(environment_variables(turn->change,
                                                    value_get(turn->progress->data, ENVIRONMENT_FETCHED),
                                                    turn->progress->arena),

@@ -10,6 +10,11 @@
 
 #include <string.h>
 
+const char *image_repository(const struct provider *provider, const struct value *spec, struct arena *arena) {
+        return ecr_repository_known_as(provider, value_get_text(spec, "registry"),
+                                       value_get_text(spec, "repository"), arena);
+}
+
 static int image_desire(const struct provider *provider, const struct resource *resource,
                         const struct observation *observed, const struct value *recorded, struct arena *arena,
                         struct value **ret, struct error *err) {
@@ -21,6 +26,7 @@ static int image_desire(const struct provider *provider, const struct resource *
         (void)recorded;
         (void)err;
         aws_copy_members(spec, resource->spec, as_written, arena);
+        value_set_text(arena, spec, "repository", image_repository(provider, resource->spec, arena));
         if (value_get_boolean(spec, "createRepository", false))
                 value_set(arena, spec, "tags",
                           *aws_tags_of(provider, resource->kind->name, resource->name, resource->labels,

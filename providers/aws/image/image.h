@@ -34,5 +34,7 @@ void image_cost(const struct provider *provider, const struct change *change, st
 bool image_releases_repository(const struct change *change);
 /* The repository that a change lets go of, wholly or its settings; NULL where it lets go of none. */
 const char *image_released(const struct change *change);
+/* The repository of a manifest's spec, as ecr_uri.h knows it. */
+const char *image_repository(const struct provider *provider, const struct value *spec, struct arena *arena);
 
 #endif

@@ -20,13 +20,15 @@
 
 #define PLATFORMS_MAX 50
 
-/* Past our own registry, or NULL where another one stands in front: only they have dots or ports there. */
+/* As ecr_uri.h knows it; NULL where a registry of another kind stands in front: only they have dots or ports there. */
 static const char *without_registry(const struct provider *provider, const char *text, struct arena *arena) {
         const char *registry = ecr_registry(provider, arena), *slash = strchr(text, '/');
         size_t length = strlen(registry), first = slash ? (size_t)(slash - text) : 0;
 
         if (first == length && strncmp(text, registry, length) == 0)
                 return slash + 1;
+        if (ecr_registry_in_front(text) && ecr_registry_is_near(provider, text, arena))
+                return text;
         return memchr(text, '.', first) || memchr(text, ':', first) ? NULL : text;
 }
 
@@ -36,8 +38,10 @@ int image_reference_parse(const struct provider *provider, const char *text, str
         struct ecr_reference reference = { 0 };
 
         if (!name)
-                return error_set(err, "%s is not in this stack's registry %s", text,
-                                 ecr_registry(provider, arena));
+                return error_set(err,
+                                 "%s is neither in this stack's registry, %s, nor in that of another account "
+                                 "in the same region",
+                                 text, ecr_registry(provider, arena));
         mark = strpbrk(name, ":@");
         reference.repository = mark ? arena_strndup(arena, name, (size_t)(mark - name)) : name;
         if (!mark)

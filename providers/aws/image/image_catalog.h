@@ -10,7 +10,7 @@
 extern const struct image_ops aws_image_registry;
 
 /*
- * "REPOSITORY[:TAG|@DIGEST]", with or without the stack's own registry in front, into repository, tag ("latest" where
+ * "REPOSITORY[:TAG|@DIGEST]", with or without the stack's own registry in front, or with another of ECR's, into repository, tag ("latest" where
  * nothing is said) and digest. Pure.
  */
 int image_reference_parse(const struct provider *provider, const char *text, struct arena *arena,

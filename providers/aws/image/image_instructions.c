@@ -8,15 +8,65 @@
 
 #include <string.h>
 
+/* `repository` NULL: to the stack's own registry. */
 static void add_login(const struct provider *provider, struct arena *arena, const char *tool,
-                      struct image_instructions *instructions) {
+                      const char *repository, struct image_instructions *instructions) {
         struct image_recipe *recipe =
-                image_recipe_add(instructions, arena, tool, NULL, "log in, for 12 hours");
+                image_recipe_add(instructions, arena, tool, repository, "log in, for 12 hours");
 
         image_recipe_command(
                 recipe, arena,
                 "aws ecr get-login-password --region %s | %s login --username AWS --password-stdin %s",
-                provider->region, tool, instructions->registry);
+                provider->region, tool,
+                repository ? ecr_registry_of(provider, repository, arena) : instructions->registry);
+}
+
+static void add_logins(const struct provider *provider, struct arena *arena, const char *repository,
+                       struct image_instructions *instructions) {
+        static const char *const tools[] = { "docker", "podman", "skopeo" };
+
+        for (size_t i = 0; i < sizeof(tools) / sizeof(*tools); i++)
+                add_login(provider, arena, tools[i], repository, instructions);
+}
+
+/*
+ * What the other account must say: whoever plans and applies here may read the repository, and so may Lambda for functions of
+ * this stack (Amazon ECR User Guide, "Lambda cross-account permissions"). The quotes around it are the shell's: no part of it
+ * has one.
+ */
+static const char *repository_policy(const struct provider *provider, struct arena *arena) {
+        static const char actions[] = "\"Action\":[\"ecr:BatchGetImage\",\"ecr:GetDownloadUrlForLayer\"]";
+        const char *account = provider->account ? provider->account : "ACCOUNT";
+
+        return arena_printf(arena,
+                            "{\"Version\":\"2012-10-17\",\"Statement\":["
+                            "{\"Sid\":\"BerthReads\",\"Effect\":\"Allow\","
+                            "\"Principal\":{\"AWS\":\"arn:%s:iam::%s:root\"},%s},"
+                            "{\"Sid\":\"LambdaReads\",\"Effect\":\"Allow\","
+                            "\"Principal\":{\"Service\":\"lambda.amazonaws.com\"},%s,"
+                            "\"Condition\":{\"StringLike\":{\"aws:sourceArn\":"
+                            "\"arn:%s:lambda:%s:%s:function:%s-env-*\"}}}]}",
+                            provider->partition, account, actions, actions, provider->partition,
+                            provider->region, account, provider->prefix);
+}
+
+static void add_policy(const struct provider *provider, struct arena *arena,
+                       const struct image_target *target, struct image_instructions *instructions) {
+        const char *other = ecr_other_account(target->repository, arena);
+        struct image_recipe *recipe = image_recipe_add(
+                instructions, arena, "aws", target->repository,
+                arena_printf(arena,
+                             "with credentials of account %s, as all that follows: let this stack read the "
+                             "repository (where it has a policy, add these statements to that: the command "
+                             "replaces it)",
+                             other));
+
+        image_recipe_command(
+                recipe, arena,
+                "aws ecr set-repository-policy --region %s --registry-id %s --repository-name %s "
+                "--policy-text '%s'",
+                provider->region, other, ecr_name_in_registry(target->repository),
+                repository_policy(provider, arena));
 }
 
 /* The one that `berth image build` can make (providers/local/images/prebuilt.c), on any machine. */
@@ -36,7 +86,10 @@ static void add_target(const struct provider *provider, struct arena *arena,
                        const struct image_target *target, struct image_instructions *instructions) {
         struct image_recipe *recipe;
 
-        if (!target->exists) {
+        if (ecr_other_account(target->repository, arena)) {
+                add_policy(provider, arena, target, instructions);
+                add_logins(provider, arena, target->repository, instructions);
+        } else if (!target->exists) {
                 recipe = image_recipe_add(instructions, arena, "aws", target->repository,
                                           "make the repository");
                 image_recipe_command(recipe, arena,
@@ -61,17 +114,21 @@ static void add_target(const struct provider *provider, struct arena *arena,
 }
 
 void image_recipes(const struct provider *provider, struct arena *arena, struct image_instructions *ret) {
-        static const char *const tools[] = { "docker", "podman", "skopeo" };
+        bool own = false;
 
         ret->registry = ecr_registry(provider, arena);
         ret->recipe_count = 0;
         ret->recipes = NULL;
-        for (size_t i = 0; i < sizeof(tools) / sizeof(*tools); i++)
-                add_login(provider, arena, tools[i], ret);
+        for (size_t i = 0; i < ret->target_count; i++)
+                own = own || !ecr_other_account(ret->targets[i].repository, arena);
+        if (own)
+                add_logins(provider, arena, NULL, ret);
         for (size_t i = 0; i < ret->target_count; i++) {
                 struct image_target *target = &ret->targets[i];
 
-                target->uri = arena_printf(arena, "%s/%s:%s", ret->registry, target->repository, target->tag);
+                target->uri =
+                        arena_printf(arena, "%s/%s:%s", ecr_registry_of(provider, target->repository, arena),
+                                     ecr_name_in_registry(target->repository), target->tag);
                 add_target(provider, arena, target, ret);
         }
 }
@@ -100,19 +157,26 @@ static void list_targets(const struct provider *provider, const struct manifests
                         list_target(ret, arena_printf(arena, "%s/prebuilt/%s", provider->prefix, prebuilt),
                                     "latest");
                 else if (repository && tag)
-                        list_target(ret, repository, tag);
+                        list_target(ret,
+                                    ecr_repository_known_as(provider, value_get_text(image, "registry"),
+                                                            repository, arena),
+                                    tag);
         }
         if (ret->target_count == 0)
                 list_target(ret, arena_printf(arena, "%s/prebuilt/python", provider->prefix), "latest");
 }
 
-/* Whether the recipe must begin with making the repository. */
+/* Whether the recipe must begin with making the repository; in another registry that is not ours to ask. */
 static int look_up_repository(struct provider *provider, struct image_target *target, struct arena *arena,
                               struct error *err) {
         struct aws_request request = ecr_describe_repository(target->repository, arena);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct error failure;
 
+        if (ecr_other_account(target->repository, arena)) {
+                target->exists = true;
+                return 0;
+        }
         if (aws_call(provider->client, &request, &response, &failure) == 0) {
                 target->exists = true;
                 return 0;

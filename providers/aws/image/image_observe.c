@@ -23,6 +23,7 @@
 struct sight {
         const struct wanted *wanted;
         const char *repository;
+        bool elsewhere; /* in another registry, where nothing is Berth's: nobody looks there but for environments' images */
         bool owns; /* createRepository, now or when it was applied */
         bool found;
         bool scan_on_push, immutable_tags;
@@ -49,16 +50,21 @@ static void prepare_sights(struct sweep *sweep) {
         for (size_t i = 0; i < sweep->args->count; i++) {
                 const struct wanted *wanted = &sweep->args->wanted[i];
                 const struct value *desired = wanted->desired ? wanted->desired->spec : NULL;
-                const char *repository = value_get_text(desired ? desired : wanted->recorded, "repository");
+                const char *repository = desired ? image_repository(sweep->provider, desired, sweep->arena)
+                                                 : value_get_text(wanted->recorded, "repository");
 
                 if (!repository && wanted->last)
                         repository = value_get_text(wanted->last->spec, "repository");
                 sweep->sights[i] = (struct sight){
                         .wanted = wanted,
                         .repository = repository ? repository : "",
+                        .elsewhere = (desired || wanted->recorded) && repository &&
+                                     ecr_registry_in_front(repository),
                         .owns = value_get_boolean(desired, "createRepository", false) ||
                                 value_get_boolean(wanted->recorded, "createRepository", false),
                 };
+                if (sweep->sights[i].elsewhere)
+                        sweep->sights[i].owns = false;
                 sweep->sorted[i] = &sweep->sights[i];
         }
         qsort(sweep->sorted, sweep->args->count, sizeof(struct sight *), by_repository);
@@ -93,6 +99,8 @@ static void note_repository(struct sweep *sweep, const json_t *repository) {
         for (; at < sweep->args->count && strcmp(sweep->sorted[at]->repository, name) == 0; at++) {
                 struct sight *sight = sweep->sorted[at];
 
+                if (sight->elsewhere)
+                        continue;
                 sight->found = true;
                 sight->scan_on_push = json_is_true(json_object_get(scanning, "scanOnPush"));
                 /* With exceptions (IMMUTABLE_WITH_EXCLUSION) it is still what was asked for, made finer. */
@@ -241,13 +249,16 @@ static void conclude_image(struct sweep *sweep, const struct sight *sight, struc
         const struct observation *last = sight->wanted->last;
         struct value *spec;
 
-        *ret = (struct observation){ .name = sight->wanted->name, .exists = sight->found };
-        if (!sight->found)
+        *ret = (struct observation){ .name = sight->wanted->name,
+                                     .exists = sight->found || sight->elsewhere };
+        if (!ret->exists)
                 return;
         spec = value_new_map(sweep->arena);
         value_set_text(sweep->arena, spec, "repository", sight->repository);
-        value_set_boolean(sweep->arena, spec, "scanOnPush", sight->scan_on_push);
-        value_set_boolean(sweep->arena, spec, "immutableTags", sight->immutable_tags);
+        if (sight->found) {
+                value_set_boolean(sweep->arena, spec, "scanOnPush", sight->scan_on_push);
+                value_set_boolean(sweep->arena, spec, "immutableTags", sight->immutable_tags);
+        }
         if (sight->retain)
                 value_set(sweep->arena, spec, "retain", *sight->retain);
         /* Neither a manifest nor a record says who made it: its marks do. */
@@ -307,7 +318,7 @@ void image_read_ahead(struct provider *provider, const struct observe_args *args
         for (size_t i = 0; i < args->count; i++) {
                 struct sight *sight = &sweep.sights[i];
 
-                sight->found = sight->wanted->last && sight->wanted->last->exists;
+                sight->found = !sight->elsewhere && sight->wanted->last && sight->wanted->last->exists;
                 owned += sight->found && sight->owns;
                 wanted += wants_policy(sight);
         }

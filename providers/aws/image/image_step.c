@@ -149,8 +149,14 @@ static int disown_released(struct stage_turn *turn) {
 
 /* --- making --- */
 
+static bool is_elsewhere(const struct change *change) {
+        const char *repository = value_get_text(change->desired, "repository");
+
+        return repository && ecr_registry_in_front(repository);
+}
+
 static bool needs_create(const struct change *change) {
-        return change->action == ACTION_CREATE &&
+        return change->action == ACTION_CREATE && !is_elsewhere(change) &&
                value_get_boolean(change->desired, "createRepository", false);
 }
 
@@ -195,8 +201,8 @@ static int check_existing(struct stage_turn *turn) {
 
 /* A new repository is created with its settings; later they are calls of their own. */
 static bool is_set(const struct change *change, const char *name) {
-        return value_get(change->desired, name) && change->action != ACTION_DELETE && !needs_create(change) &&
-               change_touches(change, name);
+        return !is_elsewhere(change) && value_get(change->desired, name) && change->action != ACTION_DELETE &&
+               !needs_create(change) && change_touches(change, name);
 }
 
 static bool needs_scanning(const struct change *change) {
@@ -223,9 +229,9 @@ static int set_mutability(struct stage_turn *turn) {
         return stage_call_over(turn, request, NULL, NULL);
 }
 
-/* CreateRepository takes no policy, so that one is set after it too. */
+/* CreateRepository takes no policy, so that one is set after it too. Into another registry nothing is ever written. */
 static bool needs_policy(const struct change *change) {
-        return change->action != ACTION_DELETE && change_touches(change, "retain");
+        return change->action != ACTION_DELETE && !is_elsewhere(change) && change_touches(change, "retain");
 }
 
 static int set_policy(struct stage_turn *turn) {
@@ -240,6 +246,8 @@ static int set_policy(struct stage_turn *turn) {
 }
 
 static bool keeps_repository(const struct change *change) {
+        if (is_elsewhere(change))
+                return false;
         return change->action == ACTION_UPDATE || change->action == ACTION_ADOPT;
 }
 
@@ -308,6 +316,8 @@ static void conclude_change(const struct stage_turn *turn, struct observation *r
                 const struct value *member = value_get(change->desired, set[i]);
 
                 /* A setting without default that was not given stays; retain and tags that are not given go. */
+                if (!member && is_elsewhere(change))
+                        continue;
                 if (!member && i < 2)
                         member = value_get(change->observed->spec, set[i]);
                 if (!member && i == 2 && !change_touches(change, "retain"))

@@ -221,14 +221,26 @@ const char *admission_build_command(const struct provider *provider, const char 
         return arena_printf(arena,
                             "docker buildx build --platform linux/amd64 --provenance=false --sbom=false "
                             "--push -t %s/%s:%s .",
-                            ecr_registry(provider, arena), repository, tag);
+                            ecr_registry_of(provider, repository, arena), ecr_name_in_registry(repository),
+                            tag);
 }
 
 const char *admission_remedy(const struct provider *provider, const char *repository, const char *tag,
                              const char *problem, struct arena *arena) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        const char *other = ecr_other_account(repository, arena);
 
         /* Where reading failed, another build would not help. */
+        if (texts_same(problem, "registry"))
+                return arena_printf(arena, "name a registry of %s; ECR can replicate the repository there",
+                                    provider->region);
+        if (texts_same(problem, "denied") && other)
+                return arena_printf(
+                        arena,
+                        "let these credentials call ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on the "
+                        "repository, and let account %s give it the policy that this prints: berth image "
+                        "instructions %s",
+                        other, repository);
         if (texts_same(problem, "denied"))
                 return "let these credentials call ecr:BatchGetImage and ecr:GetDownloadUrlForLayer on the "
                        "repository";
@@ -242,13 +254,15 @@ const char *admission_remedy(const struct provider *provider, const char *reposi
                 strbuf_append(&text, "make it smaller, build and push it:\n");
         else
                 strbuf_append(&text, "build and push it:\n");
+        if (other)
+                strbuf_printf(&text, "  # with credentials of account %s\n", other);
         if (texts_same(problem, "repository"))
                 strbuf_printf(&text, "  aws ecr create-repository --region %s --repository-name %s\n",
-                              provider->region, repository);
+                              provider->region, ecr_name_in_registry(repository));
         strbuf_printf(
                 &text,
                 "  aws ecr get-login-password --region %s | docker login --username AWS --password-stdin %s\n",
-                provider->region, ecr_registry(provider, arena));
+                provider->region, ecr_registry_of(provider, repository, arena));
         strbuf_printf(&text, "  %s", admission_build_command(provider, repository, tag ? tag : "TAG", arena));
         return arena_strdup(arena, strbuf_text(&text));
 }

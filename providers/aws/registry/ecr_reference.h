@@ -10,14 +10,16 @@
 
 /* An image by name, what that name means today, and what stands behind it. Texts are static, or in the arena. */
 struct ecr_reference {
-        const char *repository; /* in the stack's own registry */
-        const char *tag;        /* or NULL where the digest is given */
-        const char *digest;     /* given, or NULL */
-        bool watched; /* nobody needs the answer: a call that fails for watched ones only is no error */
+        const char *
+                repository; /* as ecr_uri.h knows it: its registry in front where that is another than the stack's */
+        const char *tag;    /* or NULL where the digest is given */
+        const char *digest; /* given, or NULL */
+        bool watched;       /* nobody needs the answer: a call that fails for watched ones only is no error */
         /* Results: */
         const char
                 *resolved; /* the digest that the name leads to, of use or not; NULL where it leads nowhere */
-        const char *problem; /* "repository", "missing", "denied", "unread", or of the digest itself: "index",
+        const char *
+                problem; /* "registry", "repository", "missing", "denied", "unread", or of the digest itself: "index",
                                  "media-type", "size", "platform"; NULL: none known */
         const char *seen; /* of the digest itself: what was seen, to follow a name ("is an index of ...") */
         const char *message; /* the problem as a sentence without its full stop */

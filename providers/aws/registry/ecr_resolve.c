@@ -97,14 +97,32 @@ static struct aws_request request_images(struct ecr_reference *const *names, siz
         return ecr_batch_get_image(names[0]->repository, ids, arena);
 }
 
+/* In another region Lambda would not find them, whoever may read them. */
+static void refuse_far(const struct provider *provider, struct ecr_reference **names, size_t count,
+                       struct arena *arena) {
+        for (size_t i = 0; i < count; i++)
+                set_problem(
+                        names[i], "registry",
+                        arena_printf(arena,
+                                     "%s is not in the stack's region, %s, or not by that name: Lambda takes "
+                                     "images of its own region alone",
+                                     ecr_registry_of(provider, names[i]->repository, arena),
+                                     provider->region));
+}
+
 /* One call for the `count` names, all of one repository, each once; and one more for each that it does not answer. */
 static int resolve_some(struct provider *provider, struct ecr_reference **names, size_t count,
                         struct arena *arena, struct error *err) {
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         const char *repository = names[0]->repository;
-        struct aws_request request = request_images(names, count, arena);
+        struct aws_request request;
         struct error failure;
 
+        if (!ecr_registry_is_near(provider, repository, arena)) {
+                refuse_far(provider, names, count, arena);
+                return 0;
+        }
+        request = request_images(names, count, arena);
         if (aws_call(provider->client, &request, &response, &failure) == 0) {
                 for (size_t i = 0; i < count; i++) {
                         if (read_result(response.json, count == 1, names[i], arena))
@@ -123,8 +141,9 @@ static int resolve_some(struct provider *provider, struct ecr_reference **names,
         for (size_t i = 0; i < count; i++) {
                 if (aws_failed_with(&response, "RepositoryNotFoundException")) {
                         set_problem(names[i], "repository",
-                                    arena_printf(arena, "the repository %s does not exist in %s", repository,
-                                                 ecr_registry(provider, arena)));
+                                    arena_printf(arena, "the repository %s does not exist in %s",
+                                                 ecr_name_in_registry(repository),
+                                                 ecr_registry_of(provider, repository, arena)));
                 } else if (aws_code_is_denied(response.error_code)) {
                         set_problem(names[i], "denied", arena_strdup(arena, failure.message));
                 } else if (all_watched(names, count)) {
@@ -198,6 +217,8 @@ void ecr_resolve_ahead(struct provider *provider, struct ecr_reference *referenc
                 struct aws_request request;
 
                 start = gather_names(sorted, start, count, names, &name_count);
+                if (!ecr_registry_is_near(provider, names[0]->repository, arena))
+                        continue;
                 request = request_images(names, name_count, arena);
                 aws_ahead(provider->client, &request);
         }

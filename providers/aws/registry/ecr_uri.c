@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * URIs come from two sides: manifests, whose repositories are the stack's own and stand without a registry, and functions,
- * whose ImageUri has one. Taken apart, both look alike, so that they can be compared.
+ * URIs come from two sides: manifests, whose repositories stand without a registry or beside one, and functions, whose ImageUri
+ * has one. Taken apart, both look alike, so that they can be compared.
  */
 #include "providers/aws/registry/ecr_uri.h"
 
 #include "providers/aws/client/partition.h"
+#include "providers/aws/client/texts.h"
+#include "providers/aws/services/ecr.h"
 #include "providers/image_rules.h"
 
 #include <string.h>
@@ -20,9 +22,42 @@ const char *ecr_registry(const struct provider *provider, struct arena *arena) {
                             provider->region, partition ? partition->domain : "amazonaws.com");
 }
 
+const char *ecr_repository_known_as(const struct provider *provider, const char *registry,
+                                    const char *repository, struct arena *arena) {
+        if (!registry || !repository || texts_same(registry, ecr_registry(provider, arena)))
+                return repository;
+        return arena_printf(arena, "%s/%s", registry, repository);
+}
+
+const char *ecr_registry_of(const struct provider *provider, const char *repository, struct arena *arena) {
+        size_t length = ecr_registry_in_front(repository);
+
+        return length ? arena_strndup(arena, repository, length) : ecr_registry(provider, arena);
+}
+
+const char *ecr_name_in_registry(const char *repository) {
+        size_t length = ecr_registry_in_front(repository);
+
+        return length ? repository + length + 1 : repository;
+}
+
+const char *ecr_other_account(const char *repository, struct arena *arena) {
+        return ecr_registry_in_front(repository) ? arena_strndup(arena, repository, strcspn(repository, "."))
+                                                 : NULL;
+}
+
+/* Beyond the account, its host is that of the stack's own registry. */
+bool ecr_registry_is_near(const struct provider *provider, const char *repository, struct arena *arena) {
+        return texts_same(strchr(ecr_registry(provider, arena), '.'),
+                          strchr(ecr_registry_of(provider, repository, arena), '.'));
+}
+
 const char *ecr_repository_arn(const struct provider *provider, const char *repository, struct arena *arena) {
+        const char *other = ecr_other_account(repository, arena);
+        const char *own = provider->account ? provider->account : "";
+
         return arena_printf(arena, "arn:%s:ecr:%s:%s:repository/%s", provider->partition, provider->region,
-                            provider->account ? provider->account : "", repository);
+                            other ? other : own, ecr_name_in_registry(repository));
 }
 
 bool ecr_uri_parse(const struct provider *provider, const char *uri, struct arena *arena,

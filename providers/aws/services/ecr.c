@@ -7,9 +7,12 @@
 #include "providers/aws/services/ecr.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "providers/image_rules.h"
 
 #include <string.h>
+
+#define ACCOUNT_LENGTH 12 /* digits, by which a registry is named in requests */
 
 /* Schema 1, which nothing runs any more: asked for, so that the verdict can say so. */
 static const char docker_v1[] = "application/vnd.docker.distribution.manifest.v1+prettyjws";
@@ -24,6 +27,26 @@ static struct aws_request on_repository(const char *operation, const char *repos
                 json_decref(more);
         }
         return aws_json_request(AWS_ECR, operation, body, arena);
+}
+
+size_t ecr_registry_in_front(const char *repository) {
+        const char *slash = strchr(repository, '/');
+
+        if (!slash || strspn(repository, "0123456789") != ACCOUNT_LENGTH ||
+            !text_begins_with(repository + ACCOUNT_LENGTH, ".dkr.ecr."))
+                return 0;
+        return (size_t)(slash - repository);
+}
+
+/* The same of a call that only reads, and so may be about another registry. */
+static struct aws_request read_repository(const char *operation, const char *repository, json_t *more,
+                                          struct arena *arena) {
+        size_t length = ecr_registry_in_front(repository);
+
+        if (length == 0)
+                return on_repository(operation, repository, more, arena);
+        json_object_set_new(more, "registryId", json_stringn(repository, ACCOUNT_LENGTH));
+        return on_repository(operation, repository + length + 1, more, arena);
 }
 
 struct aws_request ecr_describe_repositories(const char *token, struct arena *arena) {
@@ -111,16 +134,16 @@ struct aws_request ecr_list_one_image(const char *repository, struct arena *aren
 }
 
 struct aws_request ecr_batch_get_image(const char *repository, json_t *ids, struct arena *arena) {
-        return on_repository("BatchGetImage", repository,
-                             json_pack("{s:o, s:[s,s,s,s,s]}", "imageIds", ids, "acceptedMediaTypes",
-                                       image_rules_oci_manifest, image_rules_docker_manifest,
-                                       image_rules_oci_index, image_rules_docker_list, docker_v1),
-                             arena);
+        return read_repository("BatchGetImage", repository,
+                               json_pack("{s:o, s:[s,s,s,s,s]}", "imageIds", ids, "acceptedMediaTypes",
+                                         image_rules_oci_manifest, image_rules_docker_manifest,
+                                         image_rules_oci_index, image_rules_docker_list, docker_v1),
+                               arena);
 }
 
 struct aws_request ecr_download_url(const char *repository, const char *digest, struct arena *arena) {
-        return on_repository("GetDownloadUrlForLayer", repository, json_pack("{s:s}", "layerDigest", digest),
-                             arena);
+        return read_repository("GetDownloadUrlForLayer", repository,
+                               json_pack("{s:s}", "layerDigest", digest), arena);
 }
 
 static struct aws_request page_of(const char *operation, const char *repository, int size, const char *token,
@@ -128,7 +151,7 @@ static struct aws_request page_of(const char *operation, const char *repository,
         json_t *body = json_pack("{s:i}", "maxResults", size);
 
         json_set_text(body, "nextToken", token);
-        return on_repository(operation, repository, body, arena);
+        return read_repository(operation, repository, body, arena);
 }
 
 struct aws_request ecr_describe_images(const char *repository, const char *token, struct arena *arena) {

@@ -5,6 +5,13 @@
 
 #include "providers/aws/client/json_body.h"
 
+/*
+ * A repository of another registry is named with that one in front: "111122223333.dkr.ecr.eu-west-1.amazonaws.com/team/tool".
+ * ecr_batch_get_image(), ecr_download_url() and ecr_describe_images() turn it into registryId and repositoryName. The others
+ * do not: what changes anything is only ever sent to the stack's own registry, which has no repository of such a name.
+ */
+size_t ecr_registry_in_front(const char *repository); /* its length; 0: there is none */
+
 /* DescribeRepositories {maxResults 1000[, nextToken]} -> {repositories: [{repositoryName, repositoryArn,
  * imageTagMutability, imageScanningConfiguration: {scanOnPush}}], nextToken?} */
 struct aws_request ecr_describe_repositories(const char *token, struct arena *arena);

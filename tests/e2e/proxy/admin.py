@@ -4,6 +4,7 @@
     GET  health                     GET  calls[?since=N]        GET  violations
     POST reset                      POST settings {name: value} POST faults [rule, ...] (replaces all)
     GET  faults                     POST credentials {access_key, secret, token}
+    POST registry {account, region, repository, policy, images: [{tag, digest, manifest, type}]}: another account's
     PUT  blobs/DIGEST               a layer or config that GetDownloadUrlForLayer then leads to
 """
 
@@ -50,6 +51,8 @@ def _change(proxy, name, value):
         proxy.faults.replace(value)
     elif name == "credentials":
         proxy.credentials.add(value["access_key"], value["secret"], value.get("token"))
+    elif name == "registry":
+        proxy.registry.add_other(value)
     else:
         raise ValueError(f"no such control: POST {name}")
     return {}

@@ -8,6 +8,7 @@ and does not look at the architecture.
 import json
 import re
 
+from . import registry
 from .errors import AwsError
 
 _URI = re.compile(
@@ -29,12 +30,30 @@ def split(uri):
     return found.groupdict() if found else None
 
 
+def _find_elsewhere(proxy, call, parts, image_id):
+    """In another account's registry: its policy must let both in, the caller, and Lambda for this very function."""
+    own = registry.own_account(proxy, call)
+    repository = proxy.registry.others.get((parts["account"], parts["region"], parts["name"]))
+    name = call.params.get("FunctionName", "").split(":function:")[-1]
+    function = f"arn:aws:lambda:{call.region}:{own}:function:{name}"
+    for action in ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"):
+        for principal in ({"AWS": f"arn:aws:iam::{own}:root"}, {"Service": "lambda.amazonaws.com"}):
+            if not registry.allows((repository or {}).get("policy"), principal, action, function):
+                raise AwsError(403, "AccessDeniedException", "Lambda does not have permission to access the ECR image. Check the ECR permissions.")
+    images = registry.find_images(repository, [image_id])["images"]
+    if not images:
+        return None
+    return images[0]["imageId"]["imageDigest"], images[0]["imageManifestMediaType"], json.loads(images[0]["imageManifest"])
+
+
 async def find(proxy, call, uri):
     """(digest, media type, manifest) of what the registry holds, or None."""
     parts = split(uri)
     if parts is None:
         return None
     image_id = {"imageDigest": parts["digest"]} if parts["digest"] else {"imageTag": parts["tag"] or "latest"}
+    if parts["account"] != registry.own_account(proxy, call):
+        return _find_elsewhere(proxy, call, parts, image_id)
     answer = await proxy.upstream.own(
         call,
         "ecr",

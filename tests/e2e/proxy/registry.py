@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ECR where the stand-ins fall short: URLs of layers that lead somewhere, and answers that do not repeat what was asked for."""
+"""
+ECR where the stand-ins fall short: URLs of layers that lead somewhere, answers that do not repeat what was asked for, and
+registries of other accounts, of which the stand-ins know nothing: repositories that only their policies open.
+"""
 
+import fnmatch
 import json
+import re
 
 from .errors import AwsError
 from .upstream import Answer
 
 LAYER_PATH = "/_layers/"
+_ACCOUNTS = {"ministack": "000000000000", "moto": "123456789012"}
 _RPC = {"Content-Type": "application/x-amz-json-1.1"}
 _QUERY = "?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Expires=3600&X-Amz-Signature=presigned"
 
@@ -17,6 +23,54 @@ class Registry:
 
     def reset(self):
         self.blobs = {}  # digest -> bytes, for moto, whose registry takes no layers
+        self.others = {}  # (account, region, repository) -> {"policy": {...}, "images": [{tag, digest, manifest, type}]}
+
+    def add_other(self, value):
+        self.others[value["account"], value["region"], value["repository"]] = {"policy": value["policy"], "images": value["images"]}
+
+
+def allows(policy, principal, action, source=None):
+    """Whether a statement lets {"AWS": ARN} or {"Service": NAME} do it, for the function whose ARN is `source`."""
+    for statement in (policy or {}).get("Statement", []):
+        pattern = statement.get("Condition", {}).get("StringLike", {}).get("aws:sourceArn")
+        if (
+            statement["Effect"] == "Allow" and statement["Principal"] == principal and action in statement["Action"]
+            and (pattern is None or (source and fnmatch.fnmatchcase(source, pattern)))
+        ):  # fmt: skip
+            return True
+    return False
+
+
+def own_account(proxy, call):
+    """The caller's: MiniStack takes an access key of twelve digits for one."""
+    return call.access_key if re.fullmatch(r"\d{12}", call.access_key) else _ACCOUNTS[proxy.flavor]
+
+
+def other(proxy, call, operation):
+    """The repository in another account's registry that the call names, if that lets the caller; None for one's own."""
+    account, name, own = call.params.get("registryId"), call.params["repositoryName"], own_account(proxy, call)
+    if account in (None, own):
+        return None
+    found = proxy.registry.others.get((account, call.region, name))
+    if not allows((found or {}).get("policy"), {"AWS": f"arn:aws:iam::{own}:root"}, f"ecr:{operation}"):
+        raise AwsError(
+            400, "AccessDeniedException", f"User: arn:aws:iam::{own}:user/test is not authorized to perform: ecr:{operation} on resource: "
+            f"arn:aws:ecr:{call.region}:{account}:repository/{name} because no resource-based policy allows the ecr:{operation} action",
+        )  # fmt: skip
+    return found
+
+
+def find_images(repository, ids):
+    """BatchGetImage's answer."""
+    images, failures = [], []
+    for wanted in ids:
+        fits = [i for i in repository["images"] if wanted in ({"imageTag": i["tag"]}, {"imageDigest": i["digest"]})]
+        if fits:
+            image_id = {"imageDigest": fits[0]["digest"], **wanted}
+            images.append({"imageId": image_id, "imageManifest": fits[0]["manifest"], "imageManifestMediaType": fits[0]["type"]})
+        else:
+            failures.append({"imageId": wanted, "failureCode": "ImageNotFound", "failureReason": "Requested image not found"})
+    return {"images": images, "failures": failures}
 
 
 def _rpc(value):
@@ -49,6 +103,7 @@ async def layer(proxy, request):
 
 async def download_url(proxy, call):
     repository, digest = call.params["repositoryName"], call.params["layerDigest"]
+    other(proxy, call, "GetDownloadUrlForLayer")
     if await _blob(proxy, repository, digest) is None:
         raise AwsError(400, "LayersNotFoundException", f"The layer {digest} in the repository '{repository}' does not exist")
     return _rpc({"downloadUrl": f"http://{proxy.settings.layer_host or call.host}{LAYER_PATH}{repository}/{digest}{_QUERY}", "layerDigest": digest})
@@ -56,6 +111,9 @@ async def download_url(proxy, call):
 
 async def batch_get_image(proxy, call):
     """ECR repeats each name as it was asked for. Some servers do not: `image_answers` says how."""
+    elsewhere = other(proxy, call, "BatchGetImage")
+    if elsewhere:
+        return _rpc(find_images(elsewhere, call.params["imageIds"]))
     answer = await proxy.upstream.forward(call)
     how = proxy.settings.image_answers
     if answer.status != 200 or not how:
@@ -73,7 +131,18 @@ async def batch_get_image(proxy, call):
     return Answer(200, dict(_RPC), json.dumps(value).encode())
 
 
+async def describe_images(proxy, call):
+    elsewhere = other(proxy, call, "DescribeImages")
+    if not elsewhere:
+        return await proxy.upstream.forward(call)
+    return _rpc({"imageDetails": [
+        {"registryId": call.params["registryId"], "repositoryName": call.params["repositoryName"], "imageDigest": image["digest"],
+         "imageTags": [image["tag"]], "imageManifestMediaType": image["type"]} for image in elsewhere["images"]
+    ]})  # fmt: skip
+
+
 HANDLERS = {
+    ("ecr", "DescribeImages"): describe_images,
     ("ecr", "GetDownloadUrlForLayer"): download_url,
     ("ecr", "BatchGetImage"): batch_get_image,
 }

@@ -13,6 +13,10 @@
 #define POLICY "arn:aws:iam::123456789012:policy/"
 #define ROLE "arn:aws:iam::123456789012:role/"
 
+#define ECR(account, region) account ".dkr.ecr." region ".amazonaws.com"
+#define TOOLS ", may: {registries: ['" ECR("111122223333", "*") "']}"
+#define WITH_IMAGE(image) \
+        "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: x}\nspec: {image: " image "}"
 #define WITH_ROLE(role)                                                                                    \
         "apiVersion: berth/v1\nkind: Environment\nmetadata: {name: x}\nspec: {image: {prebuilt: python}, " \
         "executionRole: '" role "'}"
@@ -114,6 +118,26 @@ static void refused_and_permitted(void **state) {
                 { ", may: {executionRoles: ['" ROLE "team-*']}",
                   "{provider: aws, aws: {executionRole: '" ROLE "team-a'}}\n---\n" WITH_ROLE(ROLE "admin"),
                   "executionRole" },
+                { "", WITH_IMAGE("{repository: a/b, tag: v}"), NULL },
+                { "", WITH_IMAGE("{registry: " ECR("111122223333", "eu-west-1") ", repository: a/b, tag: v}"),
+                  "registry" },
+                { TOOLS,
+                  WITH_IMAGE("{registry: " ECR("111122223333", "eu-west-1") ", repository: a/b, tag: v}"),
+                  NULL },
+                { TOOLS,
+                  WITH_IMAGE("{registry: " ECR("111122223333", "us-east-1") ", repository: a/b, tag: v}"),
+                  NULL },
+                { TOOLS,
+                  WITH_IMAGE("{registry: " ECR("111122223334", "eu-west-1") ", repository: a/b, tag: v}"),
+                  "registry" },
+                { TOOLS,
+                  WITH_IMAGE("{registry: " ECR("111122223333", "cn-north-1") ".cn, repository: a/b, tag: v}"),
+                  "registry" },
+                /* By an Image that nobody names, too. */
+                { "",
+                  "{}\n---\napiVersion: berth/v1\nkind: Image\nmetadata: {name: i}\nspec: {registry: " ECR(
+                          "111122223333", "eu-west-1") ", repository: a/b, tag: v}",
+                  "registry" },
                 { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/}}", NULL },
                 { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/x}}", "local.images" },
                 { ", may: {images: [/srv/images]}", "{local: {images: /srv/images/../x}}", "local.images" },

@@ -190,13 +190,36 @@ static const struct {
           "\"sha256:abc\"\n" },
         { HEAD("Environment", "x") "  image: {repository: 'a/b:c', tag: c}\n",
           "m.yaml:5:23: image.repository must be a repository's name as in ECR (lower-case letters, digits, . _ - and "
-          "/), found the text \"a/b:c\" [the name alone: the registry is the stack's own, and tag or digest are fields "
-          "beside it]\n" },
+          "/), found the text \"a/b:c\" [the name alone: registry, tag and digest are fields beside it]\n" },
         { HEAD("Environment",
                "x") "  image: {repository: 123456789012.dkr.ecr.eu-west-1.amazonaws.com/a, tag: c}\n",
           "m.yaml:5:23: repository must not name a registry, found "
-          "\"123456789012.dkr.ecr.eu-west-1.amazonaws.com/a\" [the registry is the stack's own account and region; "
-          "name the repository alone]\n" },
+          "\"123456789012.dkr.ecr.eu-west-1.amazonaws.com/a\" [name the repository alone; another account's "
+          "registry goes into the field registry]\n" },
+        { HEAD("Environment", "x") "  image: {registry: 'docker.io', repository: a/b, tag: c}\n",
+          "m.yaml:5:21: image.registry must be an ECR registry, such as "
+          "123456789012.dkr.ecr.eu-west-1.amazonaws.com, found the text \"docker.io\"\n" },
+        { HEAD("Environment",
+               "x") "  image: {registry: 123456789012.dkr.ecr.eu-west-1.amazonaws.com.evil.example, "
+                    "repository: a/b, tag: c}\n",
+          "m.yaml:5:21: image.registry must be an ECR registry, such as "
+          "123456789012.dkr.ecr.eu-west-1.amazonaws.com, found the text "
+          "\"123456789012.dkr.ecr.eu-west-1.amazonaws.com.evil.example\"\n" },
+        { HEAD("Environment",
+               "x") "  image: {registry: 123456789012.dkr.ecr.eu-west-1.amazonaws.com, prebuilt: p}\n",
+          "m.yaml:5:11: registry means nothing without repository\n" },
+        { HEAD("Image",
+               "i") "  registry: 123456789012.dkr.ecr.eu-west-1.amazonaws.com\n  repository: a/b\n  tag: c\n"
+                    "  createRepository: true\n  scanOnPush: false\n",
+          "m.yaml:8:21: createRepository cannot be set in another registry: Berth only reads there [set it where "
+          "the repository is made]\n"
+          "m.yaml:9:15: scanOnPush cannot be set in another registry: Berth only reads there [set it where "
+          "the repository is made]\n" },
+        { HEAD("Stack", "s") "  aws: {region: eu-central-1}\n---\n" HEAD(
+                  "Environment",
+                  "x") "  image: {registry: 123456789012.dkr.ecr.eu-west-1.amazonaws.com, repository: a/b, tag: c}\n",
+          "m.yaml:11:21: the registry is in eu-west-1, the stack in eu-central-1: Lambda takes images of its own "
+          "region alone [name a registry of the stack's region; ECR can replicate repositories there]\n" },
         { HEAD("Environment", "x") "  image: python\n",
           "m.yaml:5:10: no Image is named \"python\" [the name of an Image, or {prebuilt: NAME}, or {repository: NAME, "
           "tag: TAG}]\n" },

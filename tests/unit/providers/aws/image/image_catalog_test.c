@@ -4,6 +4,8 @@
 #include "providers/aws/client/client_support.h"
 #include "providers/aws/shared/support.h"
 
+#define OTHER "999999999999.dkr.ecr.eu-west-1.amazonaws.com"
+
 static const struct {
         const char *text, *repository, *tag, *digest; /* repository NULL: an error */
 } references[] = {
@@ -14,6 +16,14 @@ static const struct {
         { "team/tool@" DIGEST, "team/tool", NULL, DIGEST },
         { REGISTRY "/team/tool:v1", "team/tool", "v1", NULL },
         { REGISTRY "/tool@" DIGEST, "tool", NULL, DIGEST },
+        /* Another account's, in the stack's region, and none but that. */
+        { OTHER "/team/tool:v1", OTHER "/team/tool", "v1", NULL },
+        { OTHER "/team/tool@" DIGEST, OTHER "/team/tool", NULL, DIGEST },
+        { OTHER "/", NULL, NULL, NULL },
+        { OTHER "/Team", NULL, NULL, NULL },
+        { OTHER ".cn/team/tool", NULL, NULL, NULL },
+        { "999999999999.dkr.ecr.eu-west-2.amazonaws.com/team/tool", NULL, NULL, NULL },
+        { "99999999999.dkr.ecr.eu-west-1.amazonaws.com/team/tool", NULL, NULL, NULL },
         { "my.team/tool", NULL, NULL, NULL },
         { "docker.io/library/python:3", NULL, NULL, NULL },
         { "localhost:5000/tool:v1", NULL, NULL, NULL },
@@ -121,11 +131,41 @@ static void recipes_have_the_exact_flags(void **state) {
         assert_string_equal(commands(&instructions, "aws", "lab/prebuilt/python"), "");
 }
 
+/* What is written there is with the other account's credentials; this stack and its functions get no right but to read. */
+static void another_account_gets_its_policy(void **state) {
+        struct image_target targets[] = { { .repository = OTHER "/team/tool", .tag = "v1", .exists = true } };
+        struct image_instructions instructions = { .targets = targets, .target_count = 1 };
+
+        (void)state;
+        image_recipes(&team, arena, &instructions);
+        assert_string_equal(targets[0].uri, OTHER "/team/tool:v1");
+        assert_string_equal(
+                commands(&instructions, "aws", OTHER "/team/tool"),
+                "aws ecr set-repository-policy --region eu-west-1 --registry-id 999999999999 "
+                "--repository-name team/tool --policy-text '{\"Version\":\"2012-10-17\",\"Statement\":["
+                "{\"Sid\":\"BerthReads\",\"Effect\":\"Allow\",\"Principal\":{\"AWS\":"
+                "\"arn:aws:iam::123456789012:root\"},\"Action\":[\"ecr:BatchGetImage\","
+                "\"ecr:GetDownloadUrlForLayer\"]},"
+                "{\"Sid\":\"LambdaReads\",\"Effect\":\"Allow\",\"Principal\":{\"Service\":"
+                "\"lambda.amazonaws.com\"},\"Action\":[\"ecr:BatchGetImage\","
+                "\"ecr:GetDownloadUrlForLayer\"],\"Condition\":{\"StringLike\":{\"aws:sourceArn\":"
+                "\"arn:aws:lambda:eu-west-1:123456789012:function:lab-env-*\"}}}]}'\n");
+        assert_string_equal(
+                commands(&instructions, "docker", OTHER "/team/tool"),
+                "aws ecr get-login-password --region eu-west-1 | docker login --username AWS "
+                "--password-stdin " OTHER "\n"
+                "docker buildx build --platform linux/amd64 --provenance=false --sbom=false --push "
+                "-t " OTHER "/team/tool:v1 .\n");
+        /* Nothing is pushed to the stack's own registry. */
+        assert_string_equal(commands(&instructions, "docker", ""), "");
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(references_are_read),
                 cmocka_unit_test(what_has_no_name_is_not_listed),
                 cmocka_unit_test(recipes_have_the_exact_flags),
+                cmocka_unit_test(another_account_gets_its_policy),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);

@@ -50,9 +50,44 @@ static void partitions_have_their_own_domains(void **state) {
                             "arn:aws-cn:ecr:cn-north-1:123456789012:repository/a/b");
 }
 
+#define OTHER "999999999999.dkr.ecr.eu-west-1.amazonaws.com"
+
+/* Two repositories of the same name in two registries are two. */
+static void another_registry_stands_in_front(void **state) {
+        struct ecr_uri parts;
+        struct provider there = team;
+
+        (void)state;
+        assert_string_equal(ecr_repository_known_as(&team, NULL, "a/b", arena), "a/b");
+        assert_string_equal(ecr_repository_known_as(&team, REGISTRY, "a/b", arena), "a/b");
+        assert_string_equal(ecr_repository_known_as(&team, OTHER, "a/b", arena), OTHER "/a/b");
+        assert_true(ecr_uri_parse(&team, OTHER "/a/b@" DIGEST, arena, &parts));
+        assert_string_equal(parts.repository, ecr_repository_known_as(&team, OTHER, "a/b", arena));
+        assert_string_equal(ecr_name_in_registry(OTHER "/a/b"), "a/b");
+        assert_string_equal(ecr_name_in_registry("a/b"), "a/b");
+        assert_string_equal(ecr_registry_of(&team, OTHER "/a/b", arena), OTHER);
+        assert_string_equal(ecr_registry_of(&team, "a/b", arena), REGISTRY);
+        assert_string_equal(ecr_other_account(OTHER "/a/b", arena), "999999999999");
+        assert_null(ecr_other_account("a/b", arena));
+        assert_string_equal(ecr_repository_arn(&team, OTHER "/a/b", arena),
+                            "arn:aws:ecr:eu-west-1:999999999999:repository/a/b");
+
+        assert_true(ecr_registry_is_near(&team, "a/b", arena));
+        assert_true(ecr_registry_is_near(&team, OTHER "/a/b", arena));
+        assert_false(ecr_registry_is_near(&team, "999999999999.dkr.ecr.eu-west-2.amazonaws.com/a/b", arena));
+        assert_false(ecr_registry_is_near(&team, OTHER ".cn/a/b", arena));
+        assert_false(ecr_registry_is_near(&team, OTHER ".evil.example/a/b", arena));
+        there.partition = "aws-cn";
+        there.region = "cn-north-1";
+        assert_true(
+                ecr_registry_is_near(&there, "999999999999.dkr.ecr.cn-north-1.amazonaws.com.cn/a", arena));
+        assert_false(ecr_registry_is_near(&there, "999999999999.dkr.ecr.cn-north-1.amazonaws.com/a", arena));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(uris_come_apart),
+                cmocka_unit_test(another_registry_stands_in_front),
                 cmocka_unit_test(partitions_have_their_own_domains),
         };
 

@@ -26,9 +26,32 @@ static void requests_say_what_they_ask(void **state) {
                             "{\"imageTagMutability\":\"IMMUTABLE\",\"repositoryName\":\"a\"}");
 }
 
+/* Reading names the other registry; what changes anything is never sent there. */
+static void another_registry_is_only_read(void **state) {
+        const char *there = "999999999999.dkr.ecr.eu-west-1.amazonaws.com/team/tool";
+
+        (void)state;
+        assert_string_equal(ecr_download_url(there, DIGEST, arena).body,
+                            "{\"layerDigest\":\"" DIGEST
+                            "\",\"registryId\":\"999999999999\",\"repositoryName\":\"team/tool\"}");
+        assert_string_equal(ecr_describe_images(there, NULL, arena).body,
+                            "{\"maxResults\":1000,\"registryId\":\"999999999999\","
+                            "\"repositoryName\":\"team/tool\"}");
+        assert_non_null(strstr(ecr_batch_get_image(there, json_array(), arena).body,
+                               "\"registryId\":\"999999999999\",\"repositoryName\":\"team/tool\"}"));
+        assert_null(strstr(ecr_delete_repository(there, arena).body, "registryId"));
+        assert_null(strstr(ecr_put_lifecycle_policy(there, "{}", arena).body, "registryId"));
+        assert_int_equal(ecr_registry_in_front(there), 44);
+        assert_int_equal(ecr_registry_in_front("team/tool"), 0);
+        assert_int_equal(ecr_registry_in_front("999999999999.dkr.ecr.eu-west-1.amazonaws.com"), 0);
+        assert_int_equal(ecr_registry_in_front("9999999999999.dkr.ecr.eu-west-1.amazonaws.com/a"), 0);
+        assert_int_equal(ecr_registry_in_front("localhost:5000/a"), 0);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(requests_say_what_they_ask),
+                cmocka_unit_test(another_registry_is_only_read),
         };
 
         return cmocka_run_group_tests(tests, make_arena, drop_arena);
