@@ -282,6 +282,23 @@ def test_saying_nothing_leaves_functions_isolated(cloud, berth, prebuilt, ec2):
     assert own_vpcs(ec2) == []
 
 
+def test_a_network_that_is_said_again_is_put_back(cloud, berth, prebuilt):
+    """The function was taken out of it while manifests said nothing, and was last read then."""
+    declare(berth, "isolated")
+    berth.apply()
+    before = config(cloud)
+    declare(berth)
+    berth.apply()
+    cloud.aws("lambda").update_function_configuration(FunctionName=FUNCTION, VpcConfig={"SubnetIds": [], "SecurityGroupIds": []})
+    berth("drift").expect(2)
+    declare(berth, None, accept=["network"])
+    berth.apply()
+    declare(berth, "isolated")
+    berth.apply()
+    assert config(cloud) == before != OPEN
+    berth.assert_settled()
+
+
 def test_destroy_waits_until_lambda_lets_go(cloud, berth, prebuilt, ec2):
     declare(berth, "isolated")
     berth.apply()

@@ -185,10 +185,13 @@ static bool hides_open_variable(const struct sight *sight, const struct value *s
         return false;
 }
 
-/* It was last read when nobody asked for its key, or its network. */
+/* It was last read when nobody asked for its key, or its network: that one is then the recorded one, and may not be the real one. */
 static bool hides_asked(const struct sweep *sweep, const struct sight *sight, const struct value *spec) {
+        struct value there =
+                environment_network_of_vpc(sweep->provider, value_get(spec, ENVIRONMENT_VPC), sweep->arena);
+
         return (sweep->provider->kms_key && !value_get(spec, "kmsKey")) ||
-               (sight->known.says_network && !value_get(spec, "network"));
+               (sight->known.says_network && !value_equal(value_get(spec, "network"), &there, NULL));
 }
 
 static bool tags_moved(const struct sweep *sweep, const struct sight *sight, const struct value *spec) {
