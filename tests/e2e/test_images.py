@@ -162,7 +162,9 @@ def test_a_tag_that_is_gone(world, cloud):
     cloud.aws("ecr").batch_delete_image(repositoryName="team/tool", imageIds=[{"imageTag": "v1"}])
     plan = world.berth.plan()
     assert plan["changes"] == []
-    (warning,) = plan["warnings"]
+    # An image that loses its last tag by this call is deleted with it.
+    warning, *deleted = plan["warnings"]
+    assert [w.split(":")[0] for w in deleted if "was deleted from team/tool" in w] == ["Environment/following", "Environment/pinned"]
     assert "tag v1 of team/tool does not exist any more" in warning and old in warning
     assert "Environment/following, Environment/pinned" in warning
 

@@ -78,12 +78,12 @@ def test_a_label_that_changes_and_goes_is_followed(cloud, applied, berth, tags):
     assert {f["path"] for f in change(plan, "Environment/x")["fields"]} == {"tags.team", "tags.cost-center", "ownRole.tags.team", "ownRole.tags.cost-center"}
     assert {f["path"] for f in change(plan, "Stack/team")["fields"]} == {"bucket.tags.team", "bucket.tags.cost-center", "role.tags.team", "role.tags.cost-center"}
     berth.apply()
-    assert tags.ours("function") == tags.ours("logs") == tags.ours("own role") == {"team": "blue"}
+    assert tags.ours("function") == tags.ours("own role") == {"team": "blue"}
     assert tags.ours("bucket") == tags.ours("role") == tags.ours("repository") == {}
     berth.assert_settled()
     write(berth, None, {"team": "platform"}, {"team": "blue"})
     berth.apply()
-    assert tags.ours("function") == tags.ours("logs") == tags.ours("own role") == {}
+    assert tags.ours("function") == tags.ours("own role") == {}
     berth.assert_settled()
 
 

@@ -61,7 +61,7 @@ CASES = {
     "name with a dash at its end": (environment(name="§name-"), [""]),
     "variable of one letter": (environment(spec="  variables:\n    §A: x\n"), [""]),
     "reserved variable": (environment(spec="  variables:\n    §AWS_REGION: x\n"), ["AWS_REGION"]),
-    "variable that is a map": (environment(spec="  variables:\n    AB: {value: x, §secret: true}\n"), ["sensitive"]),
+    "variable that is a map": (environment(spec="  variables:\n    AB: {value: x, §hidden: true}\n"), ["sensitive"]),
     "image with tag and digest": (
         environment().replace("{prebuilt: python}", "{repository: team/x, tag: a, §digest: 'sha256:" + "a" * 64 + "'}"), [""],
     ),

@@ -33,8 +33,6 @@ enum {
         ENVIRONMENT_STAGE_CREATED,
         ENVIRONMENT_STAGE_TAG,
         ENVIRONMENT_STAGE_UNTAG,
-        ENVIRONMENT_STAGE_TAG_LOGS,
-        ENVIRONMENT_STAGE_UNTAG_LOGS,
         ENVIRONMENT_STAGE_CONCURRENCY,
         ENVIRONMENT_STAGE_CONFIGURE,
         ENVIRONMENT_STAGE_CONFIGURED,
@@ -133,8 +131,6 @@ int environment_run_existing(struct stage_turn *turn);
 int environment_run_created(struct stage_turn *turn);
 int environment_run_updated(struct stage_turn *turn);
 int environment_run_tag(struct stage_turn *turn);
-int environment_run_tag_logs(struct stage_turn *turn);
-int environment_run_untag_logs(struct stage_turn *turn);
 int environment_run_untag(struct stage_turn *turn);
 int environment_run_concurrency(struct stage_turn *turn);
 int environment_run_configure(struct stage_turn *turn);

@@ -78,19 +78,6 @@ static bool needs_untag(const struct change *change) {
                aws_any_tag_beyond(observed_tags(change), value_get(change->desired, "tags"), true);
 }
 
-/* A log group that Berth made has the function's tags; nobody reads them each time, so that they follow when those change. */
-static bool has_own_logs(const struct change *change) {
-        return value_get_boolean(change->observed->extra, ENVIRONMENT_LOG_GROUP, false);
-}
-
-static bool needs_tag_logs(const struct change *change) {
-        return needs_tag(change) && has_own_logs(change);
-}
-
-static bool needs_untag_logs(const struct change *change) {
-        return needs_untag(change) && has_own_logs(change);
-}
-
 static bool needs_concurrency(const struct change *change) {
         if (environment_makes(change))
                 return value_get(change->desired, "reservedConcurrency");
@@ -164,8 +151,6 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         [ENVIRONMENT_STAGE_CREATED] = { reads, "to become active", needs_create, environment_run_created },
         [ENVIRONMENT_STAGE_TAG] = { control, NULL, needs_tag, environment_run_tag },
         [ENVIRONMENT_STAGE_UNTAG] = { control, NULL, needs_untag, environment_run_untag },
-        [ENVIRONMENT_STAGE_TAG_LOGS] = { "logs", NULL, needs_tag_logs, environment_run_tag_logs },
-        [ENVIRONMENT_STAGE_UNTAG_LOGS] = { "logs", NULL, needs_untag_logs, environment_run_untag_logs },
         [ENVIRONMENT_STAGE_CONCURRENCY] = { control, NULL, needs_concurrency, environment_run_concurrency },
         [ENVIRONMENT_STAGE_CONFIGURE] = { control, NULL, needs_configure, environment_run_configure },
         [ENVIRONMENT_STAGE_CONFIGURED] = { reads, "to take its new configuration", needs_configure,

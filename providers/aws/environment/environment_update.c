@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "providers/aws/environment/environment_stages.h"
 #include "providers/aws/services/lambda.h"
-#include "providers/aws/services/logs.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 
@@ -94,29 +93,6 @@ int environment_run_tag(struct stage_turn *turn) {
                                 value_get(turn->change->observed->spec, "tags"), false, arena);
 
         return stage_call_over(turn, lambda_tag_resource(environment_arn_of(turn), tags, arena), NULL, NULL);
-}
-
-static const char *log_group_arn(const struct stage_turn *turn) {
-        const struct provider *provider = turn->provider;
-
-        return arena_printf(turn->progress->arena, "arn:%s:logs:%s:%s:log-group:%s", provider->partition,
-                            provider->region, provider->account, environment_log_group_of(turn));
-}
-
-int environment_run_tag_logs(struct stage_turn *turn) {
-        const struct value *tags = value_get(turn->change->desired, "tags");
-
-        return stage_call_over(turn, logs_tag(log_group_arn(turn), tags, turn->progress->arena),
-                               environment_not_there, NULL);
-}
-
-int environment_run_untag_logs(struct stage_turn *turn) {
-        const struct value *keys =
-                aws_tags_beyond(value_get(turn->change->observed->spec, "tags"),
-                                value_get(turn->change->desired, "tags"), true, turn->progress->arena);
-
-        return stage_call_over(turn, logs_untag(log_group_arn(turn), keys, turn->progress->arena),
-                               environment_not_there, NULL);
 }
 
 int environment_run_untag(struct stage_turn *turn) {

@@ -58,18 +58,3 @@ struct aws_request logs_list_tags(const char *arn, struct arena *arena) {
         return aws_json_request(AWS_LOGS, "ListTagsForResource", json_pack("{s:s}", "resourceArn", arn),
                                 arena);
 }
-
-struct aws_request logs_tag(const char *arn, const struct value *tags, struct arena *arena) {
-        return aws_json_request(AWS_LOGS, "TagResource",
-                                json_pack("{s:s, s:o}", "resourceArn", arn, "tags", aws_json_map(tags)),
-                                arena);
-}
-
-struct aws_request logs_untag(const char *arn, const struct value *keys, struct arena *arena) {
-        json_t *list = json_array();
-
-        for (uint32_t i = 0; i < keys->count; i++)
-                json_array_append_new(list, json_string(keys->members[i].name));
-        return aws_json_request(AWS_LOGS, "UntagResource",
-                                json_pack("{s:s, s:o}", "resourceArn", arn, "tagKeys", list), arena);
-}
