@@ -35,7 +35,7 @@ static void commit_batch(const struct plan *plan, struct state *state, size_t st
                 };
 
                 record_writer_init(writer, plan->provider_name, 0);
-                record_applied(writer, subject, &observed);
+                record_applied(writer, subject, &observed, state_secret_key(state));
                 for (size_t k = 0; k < writer->count; k++)
                         ops[op_count++] = writer->ops[k];
         }
