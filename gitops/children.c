@@ -143,7 +143,7 @@ static int settle_children(struct source *tree, const char *const *folders, size
         return 0;
 }
 
-void children_take(struct source *tree, const struct git_answer *answer, struct arena *arena) {
+void children_follow_commit(struct source *tree, const struct git_answer *answer, struct arena *arena) {
         enum git_failure failure = GIT_OVER_LIMIT;
         struct verdict verdict = { .ready = true, .reason = "Followed" };
         const char *const *folders;

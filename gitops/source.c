@@ -457,7 +457,7 @@ static void poll_for_children(struct source *source, const struct dues *dues, st
             source_read_commit(source, status_commit(source->status.seen), arena, &answer, &err) == 0)
                 outcome = POLL_MOVED;
         if (outcome == POLL_MOVED)
-                children_take(source, &answer, arena);
+                children_follow_commit(source, &answer, arena);
         pthread_mutex_lock(&source->lock);
         source->reached_end = source->reached_end || source->status.good;
         pthread_mutex_unlock(&source->lock);

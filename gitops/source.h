@@ -164,8 +164,8 @@ bool source_take_slot(struct source *source) MUST_USE;
 void source_give_slot(struct source *source);
 
 /* children.c: of a source whose path is a pattern, on its own thread but for the second. */
-void children_take(struct source *tree, const struct git_answer *answer,
-                   struct arena *arena);             /* newest commit */
+void children_follow_commit(struct source *tree, const struct git_answer *answer,
+                            struct arena *arena);    /* newest commit */
 void children_restore(struct source *tree);          /* those of the last run, before any thread is started */
 void children_go_on(struct source *tree, bool sync); /* starts and wakes those that need it */
 void children_report_gone(struct source *child);     /* on the child's thread */

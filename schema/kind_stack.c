@@ -8,14 +8,17 @@
 
 static const char *const providers[] = { "aws", "local", NULL };
 
-/* What AWS takes as tags, in the characters that all of Lambda, ECR, IAM and S3 take. */
+/* What AWS takes as tags: the characters that all of Lambda, ECR, IAM and S3 take. */
+#define AWS_TAG_PATTERN "[^!-*,;<>?[-^`{-~]*"
+#define AWS_TAG_MESSAGE "letters, digits, spaces and . : / = + - @ _"
+
 static const struct field tag_key = {
         .name = "KEY",
         .type = FIELD_TEXT,
         .minimum = 1,
         .maximum = 128,
-        .pattern = "[^!-*,;<>?[-^`{-~]*",
-        .pattern_message = "letters, digits, spaces and . : / = + - @ _",
+        .pattern = AWS_TAG_PATTERN,
+        .pattern_message = AWS_TAG_MESSAGE,
         .doc = "The tag's key. Those that begin with aws: or berth: are not yours to set.",
 };
 
@@ -24,8 +27,8 @@ static const struct field tag_label = {
         .type = FIELD_TEXT,
         .minimum = 1,
         .maximum = 128,
-        .pattern = "[^!-*,;<>?[-^`{-~]*",
-        .pattern_message = "letters, digits, spaces and . : / = + - @ _",
+        .pattern = AWS_TAG_PATTERN,
+        .pattern_message = AWS_TAG_MESSAGE,
         .doc = "The label's name, which is the tag's key. Those that begin with aws: or berth: are not yours to set.",
 };
 
@@ -34,8 +37,8 @@ static const struct field tag_value = {
         .type = FIELD_TEXT,
         .minimum = 0,
         .maximum = 256,
-        .pattern = "[^!-*,;<>?[-^`{-~]*",
-        .pattern_message = "letters, digits, spaces and . : / = + - @ _",
+        .pattern = AWS_TAG_PATTERN,
+        .pattern_message = AWS_TAG_MESSAGE,
         .doc = "The tag's value.",
 };
 
