@@ -2,6 +2,7 @@
 """A thousand environments and two thousand agents: calls counted, quotas held, waits shared."""
 
 import math
+import signal
 import time
 
 import pytest
@@ -54,6 +55,22 @@ def check_pace(calls, took):
     assert len(control) <= ENVIRONMENTS * 1.05, "one call creates a function"
     floor = len(control) / CONTROL_A_SECOND + 10
     assert took <= floor * 1.5 + 10, f"{took:.1f} s; the quota's floor and one wait are {floor:.1f} s"
+
+
+def test_who_was_held_up_does_not_hurry(cloud, berth, prebuilt):
+    """A process that stands still has more than a second's turns behind it: they are not all taken at once."""
+    write(berth, 120, 0)
+    cloud.throttle(control=CONTROL_A_SECOND, get_function=100)
+    mark, process = cloud.mark(), berth.popen("apply", "--yes")
+    for stop in range(3):
+        while len(cloud.calls(mark, operation="CreateFunction")) < 10 + 30 * stop and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        process.send_signal(signal.SIGCONT)
+    out, err = process.communicate(timeout=300)
+    berth.result(["apply"], process.returncode, out, err).expect(0)
+    assert [c["time"] for c in cloud.calls(mark) if c["status"] == 429] == []
 
 
 @pytest.mark.only("ministack", "paging belongs to the proxy")

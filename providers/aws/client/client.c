@@ -278,6 +278,18 @@ static int wait_until(struct aws_client *client, int64_t when_ms, const struct a
                               aws_service_name(request->service), request->operation);
 }
 
+static int wait_for_turn(struct aws_client *client, int64_t turn_ms, const struct aws_request *request,
+                         int64_t *ret_start_ms, struct error *err) {
+        for (;;) {
+                if (wait_until(client, turn_ms, request, err) < 0)
+                        return -1;
+                *ret_start_ms = client->clock->monotonic_ms(client->clock);
+                turn_ms = quota_start(bucket_of(client, request), *ret_start_ms, true);
+                if (turn_ms <= *ret_start_ms)
+                        return 0;
+        }
+}
+
 int client_call(struct aws_client *client, const struct aws_request *request, struct aws_response *response,
                 struct error *err) {
         struct error last = { 0 };
@@ -286,14 +298,15 @@ int client_call(struct aws_client *client, const struct aws_request *request, st
         for (unsigned attempts = 1;; attempts++) {
                 struct outcome outcome = { 0 };
                 int64_t when_ms = reserve(client, request, client->clock->monotonic_ms(client->clock), true);
+                int64_t start_ms;
                 int result;
 
-                if (wait_until(client, when_ms, request, err) < 0)
+                if (wait_for_turn(client, when_ms, request, &start_ms, err) < 0)
                         return -1;
                 if (attempts == 1)
                         first_ms = when_ms;
                 result = attempt(client, request, response, &outcome, &last);
-                quota_answered(bucket_of(client, request), when_ms,
+                quota_answered(bucket_of(client, request), start_ms,
                                client->clock->monotonic_ms(client->clock));
                 if (result == 0) {
                         retry_quota_refund(&client->retries, attempts);
@@ -334,17 +347,22 @@ int aws_step_call(struct aws_client *client, const struct aws_request *request, 
         int64_t now_ms = client->clock->monotonic_ms(client->clock);
         struct outcome outcome = { 0 };
         struct error last = { 0 };
+        int result;
 
         if (!progress->reserved) {
                 progress->not_before_ms = reserve(client, request, now_ms, false);
                 progress->reserved = true;
         }
+        if (progress->not_before_ms <= now_ms)
+                progress->not_before_ms = quota_start(bucket_of(client, request), now_ms, false);
         if (progress->not_before_ms > now_ms)
                 return STEP_AGAIN;
         progress->reserved = false;
         progress->sent = true;
         progress->attempts++;
-        if (attempt(client, request, response, &outcome, &last) == 0) {
+        result = attempt(client, request, response, &outcome, &last);
+        quota_answered(bucket_of(client, request), now_ms, client->clock->monotonic_ms(client->clock));
+        if (result == 0) {
                 retry_quota_refund(&client->retries, progress->attempts);
                 progress->attempts = 0;
                 return STEP_DONE;

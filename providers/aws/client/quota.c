@@ -7,6 +7,7 @@
 
 #define ROOM (30.0 / 29.0) /* AWS's number of calls to our rate: 15 to 14.5 */
 #define LONG_AGO_US (-INT64_C(1000000000000))
+#define WAY_US 250000 /* that a call may need to AWS, its handshake with it */
 #define SLOWDOWN 0.7
 #define SLOWEST 0.2
 #define CALM_MS 1000        /* throttled calls within it were all sent at the old pace: they count once */
@@ -37,8 +38,10 @@ static void init_bucket(struct quota_bucket *bucket, double calls_per_second, bo
         if (bucket->turn_count == 0)
                 bucket->turn_count = 1;
         bucket->last_us = LONG_AGO_US;
-        for (size_t i = 0; i < bucket->turn_count; i++)
-                bucket->turns[i] = (struct quota_turn){ LONG_AGO_US, LONG_AGO_US };
+        for (size_t i = 0; i < bucket->turn_count; i++) {
+                bucket->turns_us[i] = LONG_AGO_US;
+                bucket->calls[i] = (struct quota_call){ LONG_AGO_US, LONG_AGO_US, true };
+        }
         quota_lock_init(&bucket->lock, shared);
 }
 
@@ -67,49 +70,98 @@ static int64_t later(int64_t a, int64_t b) {
         return a > b ? a : b;
 }
 
+static int64_t interval_us(const struct quota_bucket *bucket) {
+        return (int64_t)(1000000.0 / (bucket->rate * bucket->factor) + 0.5);
+}
+
+/* The second in which AWS counts `turn_count` calls. Whole milliseconds were cut: one more. */
+static int64_t second_us(const struct quota_bucket *bucket) {
+        return 1000 + (int64_t)((double)bucket->turn_count * 1000000.0 / (bucket->rate * ROOM));
+}
+
 /*
  * A reservation, not a lock: the caller is given the next free moment, and nobody waits here. The pace is the rate times a
  * factor, which each throttled answer lowers and time raises again.
  */
 int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
-        int64_t now_us = now_ms * 1000, go_us, interval_us;
-        struct quota_turn *earliest = bucket->turns;
-        bool even;
+        int64_t now_us = now_ms * 1000, go_us;
+        int64_t *earliest_us = bucket->turns_us;
 
         if (bucket->rate <= 0)
                 return now_ms;
         quota_lock(&bucket->lock);
         recover(bucket, now_ms);
-        interval_us = (int64_t)(1000000.0 / (bucket->rate * bucket->factor) + 0.5);
         for (size_t i = 1; i < bucket->turn_count; i++) {
-                if (bucket->turns[i].free_us < earliest->free_us)
-                        earliest = &bucket->turns[i];
+                if (bucket->turns_us[i] < *earliest_us)
+                        earliest_us = &bucket->turns_us[i];
         }
-        go_us = later(now_us, earliest->free_us);
+        go_us = later(now_us, *earliest_us);
         /* Who has to wait at all does not start the next burst: that would follow the last one a second later, for ever. */
-        even = !burst || go_us > now_us || bucket->factor < 1.0;
-        if (even)
-                go_us = later(go_us, bucket->last_us + interval_us);
-        *earliest = (struct quota_turn){ .burst_us = even ? LONG_AGO_US : go_us,
-                                         .free_us = go_us + (int64_t)bucket->turn_count * interval_us };
+        if (!burst || go_us / 1000 > now_ms || bucket->factor < 1.0)
+                go_us = later(go_us, bucket->last_us + interval_us(bucket));
+        *earliest_us = go_us + (int64_t)bucket->turn_count * interval_us(bucket);
         bucket->last_us = later(bucket->last_us, go_us);
         pthread_mutex_unlock(&bucket->lock);
         return go_us / 1000; /* a part of a millisecond early: below what any server counts */
 }
 
-void quota_answered(struct quota_bucket *bucket, int64_t go_ms, int64_t now_ms) {
+/*
+ * Calls that are made close together may be counted further apart: each on its way for longer than the next one. So they
+ * count from their answers, or from when a handshake must have ended.
+ */
+static void count_late(struct quota_bucket *bucket, struct quota_call *call, int64_t now_us) {
+        int64_t counted_us = call->at_us + WAY_US;
+
+        if (call->answered && counted_us > now_us)
+                counted_us = now_us;
+        call->free_us = counted_us + second_us(bucket);
+}
+
+int64_t quota_start(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
+        int64_t now_us = now_ms * 1000, go_us = now_us;
+        struct quota_call *call = bucket->calls;
+
+        if (bucket->rate <= 0)
+                return now_ms;
+        quota_lock(&bucket->lock);
+        for (size_t i = 1; i < bucket->turn_count; i++) {
+                if (bucket->calls[i].free_us < call->free_us)
+                        call = &bucket->calls[i];
+        }
+        if (call->free_us <= now_us) {
+                struct quota_call *before = &bucket->calls[bucket->last];
+                bool close = now_us - before->at_us < interval_us(bucket) / 2;
+
+                *call = (struct quota_call){ .at_us = now_us, .free_us = now_us + second_us(bucket) };
+                if (close)
+                        count_late(bucket, before, now_us);
+                if (close || burst)
+                        count_late(bucket, call, now_us);
+                bucket->last = (size_t)(call - bucket->calls);
+        } else {
+                /* Behind all turns that are given: those who were held up together do not go together again. */
+                go_us = later(call->free_us, bucket->last_us + interval_us(bucket));
+                bucket->last_us = go_us;
+        }
+        pthread_mutex_unlock(&bucket->lock);
+        return (go_us + 999) / 1000;
+}
+
+void quota_answered(struct quota_bucket *bucket, int64_t start_ms, int64_t now_ms) {
+        int64_t free_us =
+                now_ms * 1000 + second_us(bucket); /* no other room: the answer is later than the count */
+
         if (bucket->rate <= 0)
                 return;
         quota_lock(&bucket->lock);
         for (size_t i = 0; i < bucket->turn_count; i++) {
-                struct quota_turn *turn = &bucket->turns[i];
+                struct quota_call *call = &bucket->calls[i];
 
-                if (turn->burst_us / 1000 != go_ms)
+                if (call->answered || call->at_us != start_ms * 1000)
                         continue;
-                /* Whole milliseconds were cut: one more, and no other room, since the answer is later than the count. */
-                turn->free_us = now_ms * 1000 + 1000 +
-                                (int64_t)((double)bucket->turn_count * 1000000.0 / (bucket->rate * ROOM));
-                turn->burst_us = LONG_AGO_US; /* another one may have been given for the same millisecond */
+                call->answered = true;
+                if (free_us < call->free_us)
+                        call->free_us = free_us;
                 break;
         }
         pthread_mutex_unlock(&bucket->lock);

@@ -9,6 +9,9 @@
  * intervals: fifteen first calls on new connections arrive at any time within their handshakes, too near to the next ones.
  * Where AWS throttles all the same, because others in the account use the quota too, the bucket slows down and then
  * recovers, and gives equal intervals only.
+ *
+ * A turn is a plan. A disk, a stopped process or a busy machine can hold up a whole second's turns, and they would all be
+ * taken at once: so each call says when it starts, and is given another turn where this second is full already.
  */
 #ifndef BERTH_PROVIDERS_AWS_CLIENT_QUOTA_H
 #define BERTH_PROVIDERS_AWS_CLIENT_QUOTA_H
@@ -22,17 +25,21 @@
 
 #define QUOTA_TURNS_MAX 100
 
-struct quota_turn {
-        int64_t burst_us; /* monotonic: given for then, as one of a burst whose answer has not come */
-        int64_t free_us;  /* monotonic: from when on it is of no matter to AWS at the full rate */
+struct quota_call {
+        int64_t at_us;   /* monotonic: it was made */
+        int64_t free_us; /* monotonic: from when on it is of no matter to AWS */
+        bool answered;
 };
 
 struct quota_bucket {
         pthread_mutex_t lock;
         double rate;   /* calls a second, a little below AWS's; 0 for no limit */
         double factor; /* of the rate, while it recovers from being throttled: (0, 1] */
-        struct quota_turn turns[QUOTA_TURNS_MAX]; /* the last ones given, in no order */
-        size_t turn_count;                        /* of them in use: those of one second */
+        int64_t turns_us
+                [QUOTA_TURNS_MAX]; /* monotonic: when those last given may be given again, in no order */
+        size_t turn_count;         /* of them in use: those of one second */
+        struct quota_call calls[QUOTA_TURNS_MAX]; /* the last `turn_count` that were made, in no order */
+        size_t last;                              /* of them */
         int64_t last_us;                          /* monotonic: the last turn given */
         int64_t slowed_ms;                        /* monotonic: the last time it was slowed down */
         int64_t recovered_ms;                     /* monotonic: up to when recovery has been counted */
@@ -50,10 +57,16 @@ void quota_lock(pthread_mutex_t *lock);
 /* Takes the next turn: the monotonic time, in ms, before which the caller must not call. */
 int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst);
 /*
- * The call whose turn was `go_ms` is answered: AWS has counted it by now at the latest, and one of a burst counts from then
- * on. Equal intervals count from when they were given: they need only the little room that is in the rate.
+ * A call whose turn has come is about to be made: `now_ms` if it may be, and it is counted; else its new turn, to be waited
+ * for as the first one was, and this is asked again. `burst` as quota_reserve() was told.
  */
-void quota_answered(struct quota_bucket *bucket, int64_t go_ms, int64_t now_ms);
+int64_t quota_start(struct quota_bucket *bucket, int64_t now_ms, bool burst);
+/*
+ * The call that was made at `start_ms` is answered: AWS has counted it by now at the latest, and one of several that were
+ * made together counts from then on. Equal intervals count from when they were made: they need only the little room that is
+ * in the rate.
+ */
+void quota_answered(struct quota_bucket *bucket, int64_t start_ms, int64_t now_ms);
 /* A call was throttled. */
 void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms);
 

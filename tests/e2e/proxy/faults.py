@@ -99,14 +99,19 @@ def send_signal(action):
     return number == signal.SIGKILL
 
 
+LONG_S = 0.1  # that the proxy may have no turn, without a word
+CAUGHT_UP_S = 0.5  # after which all that came meanwhile has been read
+
+
 class _Bucket:
     def __init__(self):
         self.level = None
         self.at = 0.0
+        self.missed, self.missed_until = 0.0, 0.0
 
     def take(self, rate, burst_s, now):
         """True if a token was there; else the bucket is left as it is."""
-        capacity = max(1.0, rate * burst_s)
+        capacity = max(1.0, rate * (burst_s + (self.missed if now < self.missed_until else 0)))
         self.level = capacity if self.level is None else min(capacity, self.level + (now - self.at) * rate)
         self.at = now
         if self.level < 1.0:
@@ -144,6 +149,11 @@ class Throttle:
 
     def reset(self):
         self._buckets, self._windows = {}, {}
+
+    def stood_still(self, seconds):
+        """This process had no turn for so long, on a busy machine: calls that came meanwhile are read all at once now."""
+        for bucket in self._buckets.values():
+            bucket.missed, bucket.missed_until = seconds, time.monotonic() + CAUGHT_UP_S
 
     def allows(self, call, limits):
         name = self._bucket_of(call)

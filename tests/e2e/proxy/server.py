@@ -11,7 +11,7 @@ from aiohttp import web
 
 from . import admin, decode, demands, functions, keys, listing, network, registry, shapes, signature, storage
 from .errors import AwsError, render
-from .faults import AFTER, Faults, Throttle, send_signal
+from .faults import AFTER, LONG_S, Faults, Throttle, send_signal
 from .identify import Target, credential_scope, identify, is_mutating
 from .record import Record
 from .settings import TEST_ACCESS_KEY, TEST_SECRET, Settings
@@ -265,6 +265,14 @@ async def _spoil(request, kind, answer):
     return web.Response(status=500)
 
 
+def _watch_for_pauses(throttle, due=None):
+    """A timer and no task: it has its turn before those whose requests came meanwhile."""
+    now, loop = time.monotonic(), asyncio.get_running_loop()
+    if due is not None and now - due > LONG_S:
+        throttle.stood_still(now - due)
+    loop.call_later(0.02, _watch_for_pauses, throttle, now + 0.02)
+
+
 async def serve(upstream_url, flavor, host, port, ready):
     """Run until cancelled; `ready(url)` is told the address."""
     proxy = Proxy(upstream_url, flavor)
@@ -277,6 +285,7 @@ async def serve(upstream_url, flavor, host, port, ready):
     bound = site._server.sockets[0].getsockname()
     ready(f"http://{bound[0]}:{bound[1]}")
     try:
+        _watch_for_pauses(proxy.throttle)
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()

@@ -64,11 +64,13 @@ static void walk_a_list(int pages, int64_t first_way_ms, int64_t way_ms, int64_t
 
         quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
         for (int i = 0; i < pages; i++) {
-                int64_t way = i ? way_ms : first_way_ms, go = quota_reserve(&bucket, now, true);
+                int64_t way = i ? way_ms : first_way_ms, go = quota_reserve(&bucket, now, true), start;
 
-                counted[i] = go + way;
-                now = go + 2 * way;
-                quota_answered(&bucket, go, now);
+                while ((start = quota_start(&bucket, go, true)) > go)
+                        go = start;
+                counted[i] = start + way;
+                now = start + 2 * way;
+                quota_answered(&bucket, start, now);
                 if (i >= 15)
                         assert_true(counted[i] - counted[i - 15] >= 1000);
         }
@@ -122,6 +124,55 @@ static void whoever_comes_late_goes_at_once(void **state) {
         quota_destroy(&bucket);
 }
 
+/* Forty turns are given, and for five seconds nobody can take one: a disk that hangs, a process that was stopped. */
+static void those_that_were_held_up_do_not_go_together(void **state) {
+        struct quota_bucket bucket;
+        int64_t turns[40], made[40], now = 5000;
+        size_t count = 0;
+
+        (void)state;
+        quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
+        for (size_t i = 0; i < 40; i++)
+                turns[i] = quota_reserve(&bucket, 0, false);
+        for (; count < 40 && now < 20000; now++) {
+                for (size_t i = 0; i < 40; i++) {
+                        if (turns[i] > now || (turns[i] = quota_start(&bucket, now, false)) > now)
+                                continue;
+                        turns[i] = INT64_MAX;
+                        /* The first ones have new connections, whose handshakes take their time. */
+                        made[count++] = now + (now == 5000 ? 100 : 1);
+                        if (now != 5000)
+                                quota_answered(&bucket, now, now + 1);
+                }
+                for (size_t i = 0; now == 5200 && i < 15; i++)
+                        quota_answered(&bucket, 5000, now);
+        }
+        assert_int_equal(count, 40);
+        for (size_t i = 15; i < 40; i++)
+                assert_true(made[i] - made[i - 15] >= 1000);
+        /* A second's calls at once, the rest in equal intervals. */
+        assert_int_equal(made[14], 5100);
+        for (size_t i = 16; i < 40; i++)
+                assert_true(made[i] - made[i - 1] >= 68);
+        assert_true(made[39] <= 5200 + 1001 + 25 * 70);
+        quota_destroy(&bucket);
+}
+
+/* Turns that are taken as they come are taken at once, however many. */
+static void who_is_on_time_is_not_held_up(void **state) {
+        struct quota_bucket bucket;
+
+        (void)state;
+        quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
+        for (int i = 0; i < 500; i++) {
+                int64_t go =
+                        quota_reserve(&bucket, 0, false) + i % 30; /* thirty milliseconds early or late */
+
+                assert_int_equal(quota_start(&bucket, go, false), go);
+        }
+        quota_destroy(&bucket);
+}
+
 static void no_limit_means_now(void **state) {
         struct quota_bucket bucket;
 
@@ -131,6 +182,8 @@ static void no_limit_means_now(void **state) {
                 assert_int_equal(quota_reserve(&bucket, 7, false), 7);
         quota_slow_down(&bucket, 7);
         assert_int_equal(quota_reserve(&bucket, 7, false), 7);
+        for (int i = 0; i < 200; i++)
+                assert_int_equal(quota_start(&bucket, 7, false), 7);
         quota_destroy(&bucket);
 }
 
@@ -185,6 +238,8 @@ int main(void) {
                 cmocka_unit_test(a_list_has_its_first_fifteen_pages_at_once),
                 cmocka_unit_test(a_burst_is_not_followed_by_bursts),
                 cmocka_unit_test(whoever_comes_late_goes_at_once),
+                cmocka_unit_test(those_that_were_held_up_do_not_go_together),
+                cmocka_unit_test(who_is_on_time_is_not_held_up),
                 cmocka_unit_test(no_limit_means_now),
                 cmocka_unit_test(throttling_slows_down_and_passes),
                 cmocka_unit_test(each_call_has_its_bucket),
