@@ -80,7 +80,7 @@ vm_make_tree() {
     git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
         [ ! -e "$file" ] || printf '%s\0' "$file"
     done | tar -c --null -T - | tar -C "$staged" -x
-    cp "build/$preset/berth" "$staged/build/dev/berth"
+    cp "build/$preset/berth" "build/$preset/berth-runtime" "$staged/build/dev/"
     find "build/$preset/tests/unit" -maxdepth 1 -type f -perm -u+x ! -name '*_test' -exec cp {} "$staged/build/dev/tests/unit" \;
     chmod -R go=u-w "$staged"
     printf '%q ' "$@" >"$staged/job"
