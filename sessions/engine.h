@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: sessions, who owns them, what runs in them. It knows where records lie (store.h), where code runs (place.h) and what
+ * was applied (catalog.h) by contract only.
+ *
+ *      engine_open -> engine_create -> engine_execute -> engine_follow / engine_result ... engine_end -> engine_close
+ *
+ * Nothing here waits for code to run. What takes long is begun, and who wants to know how it goes follows it: a follower has a
+ * descriptor for poll(2), so that one thread can serve hundreds, and a thread of a connection's own can wait too. All functions
+ * may be called by many threads at once. The engine has a thread of its own, which hears what sandboxes say.
+ *
+ * Who calls is part of each call, and everything is looked up by owner and id together: what is another's is not there, by the
+ * same answer. Answers are JSON as clients get it, new references.
+ *
+ * A record is written before its call returns, so what was answered holds when the server dies at once. A restarted engine finds
+ * its sessions, and the sandboxes that still live. What ran when the server died, and whose end nobody saw, ends as `failed` with
+ * a detail that says so.
+ */
+#ifndef BERTH_SESSIONS_ENGINE_H
+#define BERTH_SESSIONS_ENGINE_H
+
+#include "base/clock.h"
+#include "sessions/catalog.h"
+#include "sessions/problem.h"
+#include "sessions/store.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ENGINE_ID_SIZE 29            /* "s-", 26 characters of base32, NUL */
+#define ENGINE_AGE_MAX 1209600       /* seconds; of idleSeconds and ttlSeconds: 14 days */
+#define ENGINE_QUEUE_MAX 8           /* executions that wait in one session, beside the one that runs */
+#define ENGINE_TIMEOUT_MAX 900       /* seconds, of one execution */
+#define ENGINE_STREAM_MAX 1048576    /* bytes of standard output, and of error, that a client gets */
+#define ENGINE_STREAM_STORED 65536   /* bytes of each that history keeps */
+#define ENGINE_DISPLAYS_STORED 65536 /* bytes of displays that history keeps; images are files besides */
+#define ENGINE_KEY_SECONDS 86400     /* that an Idempotency-Key is remembered */
+#define ENGINE_LIST_MAX 1000
+#define ENGINE_OWNER_MAX 600 /* bytes of "REALM/NAME" */
+
+struct engine;
+struct place;
+
+/* Seconds where 0 stands for the default; counts where 0 stands for no limit. */
+struct engine_limits {
+        int64_t idle_seconds, ttl_seconds; /* of sessions that do not say: 3600, 86400 */
+        int64_t park_seconds;              /* of idleness, after which a session is parked: 300 */
+        size_t per_owner, total;           /* sessions */
+};
+
+/* All borrowed, and to outlive the engine. */
+struct engine_config {
+        struct session_store *store;
+        struct place *place;
+        struct catalog *catalog;
+        const struct clock *clock;
+        struct engine_limits limits;
+};
+
+/* Reads the records, joins the sandboxes that live, says of what was cut off that it was, and starts the engine's thread. */
+int engine_open(const struct engine_config *config, struct engine **ret, struct error *err) MUST_USE;
+/* Sandboxes live on; followers are told that the server stops. No call may be under way, and no follower open. NULL is fine. */
+void engine_close(struct engine *engine);
+
+/* Who calls, as the door has established it. All borrowed for the call. */
+struct engine_caller {
+        const char *client; /* its name; keys of idempotency belong to it */
+        const char *owner;  /* "REALM/NAME", "client:NAME", "uid:N" */
+        /* What the client may use; NULL: all. Sessions in others are not there for it. Lists ended by NULL. */
+        const char *const *environments, *const *agents;
+        bool observes; /* engine_list() and engine_show() of every owner's */
+        bool ends_any; /* engine_end() of anyone's */
+};
+
+/* An Idempotency-Key; what was made under it is given again instead of being made twice. */
+struct engine_once {
+        const char *key;   /* NULL: none was given */
+        const char *route; /* "POST /v1/sessions": the same key elsewhere is another */
+        const char *
+                body; /* SHA-256 of the request in hex: another body under the same key is PROBLEM_KEY_REUSED */
+};
+
+/* --- sessions --- */
+
+struct engine_wish {
+        const char *environment, *agent;   /* one of them */
+        const char *conversation;          /* NULL: none. 1 to 256 bytes without control characters */
+        const json_t *labels;              /* an object of texts, or NULL; at most 64, of 256 bytes each */
+        const json_t *variables;           /* an object of texts, or NULL; for each execution */
+        int64_t idle_seconds, ttl_seconds; /* 0: the default */
+        struct engine_once once;
+};
+
+/*
+ * 1: made; 0: the conversation's, or the key's, which was there. *ret is the session: {id, owner, environment, agent, conversation,
+ * labels, status, createdAt, lastActiveAt, idleSeconds, ttlSeconds, expiresAt, generation}. The sandbox is started meanwhile:
+ * `status` is "starting".
+ */
+int engine_create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
+                  json_t **ret, struct problem *problem) MUST_USE;
+
+int engine_show(struct engine *engine, const struct engine_caller *caller, const char *id, json_t **ret,
+                struct problem *problem) MUST_USE;
+
+/* NULL and 0 leave what is; `labels` replaces all. Times count from the session's start and its last activity, as ever. */
+struct engine_patch {
+        const json_t *labels;
+        int64_t idle_seconds, ttl_seconds;
+};
+int engine_patch(struct engine *engine, const struct engine_caller *caller, const char *id,
+                 const struct engine_patch *patch, json_t **ret, struct problem *problem) MUST_USE;
+
+/* The session is gone when this returns; what ran in it is killed. Its workspace stays, and its history with that. */
+int engine_end(struct engine *engine, const struct engine_caller *caller, const char *id,
+               struct problem *problem) MUST_USE;
+
+/* Lists ended by NULL, or NULL for all: one of each list must fit; of labels each ("name=value"). */
+struct engine_filter {
+        const char *const *statuses, *const *environments, *const *agents, *const *labels;
+        bool all_owners;    /* of a caller that observes */
+        size_t limit;       /* 1 to ENGINE_LIST_MAX; 0 for 100 */
+        const char *cursor; /* of the answer before, or NULL */
+};
+/* {items, cursor}: newest last, by id where two are of one millisecond; cursor null at the end. */
+int engine_list(struct engine *engine, const struct engine_caller *caller, const struct engine_filter *filter,
+                json_t **ret, struct problem *problem) MUST_USE;
+
+/* Takes the checkpoint and ends the sandbox. PROBLEM_BUSY where something runs or waits. Follow the session to see it parked. */
+int engine_park(struct engine *engine, const struct engine_caller *caller, const char *id,
+                struct problem *problem) MUST_USE;
+/* A fresh kernel for the next execution; what runs in it is interrupted. NULL is "main". */
+int engine_restart(struct engine *engine, const struct engine_caller *caller, const char *id,
+                   const char *context, struct problem *problem) MUST_USE;
+
+/* --- executions --- */
+
+struct engine_code {
+        const char *code;
+        size_t code_length;
+        const char *language;    /* "python", "sh"; NULL: python */
+        const char *context;     /* NULL: "main" */
+        const json_t *variables; /* an object of texts, or NULL; over the session's */
+        const char *input;       /* standard input; NULL: at its end */
+        size_t input_length;
+        int64_t timeout_seconds;         /* 1 to ENGINE_TIMEOUT_MAX; 0 for 300 */
+        bool interrupt_on_disconnect;    /* the last engine_follower_close() of it interrupts it */
+        const char *const *return_files; /* patterns, ended by NULL; or NULL */
+        struct engine_once once;
+};
+
+/* Puts it at the end of the session's line; 1, and *ret its number; 0 where the key's was there already. */
+int engine_execute(struct engine *engine, const struct engine_caller *caller, const char *id,
+                   const struct engine_code *code, int64_t *ret, struct problem *problem) MUST_USE;
+
+/*
+ * A result as clients get it, or {session, n, status: "queued" | "running"}. For as long as the engine remembers the execution (it
+ * lives, or somebody follows it) with streams up to ENGINE_STREAM_MAX; later as history keeps it. The history of a session
+ * that has ended stays its owner's until engine_forget().
+ */
+int engine_result(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
+                  json_t **ret, struct problem *problem) MUST_USE;
+/* {items, cursor}: all executions, the first one first, without streams and displays. */
+int engine_history(struct engine *engine, const struct engine_caller *caller, const char *id, size_t limit,
+                   const char *cursor, json_t **ret, struct problem *problem) MUST_USE;
+/* PROBLEM_NOT_RUNNING where it has ended. One that still waits ends as "interrupted" at once. */
+int engine_interrupt(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
+                     struct problem *problem) MUST_USE;
+
+/* The workspace has gone, and the history of its session goes with it. PROBLEM_HAS_SESSIONS where the session lives. */
+int engine_forget(struct engine *engine, const struct engine_caller *caller, const char *id,
+                  struct problem *problem) MUST_USE;
+
+/* --- following --- */
+
+struct engine_event {
+        int64_t id;       /* rises by one, from 1 */
+        const char *name; /* "started", "stdout", "stderr", "display", "done" */
+        json_t *data;     /* a new reference: for the caller to release */
+};
+
+enum engine_next {
+        ENGINE_NOTHING = 0, /* nothing yet: poll the descriptor */
+        ENGINE_EVENT = 1,   /* *ret */
+        ENGINE_ENDED = 2,   /* there will be no more */
+        ENGINE_STOPPED = 3  /* the server stops; it may be followed again once it is back */
+};
+
+struct engine_follower;
+
+/*
+ * The events of one execution with an id of `from` or more (0: all). One that has ended is told again, as far as history has kept it.
+ * A follower who falls behind misses nothing: events are kept while the execution runs.
+ */
+int engine_follow(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
+                  int64_t from, struct engine_follower **ret, struct problem *problem) MUST_USE;
+/* The same of a session: "status" with the session as data, now and whenever its status changes; ENGINE_ENDED when it is gone. */
+int engine_follow_session(struct engine *engine, const struct engine_caller *caller, const char *id,
+                          struct engine_follower **ret, struct problem *problem) MUST_USE;
+int engine_follower_descriptor(const struct engine_follower *follower); /* readable when there is something */
+enum engine_next engine_follower_next(struct engine_follower *follower, struct engine_event *ret);
+void engine_follower_close(struct engine_follower *follower); /* NULL is fine */
+
+/* --- for guards --- */
+
+/* How many sessions live in the environment, and whose: [{owner, sessions}], at most 20 of them. */
+int engine_users_of(struct engine *engine, const char *environment, size_t *ret_count, json_t **ret_owners);
+
+#endif

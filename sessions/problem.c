@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One row a code: clients rely on the names and numbers, so a row may be added and never changed. */
+#include "sessions/problem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const struct row {
+        const char *name;
+        unsigned status;
+        const char *title, *remedy;
+} rows[PROBLEM_CODE_COUNT] = {
+        [PROBLEM_NONE] = { "none", 200, "nothing is wrong", NULL },
+        [PROBLEM_INVALID] = { "invalid", 400, "a value cannot be taken", NULL },
+        [PROBLEM_NOT_FOUND] = { "not-found", 404, "there is no such thing", NULL },
+        [PROBLEM_UNKNOWN_ENVIRONMENT] = { "unknown-environment", 404, "no such environment was applied",
+                                          "list those that were by GET /v1/environments" },
+        [PROBLEM_UNKNOWN_AGENT] = { "unknown-agent", 404, "no such agent was applied",
+                                    "list those that were by GET /v1/agents" },
+        [PROBLEM_AGENT_OUT_OF_SERVICE] = { "agent-out-of-service", 409, "the agent is out of service",
+                                           "activate it in its manifest, or put it back by berth reassociate" },
+        [PROBLEM_NOT_RUNNING] = { "not-running", 409, "the execution has ended", NULL },
+        [PROBLEM_BUSY] = { "busy", 409, "the session is running something",
+                           "wait for it to end, or interrupt it" },
+        [PROBLEM_HAS_SESSIONS] = { "has-sessions", 409, "living sessions use it", "end them first" },
+        [PROBLEM_TOO_LARGE] = { "too-large", 413, "more than can be taken", NULL },
+        [PROBLEM_KEY_REUSED] = { "idempotency-key-reused", 422, "the key belongs to another request",
+                                 "use a new Idempotency-Key for each new request" },
+        [PROBLEM_QUEUE_FULL] = { "queue-full", 429, "as many executions wait in this session as may",
+                                 "wait for one of them to end" },
+        [PROBLEM_OWNER_LIMIT] = { "owner-limit", 429, "the owner has as many sessions as one may have",
+                                  "end a session" },
+        [PROBLEM_SERVER_LIMIT] = { "server-limit", 429, "the server has as many sessions as it may have",
+                                   "try again later" },
+        [PROBLEM_AGENT_LIMIT] = { "agent-limit", 429, "as much runs for the agent as may",
+                                  "end a session of its, or try again later" },
+        [PROBLEM_STORE_FAILED] = { "store-failed", 500, "the server's records cannot be used", NULL },
+        [PROBLEM_PLACE_FAILED] = { "place-failed", 503, "the sandbox cannot be had", "try again later" },
+        [PROBLEM_STOPPING] = { "stopping", 503, "the server is about to stop", "try again later" },
+};
+
+const char *problem_name(enum problem_code code) {
+        return rows[code].name;
+}
+
+unsigned problem_status(enum problem_code code) {
+        return rows[code].status;
+}
+
+const char *problem_title(enum problem_code code) {
+        return rows[code].title;
+}
+
+const char *problem_remedy(enum problem_code code) {
+        return rows[code].remedy;
+}
+
+int problem_set(struct problem *problem, enum problem_code code, const char *format, ...) {
+        struct problem made = { .code = code };
+        va_list arguments;
+
+        va_start(arguments, format);
+        vsnprintf(made.detail, sizeof(made.detail), format, arguments);
+        va_end(arguments);
+        *problem = made;
+        return -1;
+}
+
+int problem_from_error(struct problem *problem, enum problem_code code, const struct error *err) {
+        return problem_set(problem, code, "%s", err->message);
+}

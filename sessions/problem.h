@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why something that a client asked for was not done, as the client is told: a stable code with the meaning that HTTP has for it, and
+ * a sentence. The last parameter of the functions that clients' requests end in; the rules are those of struct error: a
+ * function that fails returns a negative number and has set it, one that succeeds has not touched it.
+ */
+#ifndef BERTH_SESSIONS_PROBLEM_H
+#define BERTH_SESSIONS_PROBLEM_H
+
+#include "base/error.h"
+
+enum problem_code {
+        PROBLEM_NONE,
+        PROBLEM_INVALID,              /* 400 invalid: a value that cannot be taken */
+        PROBLEM_NOT_FOUND,            /* 404 not-found: is not there, or not yours; one text for both */
+        PROBLEM_UNKNOWN_ENVIRONMENT,  /* 404 unknown-environment */
+        PROBLEM_UNKNOWN_AGENT,        /* 404 unknown-agent */
+        PROBLEM_AGENT_OUT_OF_SERVICE, /* 409 agent-out-of-service: inactive, or taken from its environment */
+        PROBLEM_NOT_RUNNING,          /* 409 not-running: that execution has ended */
+        PROBLEM_BUSY,                 /* 409 busy: what was asked needs a session in which nothing runs */
+        PROBLEM_HAS_SESSIONS,         /* 409 has-sessions: living sessions use it */
+        PROBLEM_TOO_LARGE,            /* 413 too-large */
+        PROBLEM_KEY_REUSED,           /* 422 idempotency-key-reused: the same key, another request */
+        PROBLEM_QUEUE_FULL,           /* 429 queue-full: as many executions wait in the session as may */
+        PROBLEM_OWNER_LIMIT,          /* 429 owner-limit: as many sessions as one owner may have */
+        PROBLEM_SERVER_LIMIT,         /* 429 server-limit: as many sessions as the server may have */
+        PROBLEM_AGENT_LIMIT,          /* 429 agent-limit: as much runs for the agent as may */
+        PROBLEM_STORE_FAILED,         /* 500 store-failed: the records cannot be read or written */
+        PROBLEM_PLACE_FAILED,         /* 503 place-failed: the sandbox cannot be had */
+        PROBLEM_STOPPING,             /* 503 stopping: the server ends */
+        PROBLEM_CODE_COUNT
+};
+
+struct problem {
+        enum problem_code code;
+        char detail[1024]; /* one sentence; may quote what the client sent, never another's data */
+};
+
+const char *problem_name(enum problem_code code);   /* "queue-full" */
+unsigned problem_status(enum problem_code code);    /* of HTTP */
+const char *problem_title(enum problem_code code);  /* what the code means, in words */
+const char *problem_remedy(enum problem_code code); /* what to do; NULL where there is nothing to say */
+
+/* Returns -1. */
+int problem_set(struct problem *problem, enum problem_code code, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+/* The same with an error's message: what clients may read of it is for the caller to know. */
+int problem_from_error(struct problem *problem, enum problem_code code, const struct error *err);
+
+#endif
