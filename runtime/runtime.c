@@ -164,6 +164,20 @@ static int hear_caller(struct runtime *runtime, struct error *err) {
         return 1;
 }
 
+/*
+ * What was sent goes from the front: a caller that is always a little behind never empties the buffer, which would keep all
+ * that was ever printed. Bytes are moved only once more were sent than are left.
+ */
+static void forget_what_was_sent(struct runtime *runtime) {
+        size_t left = runtime->unsent.length - runtime->sent;
+
+        if (runtime->sent < RUNTIME_BACKLOG || runtime->sent < left)
+                return;
+        memmove(runtime->unsent.data, runtime->unsent.data + runtime->sent, left);
+        runtime->unsent.length = left;
+        runtime->sent = 0;
+}
+
 /* -1: nobody is there any more. */
 static int tell_caller(struct runtime *runtime, struct error *err) {
         while (runtime->sent < runtime->unsent.length) {
@@ -172,8 +186,10 @@ static int tell_caller(struct runtime *runtime, struct error *err) {
 
                 if (count < 0 && errno == EINTR)
                         continue;
-                if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+                if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+                        forget_what_was_sent(runtime);
                         return 0;
+                }
                 if (count < 0)
                         return error_set(err, "the caller does not listen: %s", strerror(errno));
                 runtime->sent += (size_t)count;

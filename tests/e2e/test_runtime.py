@@ -5,8 +5,10 @@ to its kernel. Not in a sandbox, so nothing here harms the machine where it succ
 """
 
 import os
+import re
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -154,19 +156,55 @@ def test_output_comes_as_it_is_printed(runtime):
     assert runtime.finish(running).stdout == b"first\nlast\n"
 
 
+def most_memory(runtime):
+    """In KiB, at any time until now."""
+    return int(re.search(r"^VmHWM:\s*(\d+) kB$", Path(f"/proc/{runtime.process.pid}/status").read_text(), re.M)[1])
+
+
+def read_all_of(runtime, total, came=0):
+    """To the end of an execution that prints so much; nowhere is more than a little of it kept."""
+    head = {}
+    while head.get("type") != "done":
+        head, body = runtime.read()
+        came += len(body)
+    assert (head["status"], head["stdoutBytes"], came) == ("ok", total, total), head
+    if b"libasan" not in Path(runtime.process.args[0]).read_bytes():
+        assert most_memory(runtime) < 40000
+
+
 def test_much_output_is_passed_on_and_kept_nowhere(program):
     with Runtime(program) as runtime:
         runtime.start("import os\nblock = b'x' * (1 << 20)\nfor _ in range(128): os.write(1, block)\nNone")
-        total = peak = 0
-        while True:
-            head, body = runtime.read()
-            if head["type"] == "done":
-                break
-            total += len(body)
-            peak = max(peak, int([line for line in Path(f"/proc/{runtime.process.pid}/status").read_text().splitlines() if line.startswith("VmRSS")][0].split()[1]))
-        assert head["status"] == "ok" and total == head["stdoutBytes"] == 128 << 20
-        if b"libasan" not in program.read_bytes():
-            assert peak < 40000  # KiB
+        read_all_of(runtime, 128 << 20)
+
+
+def test_what_was_taken_is_not_kept_for_a_caller_that_is_always_behind(program):
+    """It takes a piece only when half a megabyte more has been printed: never all that there is."""
+    pieces = 1024
+    with Runtime(program) as runtime:
+        runtime.start(f"""
+import mmap, os
+with open("printed", "wb+") as file:
+    file.write(bytes(8))
+    file.flush()
+    printed = mmap.mmap(file.fileno(), 8)
+    os.rename("printed", "counted")
+for n in range({pieces}):
+    os.write(1, b"x" * 65536)
+    printed[:] = (n + 1).to_bytes(8, "little")
+""")
+        wait_until((runtime.folder / "counted").exists, "the code begins")
+
+        def printed():
+            return int.from_bytes((runtime.folder / "counted").read_bytes(), "little")
+
+        came = 0
+        while (now := printed()) < pieces:
+            if now * 65536 - came > 1 << 19:
+                came += len(runtime.read()[1])
+            else:
+                time.sleep(0.001)
+        read_all_of(runtime, pieces * 65536, came)
 
 
 def test_who_does_not_listen_makes_the_code_wait_and_the_deadline_holds(runtime):
