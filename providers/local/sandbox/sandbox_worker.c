@@ -508,7 +508,9 @@ static bool look_for_hoards(struct worker *worker, int64_t *look_ms) {
                 return false;
         sockets = sandbox_network_sockets(worker->sockets);
         worker->ending.sockets = sockets > SANDBOX_SOCKETS_MAX;
-        worker->ending.locks = sandbox_locks_count(worker->locks, SANDBOX_LOCKS_MAX) > SANDBOX_LOCKS_MAX;
+        /* Who has too many sockets is not left alone for as long as locks take to be read, which on a busy machine is long. */
+        worker->ending.locks = !worker->ending.sockets &&
+                               sandbox_locks_count(worker->locks, SANDBOX_LOCKS_MAX) > SANDBOX_LOCKS_MAX;
         *look_ms = sandbox_now_ms() + (sockets > SANDBOX_SOCKETS_MAX / 4 ? LOOK_MS / 4 : LOOK_MS);
         return worker->ending.sockets || worker->ending.locks;
 }
