@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where code runs: one sandbox a session, on this machine or elsewhere. The engine knows a place by this table only; a body is given
+ * to it (providers/local/session/ is the one of this machine).
+ *
+ *      open -> poll descriptor() for patience_ms() -> next: PLACE_OPENED
+ *           -> execute -> next: PLACE_STARTED, PLACE_OUTPUT, PLACE_DISPLAY ... PLACE_DONE -> heard ->  execute ...
+ *           -> leave (the sandbox lives on, and is opened again later), or end -> next: PLACE_ENDED -> leave
+ *
+ * Nothing here waits for code to run: what takes long is begun, and `next` says how it went. One thread can have hundreds open. A
+ * session is used by one thread at a time; a place by many.
+ *
+ * A sandbox outlives whoever opened it. Events have numbers, and those that nobody said to have heard are told again to who opens the
+ * sandbox after a death: the same numbers, the same content, none left out and none twice in one opening. So the engine writes
+ * down what an event means, and calls `heard` then. What was not heard is kept beside the sandbox, PLACE_UNHEARD_MAX bytes
+ * about; beyond that the code waits in its next print. An engine that keeps less output than comes says early that it has heard.
+ *
+ * Everything that an event carries comes out of a sandbox, and may be anything that its code wanted to say: bounded by
+ * runtime/content.h and checked for its form (texts are UTF-8 without NUL, but for output and the bytes of displays). That it
+ * belongs to the execution that runs, and that each execution ends once, is held by the place.
+ */
+#ifndef BERTH_SESSIONS_PLACE_H
+#define BERTH_SESSIONS_PLACE_H
+
+#include "base/error.h"
+#include "runtime/report.h"
+#include "runtime/request.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PLACE_UNHEARD_MAX ((size_t)20 << 20)
+#define PLACE_INPUT_MAX ((size_t)15 << 20) /* code and standard input of one execution, together */
+
+struct place;
+struct place_session; /* a body's own */
+
+struct place_opening {
+        const char *id;          /* of the session: names its sandbox */
+        const char *environment; /* as it was applied; NULL: the agent's */
+        const char *agent;       /* whose limits hold; or NULL */
+        /* The durable workspace: on this machine its folder, which is there; elsewhere what the place understands. */
+        const char *workspace;
+        /* The sandbox ends by itself so long after now, 1 to 14 days' worth: the session's age. place_class.expire() makes it less. */
+        int64_t ttl_ms;
+        /* Only one that lives: ERROR_NOT_FOUND where none does. Else one is started where none lives. */
+        bool only_living;
+        /*
+         * What the engine believes to run: its number and how long it may still take, in ms; 0 and 0: nothing. Of a sandbox that
+         * took a lower number last, that execution never began.
+         */
+        int64_t running, running_ms;
+};
+
+struct place_execution {
+        int64_t n; /* rises in a session, from 1 */
+        enum request_language language;
+        const char *context; /* content_is_context() */
+        const char *code;
+        size_t code_length;
+        const char *input; /* standard input; NULL: at its end */
+        size_t input_length;
+        const json_t *variables; /* NULL, or an object of texts; REQUEST_VARIABLES_MAX and its bytes */
+        int64_t timeout_ms;      /* 1 to REQUEST_TIMEOUT_MS_MAX */
+};
+
+enum place_event_type {
+        PLACE_NOTHING, /* nothing new yet */
+        PLACE_OPENED,  /* first of all */
+        PLACE_STARTED,
+        PLACE_OUTPUT,
+        PLACE_DISPLAY,
+        PLACE_DONE, /* the last of an execution; also of one that was cut off: `killed`, `memory` or `failed` then */
+        PLACE_RESTARTED,
+        PLACE_PARKED, /* the checkpoint is taken; PLACE_ENDED follows */
+        PLACE_ENDED   /* no process of it is left. Always the last */
+};
+
+enum place_was { PLACE_NEW, PLACE_KEPT, PLACE_RESTORED, PLACE_LOST };
+
+/* One file of the workspace, of those that an execution changed. */
+struct place_file {
+        const char *path; /* below the workspace; any bytes but NUL */
+        uint64_t bytes;
+        const char *sha256; /* in hex; changed files have it */
+        const char *reason; /* why it was left in the sandbox; skipped ones have it */
+};
+struct place_file_list {
+        const struct place_file *items;
+        size_t count;
+};
+
+/* Everything is borrowed until the next call about this session. */
+struct place_event {
+        enum place_event_type type;
+        uint64_t id; /* for `heard`; rises. 0: nothing to hear (OPENED, ENDED) */
+        int64_t n;   /* started, output, display, done */
+        /* opened */
+        bool kept;    /* a sandbox that lived was found; else it is new */
+        int64_t last; /* of one that was kept: the last execution that it took, 0 where it took none. What comes after began nowhere */
+        /* started: what it began with. generation 0: sh, which has none */
+        const char *context;
+        int64_t generation;
+        enum place_was was;
+        const char *reason;            /* lost: why. ended: why, in words for people */
+        const json_t *restored, *lost; /* [name], [{name, type, why}]; NULL where there was no checkpoint */
+        /* output */
+        bool is_stderr;
+        const char *bytes;
+        size_t length;
+        /* display */
+        bool is_main;     /* the value of the last expression */
+        const char *file; /* where its image lies below the workspace, or NULL */
+        const struct content_display *display;
+        /* done */
+        enum report_status status; /* report_status_name() */
+        int64_t exit_code;         /* -1: nothing ended by itself */
+        struct content_value value;
+        struct content_error error;
+        const char *ended;  /* why the kernel does not live any more, or NULL */
+        const char *detail; /* for people, or NULL */
+        int64_t wall_ms, cpu_ms;
+        uint64_t peak_memory_bytes; /* of the sandbox so far; 0: not known */
+        int64_t stdout_bytes, stderr_bytes, displays_dropped;
+        int64_t left; /* processes that live on */
+        struct place_file_list changed, deleted, conflict, skipped;
+};
+
+/* What a body implements. All but open() and next() do at once what they do. */
+struct place_class {
+        /* Begins to open it; what cannot even be begun (no such environment, limits that the machine cannot hold) fails here. */
+        int (*open)(struct place *place, const struct place_opening *opening, struct place_session **ret,
+                    struct error *err);
+        /* Readable when next() has something to do. It may change with each next(). */
+        int (*descriptor)(const struct place_session *session);
+        /* So many ms after which next() must be called though nothing is readable; -1: none. */
+        int64_t (*patience_ms)(const struct place_session *session);
+        /* Until it says PLACE_NOTHING. -1: it can be heard no more: leave() it and clear() its id, or open it again. */
+        int (*next)(struct place_session *session, struct place_event *ret, struct error *err);
+        /*
+         * One at a time, after PLACE_OPENED; where one runs it is an error. Files that were put into the workspace from outside are in
+         * the sandbox before the code begins. The place ends what goes on beyond its deadline: the whole sandbox, where nothing
+         * else helps.
+         */
+        int (*execute)(struct place_session *session, const struct place_execution *execution,
+                       struct error *err);
+        /* Of one that has ended nothing happens. */
+        void (*interrupt)(struct place_session *session, int64_t n);
+        /* Ends a context's kernel: PLACE_RESTARTED, and what ran there is done. */
+        int (*restart)(struct place_session *session, const char *context, struct error *err);
+        /* Takes the checkpoint and ends the sandbox. ERROR_REFUSED where something runs, or the place cannot do it. */
+        int (*park)(struct place_session *session, struct error *err);
+        /* The sandbox ends by itself so long after now, if nobody says otherwise, and never after its ttl. */
+        void (*expire)(struct place_session *session, int64_t after_ms);
+        /* This event and all before it are safe. */
+        void (*heard)(struct place_session *session, uint64_t id);
+        /* Kills what there is: PLACE_ENDED follows. */
+        void (*end)(struct place_session *session);
+        /* Lets go of it, whatever it does; a sandbox that lives goes on. Frees it. NULL is fine. */
+        void (*leave)(struct place_session *session);
+        /*
+         * Ends the sandbox of that id where one lives, and removes what is left of one that died with nobody there. Waits, for seconds at
+         * most: for a server that starts, of sessions that it does not open.
+         */
+        int (*clear)(struct place *place, const char *id, struct error *err);
+        void (*close)(struct place *place);
+};
+
+/* A body's own structure begins with this. */
+struct place {
+        const struct place_class *class;
+};
+
+#endif
