@@ -330,6 +330,17 @@ def test_an_answer_that_is_lost_makes_nothing_twice(cloud, berth, prebuilt, ec2,
     berth.assert_settled()
 
 
+def test_a_vpc_whose_answer_was_lost_is_looked_for_more_than_once(cloud, berth, prebuilt, ec2):
+    """EC2's lists lag: the first two after the call, which are the third and fourth of the run, do not show it yet."""
+    declare(berth, "isolated")
+    none = {"kind": "answer", "status": 200, "headers": {"Content-Type": "text/xml"}, "body": "<DescribeVpcsResponse><vpcSet/></DescribeVpcsResponse>"}
+    cloud.faults(({"operation": "CreateVpc", "nth": 1}, {"kind": "lost"}), ({"operation": "DescribeVpcs", "nth": [3, 4]}, none))
+    berth.apply()
+    assert cloud.fault_hits() == [1, 2] and len(own_vpcs(ec2)) == 1
+    assert_leads_nowhere(ec2, cloud)
+    berth.assert_settled()
+
+
 @pytest.mark.parametrize("operation", CREATIONS)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_death_at_a_call_makes_nothing_twice(cloud, berth, prebuilt, ec2, tmp_path, operation, when):

@@ -7,7 +7,7 @@
  * mending is making with less to do.
  *
  * CreateVpc has no token and no name: a second call makes a second VPC. So a call whose answer was lost is never simply repeated,
- * as client.h would do it; what is there is read again first, a little later, since EC2's lists lag behind its calls.
+ * as client.h would do it; what is there is read again first, a little later and some times, since EC2's lists lag behind its calls.
  */
 #include "base/json.h"
 #include "providers/aws/client/json_body.h"
@@ -21,12 +21,15 @@
 /* How often it is read again, after lost answers and while lists lag. */
 #define LOOKS_MAX 20
 #define LAG_MS 2000
+/* How often at least after a CreateVpc without an answer: a VPC too many would be nobody's. */
+#define LOOKS_FOR_VPC 3
 /* Lambda lets go of its network interfaces some 20 minutes after a function's end (Lambda Developer Guide). */
 #define RELEASE_DEADLINE_MS (45 * 60 * 1000)
 
 #define SEEN "network"
 #define PART "networkPart"
 #define LOOKS "networkLooks"
+#define DOUBTS "networkDoubts" /* how often a VPC that may be there is still to be looked for */
 
 static bool has_network(const struct value *spec) {
         return value_get(spec, ISOLATED_NETWORK) || isolated_network_is_former(spec);
@@ -93,6 +96,11 @@ static int look_again(struct stage_turn *turn, int look, int part, int64_t wait_
         value_set_integer(turn->progress->arena, data, LOOKS, looks + counts);
         stage_enter(turn, look);
         return wait_ms > 0 ? stage_wait(turn, wait_ms) : STEP_AGAIN;
+}
+
+static void doubt(struct stage_turn *turn, int64_t looks) {
+        value_unset(stage_data(turn), DOUBTS);
+        value_set_integer(turn->progress->arena, stage_data(turn), DOUBTS, looks);
 }
 
 enum deed {
@@ -314,11 +322,18 @@ int isolated_network_make(struct stage_turn *turn, int look) {
         struct value *seen = seen_of(turn);
         struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
         struct aws_request request;
+        int64_t doubts = value_get_integer(turn->progress->data, DOUBTS, 0);
         enum deed deed;
         int result, part;
 
-        if (turn->progress->attempts > 0)
+        if (turn->progress->attempts > 0) {
+                doubt(turn, value_get(seen, "vpc") ? 0 : LOOKS_FOR_VPC - 1);
                 return look_again(turn, look, ISOLATED_VPC, LAG_MS, true);
+        }
+        if (!value_get(seen, "vpc") && doubts > 0) {
+                doubt(turn, doubts - 1);
+                return look_again(turn, look, ISOLATED_VPC, LAG_MS, true);
+        }
         deed = choose_deed(turn, seen, &request);
         if (deed == DEED_WAIT)
                 return look_again(turn, look, ISOLATED_PREFIX, LAG_MS, true);
