@@ -36,6 +36,12 @@ def config(cloud, function=FUNCTION):
     return {"subnets": sorted(found.get("SubnetIds") or []), "securityGroups": sorted(found.get("SecurityGroupIds") or [])}
 
 
+def end_of(berth, verb, pidfile):
+    """The exit code; negative for a signal, for which `pidfile` tells whom to kill."""
+    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), verb, "--yes"]
+    return subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode
+
+
 def in_order(network):
     return {name: sorted(ids) for name, ids in network.items()}
 
@@ -347,8 +353,7 @@ def test_a_death_at_a_call_makes_nothing_twice(cloud, berth, prebuilt, ec2, tmp_
     declare(berth, "isolated")
     pidfile = tmp_path / "pid"
     cloud.faults(({"operation": operation, "nth": 1}, {"kind": "signal", "when": when, "pidfile": str(pidfile)}))
-    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), "apply", "--yes"]
-    assert subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode < 0
+    assert end_of(berth, "apply", pidfile) < 0
     cloud.faults()
     berth.apply()
     assert_leads_nowhere(ec2, cloud)
@@ -370,8 +375,7 @@ def test_what_an_apply_began_and_did_not_record_goes(cloud, berth, prebuilt, ec2
         "killed": {"kind": "signal", "when": "after", "pidfile": str(pidfile)},
     }
     cloud.faults(({"operation": "CreateSubnet"}, ways[end]))
-    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), "apply", "--yes"]
-    assert subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode
+    assert end_of(berth, "apply", pidfile)
     cloud.faults()
     assert len(own_vpcs(ec2)) == 1
     if then == "destroyed":
@@ -382,6 +386,7 @@ def test_what_an_apply_began_and_did_not_record_goes(cloud, berth, prebuilt, ec2
     assert ("Stack/team", "formerNetwork") in fields(berth.plan())
     berth.apply()
     assert own_vpcs(ec2) == []
+    assert ({"JoinNetworks", "NotFromFunctions"} & statements(cloud).keys() == set()) == (then == "silent")
     mark = cloud.mark()
     assert berth.plan()["changes"] == []
     assert cloud.changing_calls(mark) == []
@@ -398,6 +403,44 @@ def test_who_has_no_rights_in_ec2_ends_what_a_run_began_all_the_same(cloud, bert
     berth.assert_settled()
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+def test_rights_that_no_record_tells_of_go_and_the_deny_with_them(cloud, berth, prebuilt, theirs, tmp_path, own):
+    """The run died after it had widened the role, and the network was taken back: what it left is Berth's, Deny and all."""
+    iam = cloud.aws("iam")
+    role, spec = ("alphaagent-env-x-us-east-1", {"executionRole": "own"}) if own else (ROLE, {})
+
+    def document():
+        return {s["Sid"]: s for s in iam.get_role_policy(RoleName=role, PolicyName="berth-execution")["PolicyDocument"]["Statement"]}
+
+    declare(berth, **spec)
+    berth.apply()
+    before = document()
+    declare(berth, theirs, **spec)
+    pidfile = tmp_path / "pid"
+    cloud.faults(({"operation": "PutRolePolicy", "resource": role}, {"kind": "signal", "when": "after", "pidfile": str(pidfile)}))
+    assert end_of(berth, "apply", pidfile) < 0
+    cloud.faults()
+    assert {"JoinNetworks", "NotFromFunctions"} <= document().keys()
+    declare(berth, **spec)
+    assert not any("Deny" in warning for warning in berth.plan()["warnings"])
+    berth.apply()
+    assert document() == before and config(cloud) == OPEN
+    berth.assert_settled()
+    berth("drift", "--refresh", "full").expect(0)
+    # Left alone, without the grant that it came with, it is no less Berth's.
+    iam.put_role_policy(RoleName=role, PolicyName="berth-execution", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [*before.values(), {**LEFT_DENY, "Condition": {"ArnLike": {"lambda:SourceFunctionArn": f"arn:aws:lambda:us-east-1:{cloud.account}:function:alphaagent-env-*"}}}]}))
+    assert [f.get("left") for d in berth("drift", "--json").expect(2).json()["drift"] for f in d["fields"]] == [None]
+    berth.apply()
+    assert document() == before
+    berth.assert_settled()
+
+
+LEFT_DENY = {
+    "Sid": "NotFromFunctions",
+    "Effect": "Deny",
+    "Action": ["ec2:AssignPrivateIpAddresses", "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:UnassignPrivateIpAddresses"],
+    "Resource": "*",
+}
 REMOVALS = ["DeleteVpcEndpoints", "DeleteSecurityGroup", "DeleteSubnet", "DeleteVpc"]
 
 
@@ -407,8 +450,7 @@ def test_a_death_while_it_is_taken_down_leaves_nothing(cloud, berth, prebuilt, e
     berth.apply()
     pidfile = tmp_path / "pid"
     cloud.faults(({"operation": operation, "nth": 1}, {"kind": "signal", "when": "after", "pidfile": str(pidfile)}))
-    shell = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pidfile), str(berth.binary), "destroy", "--yes"]
-    assert subprocess.run(shell, cwd=berth.stack, env=berth.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=berth.timeout).returncode < 0
+    assert end_of(berth, "destroy", pidfile) < 0
     cloud.faults()
     berth.destroy()
     assert own_vpcs(ec2) == [] and berth("state", "list").expect(0).out == ""

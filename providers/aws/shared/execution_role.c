@@ -84,6 +84,12 @@ struct policy_place execution_role_place(const struct provider *provider, struct
         };
 }
 
+json_t *execution_role_own_deny(const struct provider *provider, const char *member) {
+        const struct policy_place place = execution_role_place(provider, (struct execution_role_of){ 0 });
+
+        return strcmp(member, "policy") == 0 ? policy_document_network_deny(&place) : NULL;
+}
+
 /* As with keys, a manifest that says nothing of networks takes nothing away from functions that are in one. */
 static bool attaches(const struct provider *provider, const struct value *recorded_policy) {
         const struct value *statements = value_get(recorded_policy, "Statement");

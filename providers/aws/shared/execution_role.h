@@ -50,6 +50,8 @@ struct value *execution_role_tags(const struct provider *provider, struct execut
                                   struct arena *arena);
 /* Where its rights hold. */
 struct policy_place execution_role_place(const struct provider *provider, struct execution_role_of of);
+/* The statement by which Berth denies something in the role's document `member` at times; NULL: in that one never. Owned. */
+json_t *execution_role_own_deny(const struct provider *provider, const char *member);
 /* Sets a policy document in normal form; the reference to `document` is taken, NULL sets nothing. */
 void execution_role_set_document(struct value *map, const char *name, json_t *document, struct arena *arena);
 

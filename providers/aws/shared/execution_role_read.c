@@ -86,6 +86,7 @@ static void set_document(struct reading *reading, const char *name, const char *
         json_t *there JSON_CLEANUP = policy_document_parse(text);
         json_t *ours JSON_CLEANUP = wished ? value_to_json(wished, NULL) : NULL;
         json_t *applied JSON_CLEANUP = NULL;
+        json_t *own_deny JSON_CLEANUP = execution_role_own_deny(reading->provider, name);
         struct policy_comparison comparison;
 
         if (!there)
@@ -98,9 +99,9 @@ static void set_document(struct reading *reading, const char *name, const char *
         /* Of one that is ours and has no record (a lost state), Berth's document is taken to have been there. */
         if (before || reading->sight.ownership == OWNER_SELF)
                 applied = value_to_json(before ? before : wished, NULL);
-        policy_compare(there, applied, ours, reading->arena, &comparison);
+        policy_compare(there, applied, ours, own_deny, reading->arena, &comparison);
         json_decref(comparison.target);
-        if (!comparison.unclear && (comparison.widened || comparison.lacks)) {
+        if (!comparison.unclear && (comparison.widened || comparison.lacks || comparison.outlived)) {
                 execution_role_set_document(reading->sight.spec, name, json_incref(there), reading->arena);
                 return;
         }

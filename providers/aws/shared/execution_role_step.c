@@ -151,12 +151,13 @@ static const char *narrowed_text(struct stage_turn *turn, const struct value *wi
         json_t *ours JSON_CLEANUP = value_to_json(value_get(wished, member), NULL);
         json_t *there JSON_CLEANUP = policy_document_parse(before);
         json_t *given JSON_CLEANUP = last ? value_to_json(last, NULL) : NULL;
+        json_t *own_deny JSON_CLEANUP = execution_role_own_deny(turn->provider, member);
         struct arena *arena = turn->progress->arena;
         struct policy_comparison comparison;
 
         if (!there)
                 return aws_json_text(json_incref(ours), arena);
-        policy_compare(there, given, ours, arena, &comparison);
+        policy_compare(there, given, ours, own_deny, arena, &comparison);
         if (comparison.target)
                 return aws_json_text(comparison.target, arena);
         error_set(

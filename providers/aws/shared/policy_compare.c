@@ -8,7 +8,8 @@
  *     added     a grant of the found document that no wanted one covers
  *     taken     a grant that was applied and is still wanted, and that no found one covers
  *
- * A Deny is compared as a whole. One that is wanted and not there, whoever took it away, is as good as a grant more: added.
+ * A Deny is compared as a whole. One that is wanted and not there, whoever took it away, is as good as a grant more: added. One
+ * that is Berth's own to the letter and not wanted was left by a run that no record tells of: it goes, and is no Deny of others.
  *
  * Of the target, every wanted Deny comes first, then the wanted grants that were not taken. Then those of the found statements
  * that lie within the wanted, where somebody narrowed one (a longer prefix, a condition more). Then every Deny that is there.
@@ -303,13 +304,13 @@ static void append_grants(json_t *statements, const struct grants *grants, const
         }
 }
 
-/* What is there already is not added again. Returns how many Denies `from` has. */
-static size_t append_denies(json_t *statements, const json_t *from) {
+/* What is there already is not added again. Returns how many Denies `from` has, but for the one left out (normal form; may be NULL). */
+static size_t append_denies(json_t *statements, const json_t *from, const json_t *left_out) {
         const json_t *statement;
         size_t i, count = 0;
 
         json_array_foreach (from, i, statement) {
-                if (allows(statement))
+                if (allows(statement) || (left_out && json_equal(statement, left_out)))
                         continue;
                 count++;
                 if (!holds_statement(statements, statement))
@@ -326,14 +327,18 @@ static void note_taken(struct policy_comparison *comparison, const struct grant 
                 arena_printf(arena, "%s on %s", grant->action, grant->object);
 }
 
-static void compare_denies(const struct grants *found, const struct grants *wanted,
+static void compare_denies(const struct grants *found, const struct grants *wanted, const json_t *outlived,
                            struct policy_comparison *ret) {
         const json_t *statement;
         size_t i;
 
         json_array_foreach (found->statements, i, statement) {
-                if (aws_json_says(statement, "Effect", "Deny") &&
-                    !holds_statement(wanted->statements, statement))
+                if (!aws_json_says(statement, "Effect", "Deny") ||
+                    holds_statement(wanted->statements, statement))
+                        continue;
+                if (outlived && json_equal(statement, outlived))
+                        ret->outlived = true;
+                else
                         ret->deny_count++;
         }
         ret->tightened |= ret->deny_count > 0;
@@ -343,12 +348,12 @@ static void compare_denies(const struct grants *found, const struct grants *want
 }
 
 static json_t *make_target(const struct grants *found, const struct grants *applied,
-                           const struct grants *wanted, struct arena *arena) {
+                           const struct grants *wanted, const json_t *outlived, struct arena *arena) {
         bool *stays = arena_array(arena, wanted->count + 1, sizeof(*stays)),
              *narrowed = arena_array(arena, found->count + 1, sizeof(*narrowed));
         json_t *statements = json_checked(json_array());
         /* Ours are the first, so that no other statement has their Sid and they are found again. */
-        size_t ours = append_denies(statements, wanted->statements);
+        size_t ours = append_denies(statements, wanted->statements, NULL);
         bool any;
 
         for (size_t i = 0; i < wanted->count; i++)
@@ -361,27 +366,30 @@ static json_t *make_target(const struct grants *found, const struct grants *appl
         append_grants(statements, wanted, stays);
         append_grants(statements, found, narrowed);
         any = json_array_size(statements) > ours;
-        if (append_denies(statements, found->statements) > 0 || any)
+        if (append_denies(statements, found->statements, outlived) > 0 || any)
                 return statements;
         json_decref(statements);
         return NULL;
 }
 
 void policy_compare(const json_t *found_document, const json_t *applied_document,
-                    const json_t *wanted_document, struct arena *arena, struct policy_comparison *ret) {
+                    const json_t *wanted_document, const json_t *own_deny, struct arena *arena,
+                    struct policy_comparison *ret) {
         json_t *found_normal JSON_CLEANUP = policy_document_normalise(found_document);
         json_t *wanted_normal JSON_CLEANUP = policy_document_normalise(wanted_document);
         json_t *applied_normal JSON_CLEANUP =
                 applied_document ? policy_document_normalise(applied_document) : NULL;
+        json_t *own JSON_CLEANUP = own_deny ? policy_document_normalise(own_deny) : NULL;
         struct grants found = grants_of(found_normal, arena), wanted = grants_of(wanted_normal, arena),
                       applied = { .arena = arena };
         struct policy_comparison result = { .widened = found.opaque };
+        const json_t *outlived = own && !holds_statement(wanted.statements, own) ? own : NULL;
         bool outside, replaced = false;
         json_t *statements;
 
         if (applied_normal)
                 applied = grants_of(applied_normal, arena);
-        compare_denies(&found, &wanted, &result);
+        compare_denies(&found, &wanted, outlived, &result);
         outside = result.widened;
         for (size_t i = 0; i < found.count; i++) {
                 result.widened |= !is_covered(&wanted, &found.items[i]);
@@ -403,7 +411,7 @@ void policy_compare(const json_t *found_document, const json_t *applied_document
         }
         result.unclear = found.unclear || (!outside && (replaced || found.too_many));
         if (!result.unclear) {
-                statements = make_target(&found, &applied, &wanted, arena);
+                statements = make_target(&found, &applied, &wanted, outlived, arena);
                 result.target = json_checked(json_deep_copy(wanted_document));
                 if (statements)
                         json_object_set_new(result.target, "Statement", statements);

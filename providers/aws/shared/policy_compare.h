@@ -19,6 +19,7 @@ struct policy_comparison {
         size_t taken_count, deny_count;
         bool widened; /* it allows what is not wanted, or lacks a Deny that is */
         bool lacks; /* it does not allow what is wanted and was never applied: Berth wants more than it did */
+        bool outlived; /* a Deny of Berth's own is left in it that is wanted no more: nobody else's, and it goes */
         /* Nobody can tell by looking (a condition in place of another, too much to compare): it is to be left as it is. */
         bool unclear;
         /* What shall be there: the wanted, without what was taken away and with what is denied. NULL where unclear. Owned. */
@@ -26,10 +27,11 @@ struct policy_comparison {
 };
 
 /*
- * `applied` NULL: nothing is known to have been, so that only a Deny counts as tightened. Documents in any form. Texts live in
- * the arena.
+ * `applied` NULL: nothing is known to have been, so that only a Deny counts as tightened. `own_deny`: the statement by which
+ * Berth itself denies something in such documents, whether it is wanted in this one or not; NULL: it does not. Documents in any
+ * form. Texts live in the arena.
  */
-void policy_compare(const json_t *found, const json_t *applied, const json_t *wanted, struct arena *arena,
-                    struct policy_comparison *ret);
+void policy_compare(const json_t *found, const json_t *applied, const json_t *wanted, const json_t *own_deny,
+                    struct arena *arena, struct policy_comparison *ret);
 
 #endif

@@ -117,20 +117,22 @@ static json_t *network_actions(void) {
                                       "ec2:UnassignPrivateIpAddresses"));
 }
 
-/* Lambda uses them in the role's name, and so could the code in the functions: to those the same is denied. */
-static void add_network_statements(json_t *statements, const struct policy_place *place,
-                                   struct arena *arena) {
+json_t *policy_document_network_deny(const struct policy_place *place) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
         const char *functions = arena_printf(arena, "arn:%s:lambda:%s:%s:function:%s-env-*", place->partition,
                                              place->region, place->account, place->prefix);
 
+        return json_checked(json_pack("{s:s, s:s, s:o, s:s, s:{s:{s:s}}}", "Sid", "NotFromFunctions",
+                                      "Effect", "Deny", "Action", network_actions(), "Resource", "*",
+                                      "Condition", "ArnLike", "lambda:SourceFunctionArn", functions));
+}
+
+/* Lambda uses them in the role's name, and so could the code in the functions: to those the same is denied. */
+static void add_network_statements(json_t *statements, const struct policy_place *place) {
         json_array_append_new(statements, json_checked(json_pack(
                                                   "{s:s, s:s, s:o, s:s}", "Sid", POLICY_NETWORK_SID, "Effect",
                                                   "Allow", "Action", network_actions(), "Resource", "*")));
-        json_array_append_new(
-                statements,
-                json_checked(json_pack("{s:s, s:s, s:o, s:s, s:{s:{s:s}}}", "Sid", "NotFromFunctions",
-                                       "Effect", "Deny", "Action", network_actions(), "Resource", "*",
-                                       "Condition", "ArnLike", "lambda:SourceFunctionArn", functions)));
+        json_array_append_new(statements, policy_document_network_deny(place));
 }
 
 json_t *policy_document_execution(const struct policy_place *place) {
@@ -146,7 +148,7 @@ json_t *policy_document_execution(const struct policy_place *place) {
         if (place->key)
                 json_array_append_new(json_object_get(document, "Statement"), key_statement(place, arena));
         if (place->attaches)
-                add_network_statements(json_object_get(document, "Statement"), place, arena);
+                add_network_statements(json_object_get(document, "Statement"), place);
         return document;
 }
 

@@ -30,6 +30,8 @@ struct policy_place {
  */
 #define POLICY_NETWORK_SID "JoinNetworks"
 json_t *policy_document_execution(const struct policy_place *place);
+/* The Deny that comes with `attaches`, whatever `place` says of it. */
+json_t *policy_document_network_deny(const struct policy_place *place);
 
 /* The bucket's statement against unencrypted connections; its Sid marks it as Berth's. */
 #define POLICY_TLS_SID "BerthTlsOnly"
