@@ -487,19 +487,25 @@ def test_a_vpc_of_another_lineage_is_not_touched(cloud, berth, prebuilt, ec2):
     assert own_vpcs(ec2) == [theirs]
 
 
-def test_tags_copied_to_another_vpc_do_not_make_it_ours(cloud, berth, prebuilt, ec2):
-    """Theirs has a way out, which it keeps: its id comes before ours, and its range holds ours."""
+def copy_of(ec2, vpc, cidr="10.0.0.0/20"):
+    """Another VPC with its tags, whose id comes before."""
+    while (copy := ec2.create_vpc(CidrBlock=cidr)["Vpc"]["VpcId"]) > vpc:
+        ec2.delete_vpc(VpcId=copy)
+    ec2.create_tags(Resources=[copy], Tags=ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["Tags"])
+    return copy
+
+
+@pytest.mark.parametrize("cidr", ["10.0.0.0/16", "10.0.0.0/20"])
+def test_tags_copied_to_another_vpc_do_not_make_it_ours(cloud, berth, prebuilt, ec2, cidr):
+    """Theirs has a way out, which it keeps; its range holds ours, or is the same."""
     declare(berth, "isolated")
     berth.apply()
     (ours,) = own_vpcs(ec2)
-    tags = ec2.describe_vpcs(VpcIds=[ours])["Vpcs"][0]["Tags"]
-    while (theirs := ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]) > ours:
-        ec2.delete_vpc(VpcId=theirs)
+    theirs = copy_of(ec2, ours, cidr)
     gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=theirs)
     (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [theirs]}])["RouteTables"]
     ec2.create_route(RouteTableId=table["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
-    ec2.create_tags(Resources=[theirs], Tags=tags)
     mark = cloud.mark()
     assert berth.plan()["changes"] == []
     berth.apply()
@@ -508,6 +514,52 @@ def test_tags_copied_to_another_vpc_do_not_make_it_ours(cloud, berth, prebuilt, 
     assert own_vpcs(ec2) == [theirs] and ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [theirs]}])["Subnets"] == []
     (table,) = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [theirs]}])["RouteTables"]
     assert "0.0.0.0/0" in [r["DestinationCidrBlock"] for r in table["Routes"]]
+
+
+def untag(ec2, vpc):
+    ec2.delete_tags(Resources=[vpc], Tags=[{"Key": "berth:lineage"}])
+
+
+def test_a_copy_of_its_marks_is_not_taken_for_a_vpc_that_went(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    berth.apply()
+    found = look(ec2, cloud)
+    copy = copy_of(ec2, found["vpc"])
+    cloud.aws("lambda").update_function_configuration(FunctionName=FUNCTION, VpcConfig={"SubnetIds": [], "SecurityGroupIds": []})
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[found["endpoint"]["VpcEndpointId"]])
+    ec2.delete_security_group(GroupId=found["group"])
+    for subnet in found["subnets"]:
+        ec2.delete_subnet(SubnetId=subnet["SubnetId"])
+    ec2.delete_vpc(VpcId=found["vpc"])
+    mark = cloud.mark()
+    said = berth("apply", "--yes").expect(1).err
+    assert f"the VPC {found['vpc']} that Berth made is gone, and {copy} carries its marks" in said
+    assert cloud.changing_calls(mark) == []
+    untag(ec2, copy)
+    berth.apply()
+    assert set(own_vpcs(ec2)) > {copy}
+    ec2.delete_vpc(VpcId=copy)
+    assert_leads_nowhere(ec2, cloud)
+    berth.assert_settled()
+
+
+def test_of_two_with_the_same_marks_a_lost_state_takes_neither(cloud, berth, prebuilt, ec2):
+    declare(berth, "isolated")
+    berth.apply()
+    (ours,) = own_vpcs(ec2)
+    copy = copy_of(ec2, ours)
+    (berth.stack / ".berth").rename(berth.folder / "lost")
+    mark = cloud.mark()
+    berth("state", "adopt", "--yes").expect(0)
+    for verb in (["plan"], ["drift"], ["apply", "--yes"]):
+        said = berth(*verb).expect(1).err
+        assert ours in said and copy in said and "no state tells which of them" in said
+    assert [c for c in cloud.changing_calls(mark) if c["service"] == "ec2"] == []
+    untag(ec2, copy)
+    ec2.delete_vpc(VpcId=copy)
+    berth.apply()
+    assert assert_leads_nowhere(ec2, cloud)["vpc"] == ours
+    berth.assert_settled()
 
 
 def test_a_lost_state_finds_its_network_again(cloud, berth, prebuilt, ec2):

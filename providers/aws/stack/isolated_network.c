@@ -2,7 +2,8 @@
 /*
  * What the isolated network shall be, and what it is.
  *
- * A VPC has no name that only one could have. It is ours by its tags, which it gets in the call that makes it, and by its range;
+ * A VPC has no name that only one could have. It is ours by its id, where the state has it, and by its tags, which it gets in the
+ * call that makes it, and its range;
  * everything else is ours by lying in it: subnets by their ranges, the security group by its name, the endpoint by its service. The main
  * route table and the two lists of rules are compared whole: whatever stands there beside what Berth put there is drift, since
  * one more route or rule is all it takes for a network to lead somewhere.
@@ -149,24 +150,53 @@ static bool is_ours(const struct provider *provider, const struct value *vpc, co
                texts_same(value_get_text(vpc, "cidrBlock"), ISOLATED_CIDR);
 }
 
-/* Should there ever be two, which takes a lost answer and a list that lags, all runs choose the same. */
-static void take_vpc(const struct provider *provider, const struct value *list, struct arena *arena,
-                     struct value *seen) {
-        const char *chosen = NULL;
+#define UNMARK "take the tag berth:lineage away from %s (aws ec2 delete-tags)"
 
-        value_unset(seen, "tags");
+/*
+ * The one that is known, or else the only one with the marks. Whoever could copy the marks could otherwise hand over a VPC to be
+ * rebuilt, or have his own one used. Two of them are also what a lost answer and a list that lags may leave.
+ */
+static int take_vpc(const struct provider *provider, const struct value *list, struct arena *arena,
+                    struct value *seen, struct error *err) {
+        const char *known = value_get_text(seen, "known"), *chosen = NULL, *copy = NULL;
+        const struct value *chosen_tags = NULL;
+
         for (uint32_t i = 0; i < list->count; i++) {
                 const char *id = value_get_text(&list->items[i], "vpcId");
                 struct value *tags = ec2_tags(&list->items[i], arena);
 
-                if (!id || !is_ours(provider, &list->items[i], tags, arena) ||
-                    (chosen && strcmp(chosen, id) < 0))
+                if (!id || !is_ours(provider, &list->items[i], tags, arena))
                         continue;
+                if (known ? strcmp(id, known) != 0 : chosen != NULL) {
+                        copy = id;
+                        continue;
+                }
                 chosen = id;
-                value_unset(seen, "tags");
-                value_set(arena, seen, "tags", *tags);
+                chosen_tags = tags;
         }
+        if (!known && copy)
+                return error_set(
+                        err,
+                        "the VPCs %s and %s both carry this stack's marks and range, and no state tells "
+                        "which of them Berth made: " UNMARK,
+                        chosen, copy, "the other one");
+        value_unset(seen, "tags");
+        if (chosen_tags)
+                value_set(arena, seen, "tags", *chosen_tags);
         set_again(seen, "vpc", chosen, arena);
+        set_again(seen, "copy", copy, arena);
+        return 0;
+}
+
+int isolated_network_check(const struct value *seen, struct error *err) {
+        const char *copy = value_get_text(seen, "copy");
+
+        if (value_get(seen, "vpc") || !copy)
+                return 0;
+        return error_set(err,
+                         "the VPC %s that Berth made is gone, and %s carries its marks: " UNMARK
+                         ", and an apply makes a new one",
+                         value_get_text(seen, "known"), copy, copy);
 }
 
 static void take_subnets(const struct value *list, struct arena *arena, struct value *seen) {
@@ -339,8 +369,7 @@ int isolated_network_take(const struct provider *provider, enum isolated_part pa
                 return -1;
         switch (part) {
         case ISOLATED_VPC:
-                take_vpc(provider, &list, arena, seen);
-                break;
+                return take_vpc(provider, &list, arena, seen, err);
         case ISOLATED_PREFIX:
                 set_again(seen, "prefix",
                           list.count > 0 ? value_get_text(&list.items[0], "prefixListId") : NULL, arena);
@@ -375,11 +404,12 @@ bool isolated_network_is_former(const struct value *spec) {
         return text && *text;
 }
 
-int isolated_network_read(struct provider *provider, bool if_allowed, struct arena *arena, struct value **ret,
-                          struct error *err) {
+int isolated_network_read(struct provider *provider, const struct observation *last, bool if_allowed,
+                          struct arena *arena, struct value **ret, struct error *err) {
         static const char *const none[] = { NULL }, *const denied[] = { "UnauthorizedOperation", NULL };
         struct value *seen = value_new_map(arena);
 
+        value_set_text(arena, seen, "known", last ? value_get_text(last->extra, ISOLATED_VPC_ID) : NULL);
         for (int part = 0; part < ISOLATED_PARTS; part++) {
                 struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
                 struct aws_request request;

@@ -3,9 +3,12 @@
  * The network that leads nowhere but to the stack's bucket: a VPC with two private subnets, no route out, a gateway endpoint to S3
  * whose policy allows that bucket alone, and a security group that lets nothing in, and out only HTTPS to S3.
  *
+ * Its id stands in the state beside what was seen of the stack (ISOLATED_VPC_ID): tags and range can be copied to another VPC, an id
+ * cannot. Of a VPC that no such note tells of, the marks must be those of one VPC alone.
+ *
  * What was read of it is a map, `seen`, which lives in the arena of whoever reads:
  *   vpc, tags, subnet0, subnet1, zone0, zone1, table (the main one), endpoint, policy, endpointHasTable, group, allowed, prefix: texts,
- *   documents and booleans; routes and rules: lists of those that are not Berth's, {text ...}; zones: those of the region
+ *   documents and booleans; known: the VPC's id where one was noted; copy: another one with the marks of the known one; routes and rules: lists of those that are not Berth's, {text ...}; zones: those of the region
  */
 #ifndef BERTH_PROVIDERS_AWS_STACK_ISOLATED_NETWORK_H
 #define BERTH_PROVIDERS_AWS_STACK_ISOLATED_NETWORK_H
@@ -20,7 +23,9 @@ extern const char *const isolated_subnet_cidrs[ISOLATED_SUBNETS];
 #define ISOLATED_NETWORK "network"
 #define ISOLATED_FORMER "formerNetwork"
 #define ISOLATED_KEPT "until nothing is in it"
-#define ISOLATED_UNUSED "formerNetworkUnused" /* in an observation's `extra` */
+/* In an observation's `extra`. */
+#define ISOLATED_UNUSED "formerNetworkUnused"
+#define ISOLATED_VPC_ID "vpc"
 
 /* Whether the Stack or any Environment is isolated; and whether manifests say anything of networks. */
 bool isolated_network_is_wanted(const struct provider *provider);
@@ -53,9 +58,11 @@ int isolated_network_take(const struct provider *provider, enum isolated_part pa
                           struct error *err) MUST_USE;
 /* Whether the spec keeps a VPC in mind that is on its way out. */
 bool isolated_network_is_former(const struct value *spec);
-/* All of it, for observe: *ret has no `vpc` where there is none, or, `if_allowed`, where nobody may see it. */
-int isolated_network_read(struct provider *provider, bool if_allowed, struct arena *arena, struct value **ret,
-                          struct error *err) MUST_USE;
+/* All of it, for observe: *ret has no `vpc` where there is none, or, `if_allowed`, where nobody may see it. `last`: NULL, or what was seen before. */
+int isolated_network_read(struct provider *provider, const struct observation *last, bool if_allowed,
+                          struct arena *arena, struct value **ret, struct error *err) MUST_USE;
+/* Where one is to be made: fails where the known one is gone, and another one carries its marks. */
+int isolated_network_check(const struct value *seen, struct error *err) MUST_USE;
 /* The network interfaces in the VPC, and those of them that are not of this stack's functions, in words. */
 struct isolated_interfaces {
         size_t count;

@@ -50,8 +50,13 @@ static struct value *seen_of(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
         struct value *data = stage_data(turn);
 
-        if (!value_get(data, SEEN))
-                value_set(arena, data, SEEN, *value_new_map(arena));
+        if (!value_get(data, SEEN)) {
+                const char *known = turn->provider->isolated.vpc;
+                struct value *seen = value_new_map(arena);
+
+                value_set_text(arena, seen, "known", *known ? known : NULL);
+                value_set(arena, data, SEEN, *seen);
+        }
         return (struct value *)value_get(data, SEEN);
 }
 
@@ -266,8 +271,11 @@ static int note_deed(struct stage_turn *turn, enum deed deed, const struct aws_r
                         value_set(arena, seen, "policy", *value_get(wish, "endpoint"));
                         value_set_boolean(arena, seen, "endpointHasTable", true);
                 }
-                if (deed == DEED_VPC)
+                if (deed == DEED_VPC) {
                         value_set(arena, seen, "tags", *value_get(wish, "tags"));
+                        value_unset(seen, "known");
+                        value_set_text(arena, seen, "known", id);
+                }
                 return deed == DEED_VPC ? ISOLATED_PREFIX : deed == DEED_GROUP ? ISOLATED_RULE : 0;
         case DEED_ROUTE:
                 drop_first(seen, "routes", arena);
@@ -334,6 +342,8 @@ int isolated_network_make(struct stage_turn *turn, int look) {
                 doubt(turn, doubts - 1);
                 return look_again(turn, look, ISOLATED_VPC, LAG_MS, true);
         }
+        if (isolated_network_check(seen, turn->err) < 0)
+                return -1;
         deed = choose_deed(turn, seen, &request);
         if (deed == DEED_WAIT)
                 return look_again(turn, look, ISOLATED_PREFIX, LAG_MS, true);

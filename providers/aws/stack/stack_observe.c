@@ -279,11 +279,11 @@ static int see_network(struct sight *sight, const struct value *recorded) {
         isolated_network_note(provider, NULL);
         if (!known && !sight->wanted->must_read)
                 return 0;
-        if (isolated_network_read(provider, !known, sight->arena, &seen, sight->err) < 0)
+        if (isolated_network_read(provider, sight->wanted->last, !known, sight->arena, &seen, sight->err) < 0)
                 return -1;
         if (!value_get(seen, "vpc")) {
                 sight->network_unused = known;
-                return 0;
+                return wanted ? isolated_network_check(seen, sight->err) : 0;
         }
         sight->network = seen;
         isolated_network_note(provider, seen);
@@ -462,11 +462,12 @@ static void join_parts(const struct sight *sight, struct observation *ret) {
         set_role(sight, spec);
         set_network(sight, spec);
         ret->spec = spec;
-        if (sight->role_unused || sight->network_unused) {
+        if (sight->role_unused || sight->network_unused || sight->network) {
                 struct value *extra = value_new_map(sight->arena);
 
                 value_set_boolean(sight->arena, extra, STACK_ROLE_UNUSED, sight->role_unused);
                 value_set_boolean(sight->arena, extra, ISOLATED_UNUSED, sight->network_unused);
+                value_set_text(sight->arena, extra, ISOLATED_VPC_ID, value_get_text(sight->network, "vpc"));
                 ret->extra = extra;
         }
         /* The same spec as last time is handed back as it was: nothing new to be stored. */

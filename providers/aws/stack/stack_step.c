@@ -427,5 +427,11 @@ int stack_make_step(struct provider *provider, const struct change *change, stru
                 .ownership = OWNER_SELF,
                 .spec = change->desired,
         };
+        if (*provider->isolated.vpc) {
+                struct value *extra = value_new_map(progress->arena);
+
+                value_set_text(progress->arena, extra, ISOLATED_VPC_ID, provider->isolated.vpc);
+                ret_observed->extra = extra;
+        }
         return STEP_DONE;
 }

@@ -46,12 +46,39 @@ static void a_vpc_is_ours_by_its_tags_and_range(void **state) {
         assert_false(isolated_network_can_read(seen, ISOLATED_SUBNET));
         assert_false(isolated_network_can_read(seen, ISOLATED_RULE));
         take(ISOLATED_VPC, "DescribeVpcs", "vpcSet",
-             "<item><vpcId>vpc-3</vpcId>" OURS "</item><item><vpcId>vpc-2</vpcId>" OURS
-             "</item><item><vpcId>vpc-1</vpcId>" RANGE("10.0.0.0/16") TAGS("team", LINEAGE("l-1")) "</item>");
+             "<item><vpcId>vpc-2</vpcId>" OURS "</item><item><vpcId>vpc-1</vpcId>" RANGE("10.0.0.0/16")
+                     TAGS("team", LINEAGE("l-1")) "</item>");
         assert_string_equal(value_get_text(seen, "vpc"), "vpc-2");
         assert_true(isolated_network_can_read(seen, ISOLATED_SUBNET));
         take(ISOLATED_VPC, "DescribeVpcs", "vpcSet", "");
         assert_null(value_get(seen, "vpc"));
+        team.lineage.id = NULL;
+}
+
+/* Marks and range are copied as well: of two the known one is ours, and neither where none is known. */
+static void of_two_the_known_one_is_ours(void **state) {
+        static const char body[] =
+                "<DescribeVpcsResponse><vpcSet><item><vpcId>vpc-1</vpcId>" OURS
+                "</item><item><vpcId>vpc-2</vpcId>" OURS "</item></vpcSet></DescribeVpcsResponse>";
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error err = { 0 };
+
+        (void)state;
+        team.lineage.id = "l-1";
+        strbuf_append(&response.body, body);
+        seen = value_new_map(arena);
+        assert_int_equal(isolated_network_take(&team, ISOLATED_VPC, &response, arena, seen, &err), -1);
+        assert_non_null(strstr(err.message, "vpc-1 and vpc-2"));
+        value_set_text(arena, seen, "known", "vpc-2");
+        assert_int_equal(isolated_network_take(&team, ISOLATED_VPC, &response, arena, seen, &err), 0);
+        assert_string_equal(value_get_text(seen, "vpc"), "vpc-2");
+        assert_int_equal(isolated_network_check(seen, &err), 0);
+        value_unset(seen, "known");
+        value_set_text(arena, seen, "known", "vpc-3");
+        assert_int_equal(isolated_network_take(&team, ISOLATED_VPC, &response, arena, seen, &err), 0);
+        assert_null(value_get(seen, "vpc"));
+        assert_int_equal(isolated_network_check(seen, &err), -1);
+        assert_non_null(strstr(err.message, "vpc-3"));
         team.lineage.id = NULL;
 }
 
@@ -149,6 +176,7 @@ static void it_is_kept_until_nothing_is_in_it(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_vpc_is_ours_by_its_tags_and_range),
+                cmocka_unit_test(of_two_the_known_one_is_ours),
                 cmocka_unit_test(ways_out_are_seen),
                 cmocka_unit_test(subnets_are_known_by_their_ranges),
                 cmocka_unit_test(it_is_kept_until_nothing_is_in_it),
