@@ -23,7 +23,11 @@ static const struct row {
         [PROBLEM_BUSY] = { "busy", 409, "the session is running something",
                            "wait for it to end, or interrupt it" },
         [PROBLEM_HAS_SESSIONS] = { "has-sessions", 409, "living sessions use it", "end them first" },
+        [PROBLEM_CONFLICT] = { "conflict", 409, "something else is there already", NULL },
+        [PROBLEM_CHANGED] = { "precondition-failed", 412, "it is not as the request expects",
+                              "read it again, and decide anew" },
         [PROBLEM_TOO_LARGE] = { "too-large", 413, "more than can be taken", NULL },
+        [PROBLEM_RANGE] = { "range-not-satisfiable", 416, "the file ends before the range begins", NULL },
         [PROBLEM_KEY_REUSED] = { "idempotency-key-reused", 422, "the key belongs to another request",
                                  "use a new Idempotency-Key for each new request" },
         [PROBLEM_QUEUE_FULL] = { "queue-full", 429, "as many executions wait in this session as may",
@@ -35,8 +39,12 @@ static const struct row {
         [PROBLEM_AGENT_LIMIT] = { "agent-limit", 429, "as much runs for the agent as may",
                                   "end a session of its, or try again later" },
         [PROBLEM_STORE_FAILED] = { "store-failed", 500, "the server's records cannot be used", NULL },
+        [PROBLEM_WORKSPACE_FAILED] = { "workspace-failed", 500, "the workspace's files cannot be used",
+                                       NULL },
         [PROBLEM_PLACE_FAILED] = { "place-failed", 503, "the sandbox cannot be had", "try again later" },
         [PROBLEM_STOPPING] = { "stopping", 503, "the server is about to stop", "try again later" },
+        [PROBLEM_WORKSPACE_FULL] = { "workspace-full", 507, "the workspace is full",
+                                     "delete files, or workspaces that nobody needs" },
 };
 
 const char *problem_name(enum problem_code code) {

@@ -19,15 +19,20 @@ enum problem_code {
         PROBLEM_NOT_RUNNING,          /* 409 not-running: that execution has ended */
         PROBLEM_BUSY,                 /* 409 busy: what was asked needs a session in which nothing runs */
         PROBLEM_HAS_SESSIONS,         /* 409 has-sessions: living sessions use it */
+        PROBLEM_CONFLICT,             /* 409 conflict: something else is there already */
+        PROBLEM_CHANGED,              /* 412 precondition-failed: If-Match or If-None-Match does not hold */
         PROBLEM_TOO_LARGE,            /* 413 too-large */
+        PROBLEM_RANGE,                /* 416 range-not-satisfiable: the file ends before the range begins */
         PROBLEM_KEY_REUSED,           /* 422 idempotency-key-reused: the same key, another request */
         PROBLEM_QUEUE_FULL,           /* 429 queue-full: as many executions wait in the session as may */
         PROBLEM_OWNER_LIMIT,          /* 429 owner-limit: as many sessions as one owner may have */
         PROBLEM_SERVER_LIMIT,         /* 429 server-limit: as many sessions as the server may have */
         PROBLEM_AGENT_LIMIT,          /* 429 agent-limit: as much runs for the agent as may */
         PROBLEM_STORE_FAILED,         /* 500 store-failed: the records cannot be read or written */
+        PROBLEM_WORKSPACE_FAILED,     /* 500 workspace-failed: its files cannot be read or written */
         PROBLEM_PLACE_FAILED,         /* 503 place-failed: the sandbox cannot be had */
         PROBLEM_STOPPING,             /* 503 stopping: the server ends */
+        PROBLEM_WORKSPACE_FULL,       /* 507 workspace-full: a quota, or the disk */
         PROBLEM_CODE_COUNT
 };
 

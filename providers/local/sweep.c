@@ -2,7 +2,7 @@
 /*
  * For each session of the stack: its environment, the shortest expiry of a policy that selects it, and the files older than
  * that. Policies come from the records, as they were applied. When in doubt nothing is deleted: a policy that cannot be read
- * stops the sweep, and a session whose stack or environment is not known is left alone.
+ * stops the sweep, and a session whose stack or environment is not known is left alone, as is one that still lives.
  */
 #include "providers/local/sweep.h"
 
@@ -136,7 +136,8 @@ int local_sweep(const char *root, int64_t now_ms, bool remove, struct arena *are
         for (size_t i = 0; i < report.sessions; i++) {
                 struct sweep_row row = { .session = sessions[i] };
 
-                if (!row.session.problem)
+                /* What runs in a living session may need any of its files: they are swept once it has ended. */
+                if (!row.session.problem && row.session.lives_until_ms <= now_ms)
                         row.policy = sweep_policy_for(policies, policy_count, row.session.environment);
                 if (row.policy) {
                         row.days = days_of(row.policy);

@@ -23,6 +23,8 @@
 
 #define SESSION_BYTES_MAX (1u << 20)
 #define ID_LENGTH_MAX 128
+/* How many files there are, as sessions/workspace.h keeps it. */
+#define SESSION_USAGE "usage"
 
 /* ---- sessions ---- */
 
@@ -71,6 +73,7 @@ static const char *read_session(int sessions, const char *id, const char *stack,
             strcmp(json_text(json, "formatVersion"), SESSION_FORMAT) != 0)
                 return "its session.json was written by another version of berth";
         ret->environment = arena_strdup(arena, json_text(json, "environment"));
+        ret->lives_until_ms = json_integer_or(json, "livesUntilMs", 0);
         return ret->environment ? NULL : "its session.json names no environment";
 }
 
@@ -287,13 +290,21 @@ int local_workspace_expire(const char *workspaces, const char *id, struct worksp
         struct arena *own ARENA_CLEANUP = arena_new();
         bool missing;
         int sessions DESCRIPTOR_CLEANUP = open_sessions(workspaces, &missing, err);
-        int top DESCRIPTOR_CLEANUP = -1;
+        int session DESCRIPTOR_CLEANUP = -1, top DESCRIPTOR_CLEANUP = -1;
         struct walk walk = { .span = span, .remove = remove, .arena = own };
 
         if (sessions < 0 && !missing)
                 return -1;
         if (!is_id(id))
                 return error_set(err, "\"%s\" is no session", id);
+        /* Who puts a file there holds this lock; and what is kept of their number is of no worth afterwards. */
+        if (!missing && remove) {
+                session = beneath_open(sessions, id, O_RDONLY | O_DIRECTORY);
+                if (session >= 0 && (descriptor_lock(session, interrupt_of_user()) < 0 ||
+                                     (unlinkat(session, SESSION_USAGE, 0) < 0 && errno != ENOENT)))
+                        return error_set(err, "cannot lock the workspace of session %s below %s: %s", id,
+                                         workspaces, strerror(errno));
+        }
         if (!missing)
                 top = beneath_open(sessions, arena_printf(own, "%s/%s", id, SESSION_WORKSPACE),
                                    O_PATH | O_DIRECTORY);

@@ -2,7 +2,7 @@
 /*
  * The workspaces of sessions on disk, for policies and guards.
  *
- *     {workspaces}/sessions/ID/session.json    {"formatVersion": "1", "stack": NAME, "environment": NAME, ...}
+ *     {workspaces}/sessions/ID/session.json    {"formatVersion": "1", "stack": NAME, "environment": NAME, "livesUntilMs": MS, ...}
  *     {workspaces}/sessions/ID/workspace/      the session's files: the agent's code writes here what it likes
  *
  * A file's age is counted from its ctime, which a program cannot set as it likes. It can set the mtime, and unpacking an old
@@ -26,7 +26,8 @@
 struct local_session {
         const char *id;
         const char *environment; /* NULL where not known */
-        const char *problem;     /* why nothing can be said about it; NULL: all is well */
+        int64_t lives_until_ms; /* its session lives until then, and its files are not swept; 0: it has ended */
+        const char *problem;    /* why nothing can be said about it; NULL: all is well */
 };
 
 /*
@@ -54,7 +55,7 @@ struct workspace_tally {
 void local_tally_add(struct workspace_tally *total, const struct workspace_tally *tally);
 
 /*
- * Counts the files of a session's workspace that lie in the span. With `remove`, also removes them, and the folders that
+ * Counts the files of a session's workspace that lie in the span. With `remove`, also removes them under its lock, and the folders that
  * are empty after it or have been empty since before the span's end. Whatever links and mounts the workspace holds,
  * nothing outside of it is touched. What cannot be read or removed is counted and does not stop the rest.
  */

@@ -263,6 +263,28 @@ static void test_nothing(void **state) {
         assert_non_null(strstr(err.message, "torn.json is damaged"));
 }
 
+/* Whatever a policy says, the files of a session that lives are not taken from under it; afterwards they are. */
+static void test_living(void **state) {
+        struct place *place = *state;
+        const int64_t now_ms = clock_system.wall_ms(&clock_system);
+
+        policy(place, "week", "\"selector\": {\"all\": true}, \"expireAfterDays\": 7");
+        begin(place, "s1", "lab", "a");
+        place_write(place, SESSIONS "s1/session.json",
+                    arena_printf(place->arena,
+                                 "{\"formatVersion\": \"1\", \"stack\": \"lab\", \"environment\": \"a\", "
+                                 "\"livesUntilMs\": %lld}",
+                                 (long long)(now_ms + 10 * DAY_MS)));
+        place_write(place, SESSIONS "s1/workspace/file", "x");
+        place_write(place, SESSIONS "s1/usage", "what was counted before");
+        assert_int_equal(sweep_after(place, 9, true).total.files, 0);
+        assert_true(exists(place, SESSIONS "s1/workspace/file"));
+        assert_true(exists(place, SESSIONS "s1/usage"));
+        assert_int_equal(sweep_after(place, 11, true).total.files, 1);
+        assert_false(exists(place, SESSIONS "s1/workspace/file"));
+        assert_false(exists(place, SESSIONS "s1/usage"));
+}
+
 /* A record is a file: any number may stand there, and none may let go of what is new. */
 static void days_without_end(void **state) {
         const int64_t now_ms = INT64_C(1769860800000);
@@ -277,17 +299,10 @@ static void days_without_end(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_which_policy),
-                TEST(test_ages),
-                TEST(test_forged_dates),
-                TEST(test_links),
-                TEST(test_swapped),
-                TEST(test_whose),
-                TEST(test_closed_folders),
-                TEST(test_many),
-                TEST(test_remove_session),
-                TEST(test_nothing),
-                cmocka_unit_test(days_without_end),
+                TEST(test_which_policy),   TEST(test_ages),    TEST(test_forged_dates),
+                TEST(test_links),          TEST(test_swapped), TEST(test_whose),
+                TEST(test_closed_folders), TEST(test_many),    TEST(test_remove_session),
+                TEST(test_nothing),        TEST(test_living),  cmocka_unit_test(days_without_end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

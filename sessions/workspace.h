@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workspaces: the durable files of sessions, plain folders of the host, each found by its owner and its id together.
+ *
+ *     {workspaces}/sessions/ID/session.json    whose it is: stack, environment, owner; until when its session lives
+ *     {workspaces}/sessions/ID/workspace/      the files; each is replaced whole, none is ever written in place
+ *     {workspaces}/sessions/ID/incoming/       files that are being written, each locked by who writes it
+ *     {workspaces}/sessions/ID/usage           how many files and bytes there are, as long as this boot of the machine lasts
+ *     {workspaces}/sessions/ID/base            what the session's own copy was last like: workspace_base.h
+ *
+ * The first two are those of providers/local/workspaces.h, which policies and guards read. What lies in workspace/ was written by
+ * code that nobody trusts: it is opened beneath, no link is followed, and nothing but regular files and folders is there
+ * for callers.
+ *
+ * Whoever is not the owner gets PROBLEM_NOT_FOUND with the same words as for an id that never was.
+ *
+ * A struct workspace belongs to one thread. Any number of them, in any process, may be open for one workspace: what changes
+ * it holds the lock of its folder.
+ */
+#ifndef BERTH_SESSIONS_WORKSPACE_H
+#define BERTH_SESSIONS_WORKSPACE_H
+
+#include "base/arena.h"
+#include "base/interrupt.h"
+#include "sessions/problem.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WORKSPACE_ID_MAX 64
+#define WORKSPACE_OWNER_MAX 1024
+
+/* Where workspaces are, and whose stack they are of. Borrowed texts. */
+struct workspaces {
+        const char *folder;
+        const char *stack;
+};
+
+struct workspace {
+        int folder; /* of the session */
+        int files;  /* of its files */
+        bool locked;
+        char id[WORKSPACE_ID_MAX + 1];
+};
+#define WORKSPACE_INIT \
+        { .folder = -1, .files = -1 }
+
+/* What it may hold, and what must stay free on its disk; 0: no bound. */
+struct workspace_limits {
+        uint64_t bytes_max;
+        uint64_t files_max; /* folders are counted too */
+        uint64_t free_min;
+};
+
+struct workspace_usage {
+        uint64_t files; /* and folders */
+        uint64_t bytes;
+};
+
+/* A workspace in a list; in the arena. */
+struct workspace_row {
+        const char *id;
+        const char *owner;
+        const char *environment;
+        int64_t created_ms;
+        int64_t lives_until_ms; /* no sweep touches its files before; 0: its session has ended */
+};
+
+/*
+ * Makes an empty one, whole or not at all. Ids are the caller's: letters, digits, "-" and "_", at most WORKSPACE_ID_MAX.
+ * PROBLEM_CONFLICT where there is one.
+ */
+int workspace_create(const struct workspaces *workspaces, const struct workspace_row *row,
+                     struct problem *problem) MUST_USE;
+
+int workspace_open(const struct workspaces *workspaces, const char *owner, const char *id,
+                   struct workspace *ret, struct problem *problem) MUST_USE;
+void workspace_close(struct workspace *workspace);
+#define WORKSPACE_CLEANUP __attribute__((cleanup(workspace_close)))
+
+/* What session.json says of an open one. */
+int workspace_describe(const struct workspace *workspace, struct arena *arena, struct workspace_row *ret,
+                       struct problem *problem) MUST_USE;
+/* Until then its session lives; 0: it has ended. */
+int workspace_set_life(struct workspace *workspace, int64_t lives_until_ms, struct problem *problem) MUST_USE;
+
+/*
+ * At most `limit` of the owner's (NULL: everybody's), sorted by id, those behind `after` ("" for all). *ret_more where there are
+ * others behind them. Damaged ones are nobody's.
+ */
+int workspace_list(const struct workspaces *workspaces, const char *owner, const char *after, size_t limit,
+                   struct arena *arena, struct workspace_row **ret, size_t *ret_count, bool *ret_more,
+                   struct problem *problem) MUST_USE;
+
+/*
+ * Renames it out of sight, and then removes it: after the first step it is gone for everybody, and what a death in between leaves
+ * is removed by workspace_recover(). It need not be open, and whoever has it open finds that it is gone.
+ */
+int workspace_remove(const struct workspaces *workspaces, const char *owner, const char *id,
+                     struct problem *problem) MUST_USE;
+
+/* Removes what dead processes left: halves of workspaces that were made or removed, files that nobody writes any more. */
+int workspace_recover(const struct workspaces *workspaces, struct problem *problem) MUST_USE;
+
+/* Counts its files: by the number that is kept, or by walking through all of them where there is none. */
+int workspace_measure(struct workspace *workspace, const struct interrupt *interrupt,
+                      struct workspace_usage *ret, struct problem *problem) MUST_USE;
+
+/* ---- for the other modules on workspaces ---- */
+
+/* Waits for the lock. PROBLEM_NOT_FOUND where it was removed meanwhile. */
+int workspace_lock(struct workspace *workspace, const struct interrupt *interrupt,
+                   struct problem *problem) MUST_USE;
+void workspace_unlock(struct workspace *workspace);
+
+/*
+ * Around each change, under the lock: what is there before it, which is then forgotten on disk, and what is there after it. A death
+ * in between means that the next one counts all files.
+ */
+int workspace_usage_begin(struct workspace *workspace, const struct interrupt *interrupt,
+                          struct workspace_usage *ret, struct problem *problem) MUST_USE;
+void workspace_usage_end(struct workspace *workspace, const struct workspace_usage *usage);
+
+/* PROBLEM_WORKSPACE_FULL where `more` bytes would leave less than limits->free_min on its disk. */
+int workspace_check_free(const struct workspace *workspace, const struct workspace_limits *limits,
+                         uint64_t more, struct problem *problem) MUST_USE;
+
+/* An empty file in incoming/, locked, and its name there. It is removed by unlinkat() or by renameat(). */
+#define WORKSPACE_INCOMING_MAX 48
+int workspace_incoming_make(const struct workspace *workspace, char name[WORKSPACE_INCOMING_MAX],
+                            int *ret_descriptor, struct problem *problem) MUST_USE;
+#define WORKSPACE_INCOMING "incoming"
+
+/* "1b4e28ba-2fa1-...": this boot of the machine; `id` takes 40 bytes. "" where the kernel does not say. */
+void workspace_boot(char id[40]);
+
+#endif

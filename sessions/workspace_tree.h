@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All that lies below a folder that nobody may be trusted with, found fast: one open and a few reads for each folder, one stat for
+ * each name, no content. What has changed since an earlier look shows by inode, size, times and mode, as Git does it; ctime
+ * is among them, which no program can set.
+ *
+ * Links, FIFOs, sockets and devices are told and not touched; so are names that are no UTF-8 (JSON has no word for
+ * them), paths that are too long or too deep, and what lies on other file systems.
+ */
+#ifndef BERTH_SESSIONS_WORKSPACE_TREE_H
+#define BERTH_SESSIONS_WORKSPACE_TREE_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/interrupt.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* Bytes of a path and folders in each other: in S3 the key of such a file is at most 1,024 bytes long, with all before it. */
+#define WORKSPACE_PATH_MAX 960
+#define WORKSPACE_DEPTH_MAX 64
+
+struct workspace_entry {
+        const char *path; /* in the arena */
+        uint64_t inode;
+        uint64_t bytes; /* 0 for a folder */
+        int64_t written_ns, changed_ns;
+        bool folder;
+        bool executable;
+};
+
+struct workspace_skipped {
+        const char *path; /* where it is no UTF-8, with \xNN */
+        const char *reason;
+};
+
+struct workspace_tree {
+        struct workspace_entry *entries; /* sorted by path, bytewise */
+        size_t count;
+        uint64_t bytes;
+        struct workspace_skipped *skipped;
+        size_t skipped_count; /* at most WORKSPACE_SKIPPED_MAX are listed, the last one says that there are more */
+        bool cut;             /* there was more than `entries_max` */
+};
+#define WORKSPACE_SKIPPED_MAX 1000
+
+/*
+ * Reads all below the folder. Not more than `entries_max` entries (0: no bound) are read, of all kinds. A folder
+ * that may not be read is skipped; one that vanishes meanwhile is not there. ERROR_INTERRUPTED where it was interrupted.
+ */
+int workspace_tree_read(int folder, uint64_t entries_max, const struct interrupt *interrupt,
+                        struct arena *arena, struct workspace_tree *ret, struct error *err) MUST_USE;
+
+/* The entry of that path, or NULL. */
+const struct workspace_entry *workspace_tree_find(const struct workspace_tree *tree, const char *path);
+
+/* Whether two looks at one path saw the same content. */
+bool workspace_entry_same(const struct workspace_entry *a, const struct workspace_entry *b);
+
+/* What is wrong with the path, for people; NULL where files may have it. */
+const char *workspace_path_problem(const char *path);
+
+/* The same for one name in a folder. */
+const char *workspace_name_problem(const char *name);
+
+/*
+ * A regular file below the folder, opened for reading; whatever else stands there is not even opened. -1 with errno, EINVAL
+ * where it is no regular file.
+ */
+int workspace_open_regular(int folder, const char *path, struct stat *ret_status) MUST_USE;
+
+/* Removes all that is in the folder, however deep, by one descriptor; -1 with errno, and the rest is still tried. */
+int workspace_tree_remove(int folder) MUST_USE;
+
+#endif
