@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* validate: everything that can be said of manifests without a provider; of a Controller's file as well. */
+/* validate: everything that can be said of manifests without a provider; of a Controller's or a Server's file as well. */
 #include "base/files.h"
+#include "broker/config.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "gitops/config.h"
@@ -11,10 +12,10 @@
 #define SNIFF_MAX ((size_t)16 << 20)
 
 /*
- * Whether the file is a Controller's, which is no part of any stack: by a line of its own, as everybody writes it. What
- * looks otherwise is loaded as a stack, and the loader says where it belongs.
+ * The kind of a file that is no part of any stack (a Controller's, a Server's), by a line of its own, as everybody writes it; else
+ * NULL. What looks otherwise is loaded as a stack, and the loader says where it belongs.
  */
-static bool is_controller_file(const char *path) {
+static const struct kind *kind_alone(const char *path) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         struct error ignored;
         struct stat status;
@@ -24,21 +25,48 @@ static bool is_controller_file(const char *path) {
         /* What comes from a pipe can be read once only. */
         if (stat(path, &status) < 0 || !S_ISREG(status.st_mode) ||
             file_read(path, SNIFF_MAX, &text, &ignored) < 0)
-                return false;
-        for (at = strbuf_text(&text); *at; at += length + (at[length] == '\n')) {
+                return NULL;
+        for (at = strbuf_text(&text); strncmp(at, "kind:", 5) != 0; at += length + (at[length] == '\n')) {
+                if (!*at)
+                        return NULL;
                 length = strcspn(at, "\n");
-                if (strncmp(at, "kind:", 5) == 0) {
-                        at += 5 + strspn(at + 5, " ");
-                        return strncmp(at, "Controller", 10) == 0 && strchr(" \r\n", at[10]);
-                }
         }
-        return false;
+        at += 5 + strspn(at + 5, " ");
+        for (size_t i = 0; i < kind_count; i++) {
+                length = strlen(kinds[i]->name);
+                if (kinds[i]->started_by && strncmp(at, kinds[i]->name, length) == 0 &&
+                    strchr(" \r\n", at[length]))
+                        return kinds[i];
+        }
+        return NULL;
 }
 
-static int validate_controller(struct session *session, const struct options *options, struct error *err) {
-        struct controller_config config;
-        int result = controller_config_load(options->path, true, session->arena, &config,
-                                            &session->diagnostics, err);
+/* As for the program that it is written for, which may run on another machine. */
+static int load_alone(struct session *session, const struct options *options, const struct kind *kind,
+                      const char **ret_says, struct error *err) {
+        struct controller_config controller;
+        struct broker_config server;
+
+        if (kind->id == KIND_SERVER) {
+                if (broker_config_load(options->path, true, session->arena, &server, &session->diagnostics,
+                                       err) < 0)
+                        return -1;
+                *ret_says = arena_printf(session->arena, "a Server with %zu %s", server.client_count,
+                                         server.client_count == 1 ? "client" : "clients");
+                return 0;
+        }
+        if (controller_config_load(options->path, true, session->arena, &controller, &session->diagnostics,
+                                   err) < 0)
+                return -1;
+        *ret_says = arena_printf(session->arena, "a Controller of %zu %s", controller.source_count,
+                                 controller.source_count == 1 ? "source" : "sources");
+        return 0;
+}
+
+static int validate_alone(struct session *session, const struct options *options, const struct kind *kind,
+                          struct error *err) {
+        const char *says;
+        int result = load_alone(session, options, kind, &says, err);
 
         if (result == 0 || err->kind == ERROR_DIAGNOSED)
                 session_report(session, options, result < 0);
@@ -46,11 +74,10 @@ static int validate_controller(struct session *session, const struct options *op
                 return -1;
         if (options->json)
                 print_json(json_pack("{s:b, s:i, s:{s:i}, s:o}", "valid", 1, "files", 1, "resources",
-                                     "Controller", 1, "diagnostics",
+                                     kind->name, 1, "diagnostics",
                                      diagnostics_to_json(&session->diagnostics)));
         else
-                printf("Valid: a Controller of %zu %s.\n", config.source_count,
-                       config.source_count == 1 ? "source" : "sources");
+                printf("Valid: %s.\n", says);
         return EXIT_DONE;
 }
 
@@ -70,10 +97,11 @@ static json_t *count_kinds(const struct manifests *manifests) {
 int verb_validate(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
         const struct manifests *manifests = &session.manifests;
+        const struct kind *alone;
 
         session_init(&session);
-        if (is_controller_file(options->path))
-                return validate_controller(&session, options, err);
+        if ((alone = kind_alone(options->path)))
+                return validate_alone(&session, options, alone, err);
         if (session_load(&session, options, false, err) < 0)
                 return -1;
         if (options->json)

@@ -94,6 +94,14 @@ void check_names_once(struct loading *loading, const struct value *list) {
         free(sorted);
 }
 
+void check_listen(struct loading *loading, const struct value *listen) {
+        const char *colon = strrchr(listen->text, ':');
+
+        if (colon && strtol(colon + 1, NULL, 10) > 65535)
+                problem_error(loading, place_of(listen), NULL,
+                              "listen must have a port of 0 to 65535, found %s", colon + 1);
+}
+
 void check_draft(struct loading *loading, const struct draft *draft) {
         const struct kind *kind = draft->resource.kind;
 

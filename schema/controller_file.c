@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the manifest of a Controller must satisfy beyond its fields, and the file that it stands in. */
+/* What the manifest of a Controller must satisfy beyond its fields. */
 #include "base/text.h"
 #include "schema/loading.h"
 
@@ -207,14 +207,6 @@ static void check_patterns(struct loading *loading, const struct value *sources,
         }
 }
 
-static void check_listen(struct loading *loading, const struct value *listen) {
-        const char *colon = strrchr(listen->text, ':');
-
-        if (colon && strtol(colon + 1, NULL, 10) > 65535)
-                problem_error(loading, place_of(listen), NULL,
-                              "listen must have a port of 0 to 65535, found %s", colon + 1);
-}
-
 void check_controller(struct loading *loading, const struct draft *draft) {
         const struct value *spec = draft->resource.spec;
         const struct value *sources = typed_member(spec, "sources", VALUE_LIST);
@@ -227,42 +219,4 @@ void check_controller(struct loading *loading, const struct draft *draft) {
                 check_unique(loading, sources, i);
                 check_patterns(loading, sources, i);
         }
-}
-
-bool controller_file_takes(struct loading *loading, const struct kind *kind, struct place place) {
-        bool controller = kind->id == KIND_CONTROLLER;
-
-        if (controller == loading->options->controller)
-                return true;
-        if (controller)
-                problem_error(
-                        loading, place,
-                        "it stands in a file of its own, outside of the stack's: berth controller -f FILE",
-                        "a Controller is no part of a stack");
-        else
-                problem_error(
-                        loading, place,
-                        "the manifests of a stack come from the repositories that the Controller's sources name",
-                        "the file of a Controller holds nothing else, found %s", kind->name);
-        return false;
-}
-
-void controller_file_check(struct loading *loading) {
-        const struct draft *first = NULL;
-
-        for (size_t i = 0; i < loading->draft_count; i++) {
-                const struct draft *draft = &loading->drafts[i];
-
-                if (first) {
-                        problem_error(loading, draft->name, "start one berth controller for each",
-                                      "a second Controller, %s: the first stands on line %u",
-                                      draft->resource.name, first->resource.line);
-                        return;
-                }
-                first = draft;
-        }
-        if (!first && loading->diagnostics->errors == 0)
-                problem_error(loading, (struct place){ 0 },
-                              "write kind: Controller; berth explain Controller shows its fields",
-                              "no Controller stands in this file");
 }

@@ -14,6 +14,7 @@ extern const struct kind workspace_policy_kind;
 extern const struct kind agent_kind;
 extern const struct kind swarm_kind;
 extern const struct kind controller_kind;
+extern const struct kind server_kind;
 
 /* Shared (fields_shared.c). */
 extern const struct field label_key_field; /* of labels and matchLabels */
@@ -25,6 +26,7 @@ extern const struct field network_name_field; /* network, where it is one of the
 extern const struct field network_fields[];   /* and where it is not */
 extern const struct field subnet_field;       /* an item of its subnets, and of securityGroups */
 extern const struct field security_group_field;
+extern const struct field host_field; /* an item of hosts */
 
 #define MEMORY_MB_MIN MEMORY_MB_PER_VCPU
 #define MEMORY_MB_MAX 10240
@@ -34,6 +36,8 @@ extern const struct field security_group_field;
 /* Patterns are common ground of POSIX extended and ECMAScript expressions: the JSON Schema repeats them. */
 #define NAME_PATTERN "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 #define NAME_PATTERN_MESSAGE "lower-case letters, digits and hyphens, with no hyphen at either end"
+#define LISTEN_PATTERN "off|([A-Za-z0-9.-]*|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}"
+#define LISTEN_PATTERN_MESSAGE "HOST:PORT, [ADDRESS]:PORT, :PORT for every address, or off"
 #define REPOSITORY_PATTERN "([a-z0-9]+([._-][a-z0-9]+)*/)*[a-z0-9]+([._-][a-z0-9]+)*"
 #define REPOSITORY_PATTERN_MESSAGE "a repository's name as in ECR (lower-case letters, digits, . _ - and /)"
 #define REGISTRY_DOMAINS \

@@ -63,6 +63,16 @@ const struct field security_group_field = {
         .doc = "A security group's id.",
 };
 
+const struct field host_field = {
+        .name = "host",
+        .type = FIELD_TEXT,
+        .minimum = 1,
+        .maximum = 255,
+        .pattern = "[A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.]+\\]",
+        .pattern_message = "a host's name or address, without a port",
+        .doc = "One host.",
+};
+
 const struct field network_fields[] = {
         {
                 .name = "subnets",

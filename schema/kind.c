@@ -58,7 +58,7 @@ void kind_append_names(struct strbuf *to) {
 
         /* "a, b and c": each name is written when the next one is known, since those that stand alone are left out. */
         for (size_t i = 0; i < kind_count; i++) {
-                if (kinds[i]->alone)
+                if (kinds[i]->started_by)
                         continue;
                 if (last) {
                         strbuf_printf(to, "%s%s", any ? ", " : "", last);

@@ -25,8 +25,9 @@ enum kind_id {
         KIND_WORKSPACE_POLICY,
         KIND_AGENT,
         KIND_SWARM,
-        KIND_CONTROLLER, /* in a file of its own: no part of a stack */
-        KIND_COUNT       /* of this program: kind_count says how many there are */
+        KIND_CONTROLLER, /* this and what follows: in files of their own, no part of a stack */
+        KIND_SERVER,
+        KIND_COUNT /* of this program: kind_count says how many there are */
 };
 
 enum field_type {
@@ -97,11 +98,12 @@ struct kind {
                 *schema_rules; /* rules between fields that the tables do not say, as JSON Schema; or NULL */
 
         bool managed;       /* has something of its own at a provider */
-        bool alone;         /* stands in a file of its own: no part of a stack */
         bool is_base;       /* everything else of a stack stands on it: made first, gone last */
         bool named_by_spec; /* what it is called at the provider stands in its spec: its resources may be renamed */
         unsigned
                 lane; /* kinds of one lane share a quota when changes are carried out: struct job; small numbers */
+        const char *
+                started_by; /* the command that runs what stands in a file of its own, no part of a stack; or NULL */
         const struct kind_reference *references; /* ended by a NULL path; or NULL */
         const char *instead_of_replacing;        /* what else can be done, for the refusal; NULL: nothing */
 

@@ -506,23 +506,14 @@ static const struct field source_field = {
         .doc = "One repository, and the stack that it describes.",
 };
 
-static const struct field host_field = {
-        .type = FIELD_TEXT,
-        .minimum = 1,
-        .maximum = 255,
-        .pattern = "[A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.]+\\]",
-        .pattern_message = "a host's name or address, without a port",
-        .doc = "One host.",
-};
-
 static const struct field controller_fields[] = {
         {
                 .name = "listen",
                 .type = FIELD_TEXT,
                 .maximum = 300,
                 .default_text = "127.0.0.1:9470",
-                .pattern = "off|([A-Za-z0-9.-]*|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}",
-                .pattern_message = "HOST:PORT, [ADDRESS]:PORT, :PORT for every address, or off",
+                .pattern = LISTEN_PATTERN,
+                .pattern_message = LISTEN_PATTERN_MESSAGE,
                 .doc = "The address at which /healthz, /readyz, /metrics and /hooks/NAME are answered over HTTP; off for none.",
         },
         {
@@ -574,6 +565,6 @@ const struct kind controller_kind = {
                         "\"^/|(^|/)\\\\.\\\\.(/|$)|[*?].*[\\\\[\\\\\\\\]|[\\\\[\\\\\\\\].*[*?]|[*][*]\"}}, "
                         "\"branch\": {\"not\": {\"pattern\": \"^refs/\"}}, "
                         "\"url\": {\"not\": {\"pattern\": \"://[^/@]*:[^/]*@\"}}}}}}}",
-        .alone = true,
+        .started_by = "berth controller",
         .check = check_controller,
 };

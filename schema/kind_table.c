@@ -11,6 +11,7 @@ const struct kind *const kinds[] = {
         [KIND_AGENT] = &agent_kind,
         [KIND_SWARM] = &swarm_kind,
         [KIND_CONTROLLER] = &controller_kind,
+        [KIND_SERVER] = &server_kind,
 };
 const size_t kind_count = sizeof(kinds) / sizeof(kinds[0]);
 

@@ -156,12 +156,20 @@ void check_role_account(struct loading *loading, const struct value *role, const
 /* That each text of the list, which may be NULL, stands in it once. */
 void check_names_once(struct loading *loading, const struct value *list);
 
+/* That the port of an address to listen on is one. */
+void check_listen(struct loading *loading, const struct value *listen);
+
 /* controller_file.c */
 void check_controller(struct loading *loading, const struct draft *draft);
+
+/* server_file.c */
+void check_server(struct loading *loading, const struct draft *draft);
+
+/* alone.c: files of one document, which is no part of a stack (kind.started_by) */
 /* Whether a document of that kind may stand here; reports where it may not. */
-bool controller_file_takes(struct loading *loading, const struct kind *kind, struct place place);
-/* That there is exactly one Controller. */
-void controller_file_check(struct loading *loading);
+bool alone_takes(struct loading *loading, const struct kind *kind, struct place place);
+/* Where such a file is loaded: that there is exactly one. */
+void alone_check(struct loading *loading);
 
 /* resolve.c */
 /* Sorts the drafts into `manifests`, and makes every resource complete. */

@@ -37,7 +37,7 @@ static void check_empty(struct loading *loading, uint16_t file) {
 
         if (loading->sources[file].documents > 0)
                 return;
-        if (loading->is_folder || loading->options->controller || file >= loading->own_count)
+        if (loading->is_folder || loading->options->alone || file >= loading->own_count)
                 problem_warning(loading, place, NULL, "this file holds no manifest");
         else
                 problem_error(loading, place, "what a stack has is deleted by berth destroy",
@@ -156,8 +156,8 @@ static int load_manifests(const char *path, const struct manifest_file *files, s
                 read_all(&loading, loading.own_count);
                 check_folder(&loading, path);
                 list_files(&loading);
-                if (options->controller)
-                        controller_file_check(&loading);
+                if (options->alone)
+                        alone_check(&loading);
                 resolve_all(&loading);
                 result = conclude(&loading, err);
         }

@@ -82,7 +82,8 @@ struct manifest_tree {
 struct load_options {
         const char *provider;      /* overrides the Stack's, or NULL */
         bool missing_environments; /* gather them in `missing` instead of reporting them */
-        bool controller; /* a Controller's file: exactly one, and nothing else, which any other load refuses */
+        const struct kind *
+                alone; /* a file with exactly one of this kind and nothing else, which any other load refuses; or NULL */
         const struct manifest_tree *tree; /* of files in memory; NULL: they can include nothing */
 };
 

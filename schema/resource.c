@@ -263,8 +263,7 @@ void decode_document(struct loading *loading, uint16_t file, const struct node *
         if (!check_api_version(&decoder, root, &parts))
                 return;
         kind = read_kind(&decoder, root, &parts);
-        if (kind &&
-            !controller_file_takes(loading, kind, decode_place(&decoder, part_value(&parts, PART_KIND))))
+        if (kind && !alone_takes(loading, kind, decode_place(&decoder, part_value(&parts, PART_KIND))))
                 return;
         name = find_name(&parts);
         draft.resource =

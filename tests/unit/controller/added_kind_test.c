@@ -80,7 +80,7 @@ static const struct kind notebook_kind = {
 
 const struct kind *const kinds[] = {
         &stack_kind, &resource_range_kind, &image_kind,      &environment_kind, &workspace_policy_kind,
-        &agent_kind, &swarm_kind,          &controller_kind, &notebook_kind,
+        &agent_kind, &swarm_kind,          &controller_kind, &server_kind,      &notebook_kind,
 };
 const size_t kind_count = sizeof(kinds) / sizeof(kinds[0]);
 

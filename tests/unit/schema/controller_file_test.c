@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest of a Controller: what is taken, what is refused and with which words. */
+#include "schema/fields.h"
 #include "schema/support.h"
 
 #define HEAD "apiVersion: berth/v1\nkind: Controller\nmetadata: {name: c}\nspec:\n"
 #define SOURCE HEAD "  sources:\n  - {name: a, url: /srv/a.git, branch: main"
 #define OTHER "  - {name: b, url: /srv/a.git, branch: main"
 
-static const struct {
-        const char *text;
-        const char *says; /* "": good */
-} cases[] = {
+static const struct alone_case cases[] = {
         { SOURCE "}\n", "" },
         { SOURCE ", path: teams/a, intervalSeconds: 1, driftSeconds: 1, mode: approve, correctDrift: false, "
                  "fastForwardOnly: false, verify: {gpgKeys: [k], sshAllowedSigners: s}, "
@@ -73,6 +71,7 @@ static const struct {
           "passwordFile means nothing to a source by file" },
         { HEAD "  listen: nowhere\n  sources: [{name: a, url: /a, branch: m}]\n", "HOST:PORT" },
         { HEAD "  listen: '127.0.0.1:70000'\n  sources: [{name: a, url: /a, branch: m}]\n", "0 to 65535" },
+        { HEAD "  hosts: ['a:1']\n  sources: [{name: a, url: /a, branch: m}]\n", "without a port" },
         { HEAD "  listen: '[::1]:0'\n  sources: [{name: a, url: /a, branch: m}]\n", "" },
         { HEAD "  notify: [{url: 'ftp://x'}]\n  sources: [{name: a, url: /a, branch: m}]\n", "http" },
         { HEAD
@@ -88,43 +87,16 @@ static const struct {
 };
 
 static void controllers(void **state) {
-        static const struct load_options options = { .controller = true };
-
         (void)state;
-        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                struct loaded loaded;
-
-                loaded_begin(&loaded);
-                loaded_write(&loaded, "c.yaml", cases[i].text);
-                loaded_load(&loaded, "c.yaml", &options);
-                if (!*cases[i].says
-                            ? loaded.result != 0
-                            : (loaded.result == 0 || !strstr(strbuf_text(&loaded.said), cases[i].says)))
-                        fail_msg("%s\nsaid: %s\nexpected: %s", cases[i].text, strbuf_text(&loaded.said),
-                                 cases[i].says);
-                assert_null(strstr(strbuf_text(&loaded.said), "pa55word"));
-                for (size_t k = 0; k < loaded.diagnostics.count; k++) {
-                        const char *line = loaded.diagnostics.items[k].source_line;
-
-                        assert_true(!line || !strstr(line, "pa55word"));
-                }
-                loaded_end(&loaded);
-        }
+        check_alone_cases(&controller_kind, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-/* Among a stack's manifests it is a mistake, and said so once. */
 static void not_in_a_stack(void **state) {
-        struct loaded loaded;
-
         (void)state;
-        loaded_begin(&loaded);
-        loaded_write(&loaded, "c.yaml", SOURCE ", nonsense: 1}\n");
-        loaded_load(&loaded, "", NULL);
-        assert_int_equal(loaded.result, -1);
-        assert_string_equal(strbuf_text(&loaded.said),
-                            "c.yaml:2:7: a Controller is no part of a stack [it stands in a file of its own, "
-                            "outside of the stack's: berth controller -f FILE]\n");
-        loaded_end(&loaded);
+        check_not_in_a_stack(
+                SOURCE ", nonsense: 1}\n",
+                "c.yaml:2:7: a Controller is no part of a stack [it stands in a file of its own, "
+                "outside of the stack's: berth controller -f FILE]\n");
 }
 
 int main(void) {

@@ -52,6 +52,7 @@ static void check_default(const struct field *field) {
 static void check_fields(const struct field *fields, const struct field_group *groups);
 
 static void check_field(const struct field *field, const struct field *siblings) {
+        assert_non_null(field->name); /* of an item too: hints compare it */
         assert_non_null(field->doc);
         assert_true(strlen(field->doc) > 5 && field->doc[strlen(field->doc) - 1] == '.');
         assert_true(field->minimum <= field->maximum);

@@ -98,4 +98,46 @@ static inline void loaded_end(struct loaded *loaded) {
         arena_free(loaded->arena);
 }
 
+/* One file that is loaded by itself, and what is said of it; "": it is good. */
+struct alone_case {
+        const char *text, *says;
+};
+
+/* In all of the texts the word pa55word is a secret, which is never shown. */
+static inline void check_alone_cases(const struct kind *kind, const struct alone_case *cases, size_t count) {
+        const struct load_options options = { .alone = kind };
+
+        for (size_t i = 0; i < count; i++) {
+                struct loaded loaded;
+
+                loaded_begin(&loaded);
+                loaded_write(&loaded, "c.yaml", cases[i].text);
+                loaded_load(&loaded, "c.yaml", &options);
+                if (!*cases[i].says
+                            ? loaded.result != 0
+                            : (loaded.result == 0 || !strstr(strbuf_text(&loaded.said), cases[i].says)))
+                        fail_msg("%s\nsaid: %s\nexpected: %s", cases[i].text, strbuf_text(&loaded.said),
+                                 cases[i].says);
+                assert_null(strstr(strbuf_text(&loaded.said), "pa55word"));
+                for (size_t k = 0; k < loaded.diagnostics.count; k++) {
+                        const char *line = loaded.diagnostics.items[k].source_line;
+
+                        assert_true(!line || !strstr(line, "pa55word"));
+                }
+                loaded_end(&loaded);
+        }
+}
+
+/* Among a stack's manifests it is a mistake, and said so once. */
+static inline void check_not_in_a_stack(const char *text, const char *says) {
+        struct loaded loaded;
+
+        loaded_begin(&loaded);
+        loaded_write(&loaded, "c.yaml", text);
+        loaded_load(&loaded, "", NULL);
+        assert_int_equal(loaded.result, -1);
+        assert_string_equal(strbuf_text(&loaded.said), says);
+        loaded_end(&loaded);
+}
+
 #endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The manifest of kind Server, from typed values to what the server asks at each request. The schema has checked each field; here is
+ * checked what takes this machine: that files are there, and that what holds a token is one, and is not open to everybody. Tokens are
+ * hashed here, and not kept.
+ */
+#include "broker/config.h"
+
+#include "broker/token.h"
+#include "schema/manifest.h"
+#include "schema/named_files.h"
+
+#include <string.h>
+
+static const struct {
+        const char *name;
+        enum broker_right right;
+} rights[] = {
+        { "execute", BROKER_EXECUTE }, { "containers", BROKER_CONTAINERS },
+        { "shell", BROKER_SHELL },     { "approve", BROKER_APPROVE },
+        { "observe", BROKER_OBSERVE }, { "administer", BROKER_ADMINISTER },
+};
+
+static unsigned read_rights(const struct value *may) {
+        unsigned found = 0;
+
+        for (uint32_t i = 0; i < may->count; i++) {
+                for (size_t k = 0; k < sizeof(rights) / sizeof(rights[0]); k++) {
+                        if (strcmp(value_text_of(&may->items[i]), rights[k].name) == 0)
+                                found |= rights[k].right;
+                }
+        }
+        return found;
+}
+
+static void read_hash(const char *hex, uint8_t ret[SHA256_SIZE]) {
+        for (size_t i = 0; i < SHA256_SIZE; i++)
+                ret[i] = (uint8_t)(digest_from_hex(hex[2 * i]) << 4 | digest_from_hex(hex[2 * i + 1]));
+}
+
+static void read_client(struct named_files *files, const struct value *spec, struct broker_client *ret) {
+        const struct value *jwt = value_get(spec, "jwt"), *file = value_get(spec, "tokenFile");
+        const char *name = value_get_text(spec, "name"), *realm = value_get_text(spec, "realm"),
+                   *hash = value_get_text(spec, "tokenSha256"), *path;
+        struct error err;
+
+        *ret = (struct broker_client){
+                .name = name,
+                .realm = realm ? realm : name,
+                .for_users =
+                        strcmp(value_get_text(spec, "actsFor"), "users") == 0 || value_get(jwt, "ownerClaim"),
+                .rights = read_rights(value_get(spec, "may")),
+                .agents = value_get(spec, "agents"),
+                .environments = value_get(spec, "environments"),
+                .has_token = !jwt,
+        };
+        if (hash)
+                read_hash(hash, ret->token_hash);
+        path = named_files_check(files, "tokenFile", file);
+        if (path && token_hash_file(path, ret->token_hash, &err) < 0)
+                named_files_add(files, file, SEVERITY_ERROR,
+                                arena_printf(files->arena, "tokenFile: %s", err.message), true);
+        (void)named_files_member(files, jwt, "jwksFile");
+}
+
+/* Whoever came with such a token would be two clients. */
+static void check_tokens(struct named_files *files, const struct broker_config *config,
+                         const struct value *clients) {
+        for (size_t i = 0; i < config->client_count; i++) {
+                for (size_t k = 0; files->diagnostics->errors == 0 && k < i; k++) {
+                        const struct broker_client *one = &config->clients[k], *two = &config->clients[i];
+
+                        if (one->has_token && two->has_token &&
+                            memcmp(one->token_hash, two->token_hash, SHA256_SIZE) == 0)
+                                named_files_add(files, value_get(&clients->items[i], "name"), SEVERITY_ERROR,
+                                                arena_printf(files->arena, "%s has the same token as %s",
+                                                             two->name, one->name),
+                                                true);
+                }
+        }
+}
+
+static void read_config(struct named_files *files, const struct resource *resource,
+                        struct broker_config *ret) {
+        const struct value *spec = resource->spec, *hosts = value_get(spec, "hosts"),
+                           *clients = value_get(spec, "clients"), *tls = value_get(spec, "tls");
+        const char *listen = value_get_text(spec, "listen"), *stack = value_get_text(spec, "stack"), **names;
+        size_t count = hosts ? hosts->count : 0;
+
+        names = arena_array(files->arena, count + 1, sizeof(*names));
+        for (size_t i = 0; i < count; i++)
+                names[i] = value_text_of(&hosts->items[i]);
+        *ret = (struct broker_config){
+                .name = resource->name,
+                .stack = named_files_path(files, stack ? stack : "."),
+                .listen = strcmp(listen, "off") == 0 ? "" : listen,
+                .hosts = names,
+                .host_count = count,
+                .client_count = clients ? clients->count : 0,
+                .spec = spec,
+        };
+        ret->clients = arena_array(files->arena, ret->client_count + 1, sizeof(*ret->clients));
+        for (size_t i = 0; i < ret->client_count; i++)
+                read_client(files, &clients->items[i], &ret->clients[i]);
+        (void)named_files_member(files, tls, "certFile");
+        (void)named_files_member(files, tls, "keyFile");
+        if (!files->elsewhere)
+                check_tokens(files, ret, clients);
+}
+
+int broker_config_load(const char *path, bool elsewhere, struct arena *arena, struct broker_config *ret,
+                       struct diagnostics *diagnostics, struct error *err) {
+        const struct load_options options = { .alone = kinds[KIND_SERVER] };
+        struct manifests manifests;
+        struct named_files files;
+        size_t count;
+
+        if (manifests_load(path, &options, arena, &manifests, diagnostics, err) < 0)
+                return -1;
+        named_files_begin(&files, path, elsewhere, arena, diagnostics);
+        read_config(&files, manifests_of_kind(&manifests, KIND_SERVER, &count), ret);
+        return named_files_end(&files, "Server", err);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server's own manifest: one document of kind Server, in a file of its own. */
+#ifndef BERTH_BROKER_CONFIG_H
+#define BERTH_BROKER_CONFIG_H
+
+#include "base/arena.h"
+#include "base/digest.h"
+#include "base/error.h"
+#include "schema/diagnostic.h"
+#include "schema/value.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum broker_right {
+        BROKER_EXECUTE = 1 << 0,
+        BROKER_CONTAINERS = 1 << 1,
+        BROKER_SHELL = 1 << 2,
+        BROKER_APPROVE = 1 << 3,
+        BROKER_OBSERVE = 1 << 4,
+        BROKER_ADMINISTER = 1 << 5
+};
+
+struct broker_client {
+        const char *name;
+        const char *realm; /* of its owners: "REALM/NAME" */
+        bool for_users;    /* each request says for whom; else it owns as "client:NAME" */
+        unsigned rights;   /* of enum broker_right */
+        const struct value *agents, *environments; /* lists of names that it may use; NULL: all */
+        bool has_token;                            /* false: its tokens are JSON Web Tokens */
+        uint8_t token_hash[SHA256_SIZE];
+};
+
+struct broker_config {
+        const char *name;
+        const char *stack;        /* the folder of manifests */
+        const char *listen;       /* "127.0.0.1:9471"; "": the Unix socket alone */
+        const char *const *hosts; /* names that clients call it by */
+        size_t host_count;
+        struct broker_client *clients;
+        size_t client_count;
+        const struct value *spec; /* all of it, defaults filled in */
+};
+
+/*
+ * Reads and checks `path`, a file. As manifests_load(): ERROR_DIAGNOSED with everything that is wrong in `diagnostics`. Paths in it
+ * are relative to its folder; one that names no file is an error or, with `elsewhere` (the server runs on another machine), a
+ * warning. All lives in the arena.
+ */
+int broker_config_load(const char *path, bool elsewhere, struct arena *arena, struct broker_config *ret,
+                       struct diagnostics *diagnostics, struct error *err) MUST_USE;
+
+#endif
