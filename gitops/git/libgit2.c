@@ -51,10 +51,13 @@ int repository_begin(const char *ca_file, enum git_failure *ret_failure, struct 
                 result = sym_git_libgit2_opts(GIT_OPT_SET_USER_AGENT, "berth/" BERTH_VERSION);
         if (result == 0)
                 result = sym_git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, MAPPED_MAX);
-        if (result == 0)
-                result = sym_git_libgit2_opts(GIT_OPT_SET_PACK_MAX_OBJECT_SIZE, OBJECT_MAX);
-        if (result < 0)
-                return error_set(err, "libgit2 does not take its options");
+        if (result < 0) {
+                last = sym_git_error_last();
+                return error_set(err, "libgit2 does not take its options%s%s", last ? ": " : "",
+                                 last ? last->message : "");
+        }
+        /* Of a security update of 1.5: a library without it does not know the option, and the cage's limit of memory holds alone. */
+        (void)sym_git_libgit2_opts(GIT_OPT_SET_PACK_MAX_OBJECT_SIZE, OBJECT_MAX);
         if (ca_file && sym_git_libgit2_opts(GIT_OPT_SET_SSL_CERT_LOCATIONS, ca_file, NULL) < 0) {
                 last = sym_git_error_last();
                 return error_set(err, "no certificates can be read from %s%s%s", ca_file, last ? ": " : "",
