@@ -48,14 +48,14 @@ extern const struct field host_field; /* an item of hosts */
 #define TAG_PATTERN_MESSAGE "an image tag (letters, digits, _ . and -)"
 #define DIGEST_PATTERN "sha256:[0-9a-f]{64}"
 #define DIGEST_PATTERN_MESSAGE "a digest: sha256: and 64 lower-case hex digits"
-#define ROLE_PATTERN "arn:aws(-[a-z]+)*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]*[A-Za-z0-9+=,.@_-]"
+#define ROLE_PATTERN "arn:aws(-[a-z]+)*:iam::[0-9]{12}:role/([A-Za-z0-9+=,.@_-]+/)*[A-Za-z0-9+=,.@_-]+"
 #define KMS_KEY_PATTERN \
         "arn:aws(-[a-z]+)*:kms:[a-z]{2,}(-[a-z]+)+-[0-9]+:[0-9]{12}:key/(mrk-)?[0-9a-f-]{32,36}"
 #define KMS_KEY_PATTERN_MESSAGE                                                                                          \
         "the ARN of a KMS key, such as arn:aws:kms:eu-central-1:123456789012:key/...; an alias may be moved to another " \
         "key unseen"
 #define BOUNDARY_PATTERN \
-        "arn:aws(-[a-z]+)*:iam::([0-9]{12}|aws):policy/[A-Za-z0-9+=,.@_/-]*[A-Za-z0-9+=,.@_-]"
+        "arn:aws(-[a-z]+)*:iam::([0-9]{12}|aws):policy/([A-Za-z0-9+=,.@_-]+/)*[A-Za-z0-9+=,.@_-]+"
 #define BOUNDARY_PATTERN_MESSAGE "the ARN of an IAM policy, such as arn:aws:iam::123456789012:policy/NAME"
 #define ROLE_PATH_PATTERN "/([A-Za-z0-9+=,.@_-]+/)*"
 #define ROLE_PATH_PATTERN_MESSAGE "an IAM path, which begins and ends with a slash, such as /agents/"

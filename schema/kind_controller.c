@@ -480,7 +480,7 @@ static const struct field source_fields[] = {
                 .name = "allow",
                 .type = FIELD_LIST,
                 .minimum = 1,
-                .maximum = 10,
+                .maximum = sizeof(allowable) / sizeof(allowable[0]) - 1, /* each of them once */
                 .item = &allow_field,
                 .doc = "Guards that never stop this source. For a single case there is berth controller approve NAME --allow "
                        "ID[:ADDR].",

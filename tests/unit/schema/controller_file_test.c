@@ -27,6 +27,11 @@ static const struct alone_case cases[] = {
         { SOURCE ", intervalSeconds: 0}\n", "1 to 86400" },
         { SOURCE ", mode: aply}\n", "did you mean" },
         { SOURCE ", allow: [plan-stale]}\n", "plan-stale" },
+        { SOURCE
+          ", allow: [has-dependents, not-owned, protected, mass-delete, image-unusable, image-in-use, "
+          "expires-existing, bucket-not-empty, needs-replacement, inactive-specialist, over-quota, expires-logs, "
+          "secret-unusable, role-unusable]}\n",
+          "" },
         { SOURCE ", verify: {}}\n", "at least one of gpgKeys or sshAllowedSigners" },
         { SOURCE ", path: ../up}\n", "path must be a folder within the repository" },
         { SOURCE ", path: a/../b}\n", "path must be a folder within the repository" },

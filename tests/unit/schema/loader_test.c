@@ -319,6 +319,14 @@ static const struct {
         { HEAD("Stack", "s") "  aws: {executionRole: arn:aws:iam::123456789012:role/a/b/}\n",
           "m.yaml:5:24: aws.executionRole must be the ARN of an IAM role, such as "
           "arn:aws:iam::123456789012:role/NAME, found the text \"arn:aws:iam::123456789012:role/a/b/\"\n" },
+        { HEAD("Stack", "s") "  aws: {executionRole: arn:aws:iam::123456789012:role/a//b}\n",
+          "m.yaml:5:24: aws.executionRole must be the ARN of an IAM role, such as "
+          "arn:aws:iam::123456789012:role/NAME, found the text \"arn:aws:iam::123456789012:role/a//b\"\n" },
+        { HEAD("Stack", "s") "  aws: {permissionsBoundary: arn:aws:iam::aws:policy/job-function/Billing}\n",
+          "" },
+        { HEAD("Stack", "s") "  aws: {permissionsBoundary: arn:aws:iam::123456789012:policy//a}\n",
+          "m.yaml:5:30: aws.permissionsBoundary must be the ARN of an IAM policy, such as "
+          "arn:aws:iam::123456789012:policy/NAME, found the text \"arn:aws:iam::123456789012:policy//a\"\n" },
         { HEAD("Stack", "s") "  aws: {permissionsBoundary: arn:aws:iam::123456789012:policy/a/}\n",
           "m.yaml:5:30: aws.permissionsBoundary must be the ARN of an IAM policy, such as "
           "arn:aws:iam::123456789012:policy/NAME, found the text \"arn:aws:iam::123456789012:policy/a/\"\n" },
