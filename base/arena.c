@@ -8,6 +8,7 @@
 
 #include <stdalign.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct block {
 struct arena {
         struct block *head;
         size_t total;
+        bool wiped; /* before memory is given back */
 };
 
 /* Under AddressSanitizer each piece is a block of its own, so that a write beyond it is seen. */
@@ -67,6 +69,16 @@ struct arena *arena_new(void) {
         return arena;
 }
 
+void arena_wipe_when_freed(struct arena *arena) {
+        arena->wiped = true;
+}
+
+static void free_block(const struct arena *arena, struct block *block) {
+        if (arena->wiped)
+                explicit_bzero(block->data, block->used);
+        free(block);
+}
+
 void arena_free(struct arena *arena) {
         struct block *next;
 
@@ -74,7 +86,7 @@ void arena_free(struct arena *arena) {
                 return;
         for (struct block *block = arena->head; block; block = next) {
                 next = block->next;
-                free(block);
+                free_block(arena, block);
         }
         free(arena);
 }
@@ -89,7 +101,7 @@ void arena_clear(struct arena *arena) {
                         continue;
                 }
                 arena->total -= block->size;
-                free(block);
+                free_block(arena, block);
         }
         if (kept) {
                 memset(kept->data, 0, kept->used);

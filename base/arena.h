@@ -15,6 +15,8 @@ struct arena;
 
 struct arena *arena_new(void);
 void arena_free(struct arena *arena); /* NULL is fine */
+/* From now on whatever it held is overwritten before its memory is given back: copies of secrets do not stay behind. */
+void arena_wipe_when_freed(struct arena *arena);
 /* Forgets everything allocated so far, and keeps a little of the memory for what comes next. */
 void arena_clear(struct arena *arena);
 

@@ -99,6 +99,8 @@ static void keep(struct stage_turn *turn, const char *variable, const char *vers
                 value_copy(arena, value_get(value_get(turn->change->desired, "variables"), variable));
         struct value secret = value_text(arena, text);
 
+        /* Of the text there are copies: values, bodies of requests. They end with the change. */
+        arena_wipe_when_freed(arena);
         if (fetched_of(turn))
                 *all = value_copy(arena, fetched_of(turn));
         secret.sensitive = true;

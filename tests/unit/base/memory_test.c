@@ -6,11 +6,14 @@
 #include "base/sorted.h"
 #include "base/strbuf.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -50,6 +53,71 @@ static void cleared_arena_starts_anew(void **state) {
                 arena_clear(arena);
                 assert_true(arena_size(arena) <= (size_t)64 * 1024);
         }
+}
+
+static const char needle_hidden[] = "Ftbjxgfv[ibt[mjfr[jm[jvhct&Ftbjxgfv[ibt[mjfr[jm[jvhct&";
+#define NEEDLE_SIZE (sizeof(needle_hidden) - 1)
+
+/* Whether the needle's text stands anywhere in what this process may write. It is never there but where fill_with_needles() puts it. */
+static bool memory_has_needle(void) {
+        static unsigned char bytes[64 * 1024];
+        FILE *maps = fopen("/proc/self/maps", "re");
+        int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+        char line[512];
+        bool found = false;
+
+        assert_non_null(maps);
+        assert_true(memory >= 0);
+        while (!found && fgets(line, sizeof(line), maps)) {
+                unsigned long start, end;
+                char mode[8];
+
+                /* AddressSanitizer's own notes are terabytes. */
+                if (sscanf(line, "%lx-%lx %7s", &start, &end, mode) != 3 || mode[1] != 'w' ||
+                    end - start > 256UL * 1024 * 1024)
+                        continue;
+                for (unsigned long at = start; !found && at < end; at += sizeof(bytes) - NEEDLE_SIZE) {
+                        size_t want = end - at < sizeof(bytes) ? end - at : sizeof(bytes);
+                        ssize_t got = pread(memory, bytes, want, (off_t)at);
+
+                        for (ssize_t i = 0; !found && i + (ssize_t)NEEDLE_SIZE <= got; i++) {
+                                size_t same = 0;
+
+                                while (same < NEEDLE_SIZE &&
+                                       (bytes[i + (ssize_t)same] ^ 1) == needle_hidden[same])
+                                        same++;
+                                found = same == NEEDLE_SIZE;
+                        }
+                }
+        }
+        memset(bytes, 0, sizeof(bytes));
+        close(memory);
+        fclose(maps);
+        return found;
+}
+
+static void fill_with_needles(struct arena *arena) {
+        for (int n = 0; n < 500; n++) {
+                char *text = arena_alloc(arena, NEEDLE_SIZE + 1);
+
+                for (size_t i = 0; i < NEEDLE_SIZE; i++)
+                        text[i] = (char)(needle_hidden[i] ^ 1);
+        }
+}
+
+static void an_arena_of_secrets_leaves_none(void **state) {
+        struct arena *arena = arena_new();
+
+        (void)state;
+        fill_with_needles(arena);
+        assert_true(memory_has_needle());
+        arena_wipe_when_freed(arena);
+        arena_clear(arena);
+        assert_false(memory_has_needle());
+        fill_with_needles(arena);
+        assert_true(memory_has_needle());
+        arena_free(arena);
+        assert_false(memory_has_needle());
 }
 
 static void arena_texts(void **state) {
@@ -193,6 +261,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(arena_gives_zeroed_aligned_memory),
                 cmocka_unit_test(cleared_arena_starts_anew),
+                cmocka_unit_test(an_arena_of_secrets_leaves_none),
                 cmocka_unit_test(arena_texts),
                 cmocka_unit_test(arrays_grow),
                 cmocka_unit_test(an_array_made_elsewhere_is_refused),
