@@ -79,27 +79,57 @@ static int64_t second_us(const struct quota_bucket *bucket) {
         return 1000 + (int64_t)((double)bucket->turn_count * 1000000.0 / (bucket->rate * ROOM));
 }
 
+static size_t first_free_call(const struct quota_bucket *bucket) {
+        size_t first = 0;
+
+        for (size_t i = 1; i < bucket->turn_count; i++) {
+                if (bucket->calls[i].free_us < bucket->calls[first].free_us)
+                        first = i;
+        }
+        return first;
+}
+
+/* Every turn that was given has come, and every call that counts is answered: what AWS has counted is known. */
+static bool is_at_rest(const struct quota_bucket *bucket, int64_t now_us) {
+        if (bucket->factor < 1.0 || bucket->last_us > now_us)
+                return false;
+        for (size_t i = 0; i < bucket->turn_count; i++) {
+                if (!bucket->calls[i].answered && bucket->calls[i].free_us > now_us)
+                        return false;
+        }
+        return true;
+}
+
 /*
  * A reservation, not a lock: the caller is given the next free moment, and nobody waits here. The pace is the rate times a
  * factor, which each throttled answer lowers and time raises again.
+ *
+ * One list alone is never in AWS's way: each page is counted before its answer, and the next one is asked for after it. So it
+ * has the next turn as soon as the second is over, not an interval later.
  */
 int64_t quota_reserve(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
         int64_t now_us = now_ms * 1000, go_us;
         int64_t *earliest_us = bucket->turns_us;
+        bool alone;
 
         if (bucket->rate <= 0)
                 return now_ms;
         quota_lock(&bucket->lock);
         recover(bucket, now_ms);
+        alone = burst && is_at_rest(bucket, now_us);
         for (size_t i = 1; i < bucket->turn_count; i++) {
                 if (bucket->turns_us[i] < *earliest_us)
                         earliest_us = &bucket->turns_us[i];
         }
         go_us = later(now_us, *earliest_us);
+        if (alone)
+                /* A whole millisecond: earlier, quota_start() would not have it. */
+                go_us = (later(go_us, bucket->calls[first_free_call(bucket)].free_us) + 999) / 1000 * 1000;
         /* Who has to wait at all does not start the next burst: that would follow the last one a second later, for ever. */
-        if (!burst || go_us / 1000 > now_ms || bucket->factor < 1.0)
+        else if (!burst || go_us / 1000 > now_ms || bucket->factor < 1.0)
                 go_us = later(go_us, bucket->last_us + interval_us(bucket));
-        *earliest_us = go_us + (int64_t)bucket->turn_count * interval_us(bucket);
+        *earliest_us =
+                go_us + (alone ? second_us(bucket) : (int64_t)bucket->turn_count * interval_us(bucket));
         bucket->last_us = later(bucket->last_us, go_us);
         pthread_mutex_unlock(&bucket->lock);
         return go_us / 1000; /* a part of a millisecond early: below what any server counts */
@@ -119,15 +149,12 @@ static void count_late(struct quota_bucket *bucket, struct quota_call *call, int
 
 int64_t quota_start(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
         int64_t now_us = now_ms * 1000, go_us = now_us;
-        struct quota_call *call = bucket->calls;
+        struct quota_call *call;
 
         if (bucket->rate <= 0)
                 return now_ms;
         quota_lock(&bucket->lock);
-        for (size_t i = 1; i < bucket->turn_count; i++) {
-                if (bucket->calls[i].free_us < call->free_us)
-                        call = &bucket->calls[i];
-        }
+        call = &bucket->calls[first_free_call(bucket)];
         if (call->free_us <= now_us) {
                 struct quota_call *before = &bucket->calls[bucket->last];
                 bool close = now_us - before->at_us < interval_us(bucket) / 2;
@@ -183,7 +210,7 @@ void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms) {
 /*
  * "Lambda quotas" of the Lambda Developer Guide: GetFunction 100 a second; the rest of the control plane 15 together
  * across all functions, GetFunctionConfiguration among them ("the rest of the control plane API, excludes invocation,
- * GetFunction and GetPolicy requests"). GetPolicy has 15 of its own and is not called here. "Tagging API quotas":
+ * GetFunction and GetPolicy requests"). GetPolicy has 15 of its own. "Tagging API quotas":
  * GetResources 15 a second. "CloudWatch Logs quotas" of its User Guide: each operation has its own, of an account and region.
  * "AWS Systems Manager endpoints and quotas": GetParameter and GetParameters 40 a second together. ECR, S3, STS and Secrets Manager
  * allow far more than Berth sends; IAM publishes nothing, and throttles an account that hurries.
@@ -216,15 +243,20 @@ enum quota_kind quota_kind_of(enum aws_service service, const char *operation) {
                 return quota_kind_of_logs(operation);
         if (service != AWS_LAMBDA || strncmp(operation, "Invoke", 6) == 0)
                 return QUOTA_NONE;
-        return strcmp(operation, "GetFunction") == 0 ? QUOTA_LAMBDA_READ : QUOTA_LAMBDA_CONTROL;
+        if (strcmp(operation, "GetFunction") == 0)
+                return QUOTA_LAMBDA_READ;
+        return strcmp(operation, "GetPolicy") == 0 ? QUOTA_LAMBDA_POLICY : QUOTA_LAMBDA_CONTROL;
 }
 
 double quota_default_rate(enum quota_kind kind) {
         static const double of_aws[QUOTA_COUNT] = {
-                [QUOTA_LAMBDA_READ] = 100.0, [QUOTA_LAMBDA_CONTROL] = 15.0, [QUOTA_TAGGING] = 15.0,
-                [QUOTA_IAM] = 10.0,          [QUOTA_LOGS_LIST] = 10.0,      [QUOTA_LOGS_CREATE] = 10.0,
-                [QUOTA_LOGS_DELETE] = 10.0,  [QUOTA_LOGS_RETAIN] = 5.0,     [QUOTA_LOGS_FORGET] = 5.0,
-                [QUOTA_LOGS_OTHER] = 5.0,    [QUOTA_SSM_GET] = 40.0,        [QUOTA_SSM_LIST] = 5.0,
+                [QUOTA_LAMBDA_READ] = 100.0,  [QUOTA_LAMBDA_CONTROL] = 15.0,
+                [QUOTA_LAMBDA_POLICY] = 15.0, [QUOTA_TAGGING] = 15.0,
+                [QUOTA_IAM] = 10.0,           [QUOTA_LOGS_LIST] = 10.0,
+                [QUOTA_LOGS_CREATE] = 10.0,   [QUOTA_LOGS_DELETE] = 10.0,
+                [QUOTA_LOGS_RETAIN] = 5.0,    [QUOTA_LOGS_FORGET] = 5.0,
+                [QUOTA_LOGS_OTHER] = 5.0,     [QUOTA_SSM_GET] = 40.0,
+                [QUOTA_SSM_LIST] = 5.0,
         };
 
         return of_aws[kind] / ROOM;

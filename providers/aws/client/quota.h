@@ -5,7 +5,7 @@
  *
  * AWS counts by the second: so many calls in any one of them. A bucket remembers its last so many turns, and gives a turn
  * once the earliest of them is a second old, and a little more. Who asks one call after another, as lists do, may have
- * turns at once until the second is full (`burst`). Who wants a turn for each of a thousand changes gets them in equal
+ * turns at once until the second is full (`burst`), and one list alone has the next ones as the second passes. Who wants a turn for each of a thousand changes gets them in equal
  * intervals: fifteen first calls on new connections arrive at any time within their handshakes, too near to the next ones.
  * Where AWS throttles all the same, because others in the account use the quota too, the bucket slows down and then
  * recovers, and gives equal intervals only.
@@ -73,6 +73,7 @@ void quota_slow_down(struct quota_bucket *bucket, int64_t now_ms);
 /* AWS's quotas that Berth's calls share. */
 enum quota_kind {
         QUOTA_LAMBDA_READ,    /* GetFunction: 100 a second */
+        QUOTA_LAMBDA_POLICY,  /* GetPolicy: 15 a second */
         QUOTA_LAMBDA_CONTROL, /* all other control-plane calls together: 15 a second */
         QUOTA_TAGGING,        /* 15 a second */
         QUOTA_IAM,            /* not published; slow and account-wide */

@@ -137,7 +137,7 @@ class _Window:
 
 class Throttle:
     """
-    Lambda's control-plane quotas: GetFunction by itself, everything else together; tagging apart; CloudWatch Logs by operation,
+    Lambda's control-plane quotas: GetFunction and GetPolicy each by itself, everything else together; tagging apart; CloudWatch Logs by operation,
     those of its operations that are not named together.
     """
 
@@ -172,4 +172,4 @@ class Throttle:
             return call.target.operation if call.target.operation in self.LOGS else "logs"
         if call.target.service != "lambda" or call.target.operation in self.DATA_PLANE:
             return None
-        return "get_function" if call.target.operation == "GetFunction" else "control"
+        return {"GetFunction": "get_function", "GetPolicy": "get_policy"}.get(call.target.operation, "control")

@@ -23,7 +23,7 @@ DEFAULTS = {
     "clock_skew_s": 0,  # the server's clock is ahead by this much
     "judge": True,
     "throttle": {
-        "enabled": False, "get_function": 100, "control": 15, "tagging": 15, "DescribeLogGroups": 10, "CreateLogGroup": 10,
+        "enabled": False, "get_function": 100, "get_policy": 15, "control": 15, "tagging": 15, "DescribeLogGroups": 10, "CreateLogGroup": 10,
         "DeleteLogGroup": 10, "PutRetentionPolicy": 5, "DeleteRetentionPolicy": 5, "logs": 5,
         "burst_s": 1.0,
         "sliding": False,  # so many in any one second, whatever was saved up before

@@ -88,6 +88,9 @@ static void a_list_has_its_first_fifteen_pages_at_once(void **state) {
         assert_true(end >= 3000 && end <= 3150);
         walk_a_list(20, 50, 50, &end); /* a hundred milliseconds a page: never fifteen in a second */
         assert_int_equal(end, 2000);
+        walk_a_list(20, 4, 4,
+                    &end); /* the last five as the first five's seconds end, not an interval apart */
+        assert_in_range(end, 1001 + 8 * 6, 1001 + 8 * 6 + 12);
         walk_a_list(40, 150, 1,
                     &end); /* the first one with a handshake: the next burst must not overtake it */
         assert_true(end <= 2700);
@@ -109,6 +112,25 @@ static void a_burst_is_not_followed_by_bursts(void **state) {
         quota_slow_down(&bucket, 60000);
         assert_int_equal(quota_reserve(&bucket, 60000, true), 60000);
         assert_true(quota_reserve(&bucket, 60000, true) > 60000);
+        quota_destroy(&bucket);
+}
+
+/* A second list while the first one's page is on its way: what AWS has counted of that is not known. */
+static void two_lists_that_wait_have_equal_intervals(void **state) {
+        struct quota_bucket bucket;
+        int64_t turns[2];
+
+        (void)state;
+        quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_CONTROL));
+        for (int i = 0; i < 15; i++) {
+                assert_int_equal(quota_reserve(&bucket, 0, true), 0);
+                assert_int_equal(quota_start(&bucket, 0, true), 0);
+                if (i > 0)
+                        quota_answered(&bucket, 0, 10);
+        }
+        for (int i = 0; i < 2; i++)
+                turns[i] = quota_reserve(&bucket, 10, true);
+        assert_true(turns[0] >= 1000 && turns[1] - turns[0] >= 68);
         quota_destroy(&bucket);
 }
 
@@ -214,6 +236,8 @@ static void throttling_slows_down_and_passes(void **state) {
 static void each_call_has_its_bucket(void **state) {
         (void)state;
         assert_int_equal(quota_kind_of(AWS_LAMBDA, "GetFunction"), QUOTA_LAMBDA_READ);
+        assert_int_equal(quota_kind_of(AWS_LAMBDA, "GetPolicy"), QUOTA_LAMBDA_POLICY);
+        assert_int_equal(quota_kind_of(AWS_LAMBDA, "GetFunctionUrlConfig"), QUOTA_LAMBDA_CONTROL);
         assert_int_equal(quota_kind_of(AWS_LAMBDA, "GetFunctionConfiguration"), QUOTA_LAMBDA_CONTROL);
         assert_int_equal(quota_kind_of(AWS_LAMBDA, "CreateFunction"), QUOTA_LAMBDA_CONTROL);
         assert_int_equal(quota_kind_of(AWS_LAMBDA, "ListTags"), QUOTA_LAMBDA_CONTROL);
@@ -237,6 +261,7 @@ int main(void) {
                 cmocka_unit_test(no_second_holds_more_than_fifteen),
                 cmocka_unit_test(a_list_has_its_first_fifteen_pages_at_once),
                 cmocka_unit_test(a_burst_is_not_followed_by_bursts),
+                cmocka_unit_test(two_lists_that_wait_have_equal_intervals),
                 cmocka_unit_test(whoever_comes_late_goes_at_once),
                 cmocka_unit_test(those_that_were_held_up_do_not_go_together),
                 cmocka_unit_test(who_is_on_time_is_not_held_up),
