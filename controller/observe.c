@@ -46,39 +46,6 @@ static int compare_meta(struct planning *planning, const char *name, const char 
         return *ret_recorded && found && strcmp(*ret_recorded, found) != 0;
 }
 
-int planning_identify(struct planning *planning, struct error *err) {
-        const struct plan_args *args = planning->args;
-        struct caller_identity *identity = &planning->plan->identity;
-        const char *declared = stack_account(args), *recorded;
-        int differs;
-
-        if (args->refresh == PLAN_REFRESH_NONE)
-                return 0;
-        if (args->provider_ops->identify(args->provider, planning->arena, identity, err) < 0)
-                return -1;
-        if (declared && strcmp(declared, identity->account) != 0) {
-                refuse_account(planning, declared, "the Stack's aws.account");
-                return 0;
-        }
-        differs = compare_meta(planning, "account", identity->account, &recorded, err);
-        if (differs < 0)
-                return -1;
-        if (differs) {
-                refuse_account(planning, recorded, "the state");
-                return 0;
-        }
-        differs = compare_meta(planning, "region", identity->region, &recorded, err);
-        if (differs < 0)
-                return -1;
-        if (differs)
-                return error_set(
-                        err,
-                        "this stack lives in region %s, the configuration says %s: set aws.region back, "
-                        "or use another --state folder for a stack in the new region",
-                        recorded, identity->region);
-        return 0;
-}
-
 /* What the providers are given of the past: decoded, and withheld where it cannot be trusted. */
 static int decode_past(struct planning *planning, struct subject *subject, struct error *err) {
         struct observation *last;
@@ -109,12 +76,6 @@ static void take_past_for_present(struct subject *subject) {
 }
 
 /* `subjects` are all those of one kind. */
-/* The subjects of one kind, which stand together, and what the provider is asked about them. */
-struct kind_reading {
-        struct subject *subjects;
-        struct observe_args args;
-};
-
 static struct kind_reading prepare_reading(struct planning *planning, struct subject *subjects,
                                            size_t count) {
         struct wanted *wanted = arena_array(planning->arena, count, sizeof(*wanted));
@@ -172,32 +133,65 @@ static int observe_other_kinds(struct planning *planning, struct error *err) {
         return 0;
 }
 
-static int observe_kinds(struct planning *planning, struct error *err) {
-        const struct plan_args *args = planning->args;
+/* The subjects of one kind stand together. */
+static void prepare_readings(struct planning *planning) {
         struct plan *plan = planning->plan;
-        struct kind_reading *readings = arena_array(planning->arena, plan->subject_count, sizeof(*readings));
-        size_t count = 0;
-        int result = 0;
 
+        planning->readings =
+                arena_array(planning->arena, plan->subject_count + 1, sizeof(*planning->readings));
         for (size_t start = 0, end; start < plan->subject_count; start = end) {
                 for (end = start + 1; end < plan->subject_count; end++) {
                         if (plan->subjects[end].kind != plan->subjects[start].kind)
                                 break;
                 }
-                readings[count++] = prepare_reading(planning, &plan->subjects[start], end - start);
+                planning->readings[planning->reading_count++] =
+                        prepare_reading(planning, &plan->subjects[start], end - start);
         }
-        for (size_t i = 0; i < count; i++) {
-                const struct kind_ops *ops = readings[i].subjects[0].ops;
+}
 
-                if (ops->read_ahead)
-                        ops->read_ahead(args->provider, &readings[i].args);
+static size_t calls_of_list(const struct kind_reading *reading) {
+        size_t page = reading->subjects[0].ops->page_size;
+
+        return page ? (reading->args.count + page - 1) / page : 0;
+}
+
+/* The longest list first: it is what the plan will wait for. */
+static void read_ahead(struct planning *planning) {
+        size_t count = planning->reading_count;
+        bool *begun = arena_array(planning->arena, count + 1, sizeof(*begun));
+
+        for (size_t i = 0; i < count; i++) {
+                const struct kind_reading *next = NULL;
+
+                for (size_t k = 0; k < count; k++) {
+                        const struct kind_reading *reading = &planning->readings[k];
+
+                        if (!begun[k] && (!next || calls_of_list(reading) > calls_of_list(next)))
+                                next = reading;
+                }
+                begun[next - planning->readings] = true;
+                if (next->subjects[0].ops->read_ahead)
+                        next->subjects[0].ops->read_ahead(planning->args->provider, &next->args);
         }
-        for (size_t i = 0; i < count && result == 0; i++)
-                result = observe_kind(planning, &readings[i], err);
+        planning->ahead = true;
+}
+
+static void end_reading(const struct planning *planning) {
+        if (planning->args->provider_ops->observed)
+                planning->args->provider_ops->observed(planning->args->provider);
+}
+
+static int observe_kinds(struct planning *planning, struct error *err) {
+        const struct plan_args *args = planning->args;
+        int result = 0;
+
+        if (!planning->ahead)
+                read_ahead(planning);
+        for (size_t i = 0; i < planning->reading_count && result == 0; i++)
+                result = observe_kind(planning, &planning->readings[i], err);
         if (result == 0 && args->refresh == PLAN_REFRESH_FULL && args->provider_ops->lineage)
                 result = observe_other_kinds(planning, err);
-        if (args->provider_ops->observed)
-                args->provider_ops->observed(args->provider);
+        end_reading(planning);
         return result;
 }
 
@@ -253,19 +247,91 @@ int planning_assume(struct planning *planning, struct subject *subject, struct e
         return 0;
 }
 
-int planning_observe(struct planning *planning, struct error *err) {
+/* What every kind's reading begins with: the past, without which nobody knows what is likely to be there. */
+static int prepare_subjects(struct planning *planning, struct error *err) {
         struct plan *plan = planning->plan;
 
         for (size_t i = 0; i < plan->subject_count; i++) {
                 struct subject *subject = &plan->subjects[i];
 
                 subject->ops = planning->args->provider_ops->ops(planning->args->provider, subject->kind->id);
-                if (planning->args->refresh == PLAN_REFRESH_NONE)
-                        continue;
-                if (decode_past(planning, subject, err) < 0)
+                if (planning->args->refresh != PLAN_REFRESH_NONE && decode_past(planning, subject, err) < 0)
                         return error_context(err, "%s", subject->address);
         }
+        if (planning->args->refresh != PLAN_REFRESH_NONE)
+                prepare_readings(planning);
+        planning->prepared = true;
+        return 0;
+}
+
+static int compare_identity(struct planning *planning, struct error *err) {
+        const struct plan_args *args = planning->args;
+        struct caller_identity *identity = &planning->plan->identity;
+        const char *declared = stack_account(args), *recorded;
+        int differs;
+
+        if (args->provider_ops->identify(args->provider, planning->arena, identity, err) < 0)
+                return -1;
+        if (declared && strcmp(declared, identity->account) != 0) {
+                refuse_account(planning, declared, "the Stack's aws.account");
+                return 0;
+        }
+        differs = compare_meta(planning, "account", identity->account, &recorded, err);
+        if (differs < 0)
+                return -1;
+        if (differs) {
+                refuse_account(planning, recorded, "the state");
+                return 0;
+        }
+        differs = compare_meta(planning, "region", identity->region, &recorded, err);
+        if (differs < 0)
+                return -1;
+        if (differs)
+                return error_set(
+                        err,
+                        "this stack lives in region %s, the configuration says %s: set aws.region back, "
+                        "or use another --state folder for a stack in the new region",
+                        recorded, identity->region);
+        return 0;
+}
+
+/*
+ * Who we are is one more answer to wait for. A stack that was applied is looked for in the account that its state remembers, and
+ * all is asked beside that, to be believed only if the account is the one. In any other the plan is refused, and what came is
+ * thrown away. A stack that is nowhere yet asks for nothing before it knows where it is.
+ */
+static int begin_in_recorded_account(struct planning *planning, struct error *err) {
+        const struct plan_args *args = planning->args;
+        const char *declared = stack_account(args), *recorded;
+
+        if (!args->provider_ops->expect)
+                return 0;
+        if (state_load_meta(args->state, "account", planning->arena, &recorded, err) < 0)
+                return -1;
+        if (!recorded || (declared && strcmp(declared, recorded) != 0) ||
+            !args->provider_ops->expect(args->provider, recorded))
+                return 0;
+        if (prepare_subjects(planning, err) < 0)
+                return -1;
+        read_ahead(planning);
+        return 0;
+}
+
+int planning_identify(struct planning *planning, struct error *err) {
+        int result;
+
         if (planning->args->refresh == PLAN_REFRESH_NONE)
                 return 0;
-        return observe_kinds(planning, err);
+        result = begin_in_recorded_account(planning, err);
+        if (result == 0)
+                result = compare_identity(planning, err);
+        if (result < 0 || planning->plan->refusal_count > 0)
+                end_reading(planning);
+        return result;
+}
+
+int planning_observe(struct planning *planning, struct error *err) {
+        if (!planning->prepared && prepare_subjects(planning, err) < 0)
+                return -1;
+        return planning->args->refresh == PLAN_REFRESH_NONE ? 0 : observe_kinds(planning, err);
 }

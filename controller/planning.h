@@ -5,6 +5,12 @@
 
 #include "controller/plan.h"
 
+/* The subjects of one kind, which stand together, and what the provider is asked about them. */
+struct kind_reading {
+        struct subject *subjects;
+        struct observe_args args;
+};
+
 /* What the steps work on. */
 struct planning {
         const struct plan_args *args;
@@ -12,6 +18,10 @@ struct planning {
         struct plan *plan;
         struct binding *bindings; /* recorded, by environment then dependent */
         size_t binding_count;
+        struct kind_reading *readings; /* by kind, in kind order; owned by observe.c, as the next three */
+        size_t reading_count;
+        bool prepared;        /* the subjects' pasts are decoded, and the readings made */
+        bool ahead;           /* reading ahead has begun */
         struct value context; /* what every wish depends on beside its manifest: planning_diff() */
 };
 

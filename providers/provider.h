@@ -5,6 +5,7 @@
  * A provider is a const table of functions and, per managed kind, one more. The calling sequence of a plan:
  *
  *     open -> identify -> for each kind: read_ahead -> for each kind in kind order: observe -> observed
+ * or, where it is known whose place it should be, open -> expect -> for each kind: read_ahead -> identify -> observe ...
  *          -> for each resource: desire -> (diff, by the controller) -> for each change: ask
  * and of an apply, after it:
  *     for each change, in dependency order, many at once: step, step, ... until it is done -> close
@@ -266,6 +267,8 @@ struct kind_ops {
          * once: kinds that need not one another are read side by side. It changes nothing but the time. May be NULL.
          */
         void (*read_ahead)(struct provider *provider, const struct observe_args *args);
+        /* Of how many resources a call of its longest list tells: the longest is begun first. 0: it has no lists by pages. */
+        size_t page_size;
         /*
          * One observation for each wanted name, in the same order, into `ret` (an array of args->count). What does not
          * exist is an observation too (exists false). Stores nothing.
@@ -299,10 +302,16 @@ struct provider_ops {
         /* Checks the configuration, makes no call. */
         int (*open)(const struct provider_config *config, struct provider **ret, struct error *err);
         void (*close)(struct provider *provider); /* NULL is fine */
+        /*
+         * The account that identify() will most likely name. True: read_ahead() may be called before identify(), so that who we
+         * are is asked beside what exists. What was read is believed only if identify() then names that account. It may have to
+         * fetch credentials, and keeps quiet where there are none: identify() says it. May be NULL.
+         */
+        bool (*expect)(struct provider *provider, const char *account);
         /* Who and where we are, by one call at the most; also fails where credentials are missing. */
         int (*identify)(struct provider *provider, struct arena *arena, struct caller_identity *ret,
                         struct error *err);
-        /* All kinds are observed, or one failed: what read_ahead() began and nobody needs is ended. May be NULL. */
+        /* All kinds are observed, or nothing more will be: what read_ahead() began and nobody needs is ended. May be NULL. */
         void (*observed)(struct provider *provider);
         /* The least time, in milliseconds, that the provider's quotas allow for these calls. Pure. May be NULL: none. */
         int64_t (*floor_ms)(const struct cost *cost);

@@ -58,22 +58,18 @@ static void close_provider(struct provider *provider) {
         arena_free(provider->arena);
 }
 
-static int identify(struct provider *provider, struct arena *arena, struct caller_identity *ret,
-                    struct error *err) {
+/* A plan begins: what the last one noted is not this one's, and names hold the account. */
+static void begin_in(struct provider *provider, const char *account) {
         const struct value *aws = value_get(provider->stack, "aws");
         const char *role = value_get_text(aws, "executionRole"), *path = value_get_text(aws, "rolePath");
-        const char *account, *principal;
 
-        if (aws_client_account(provider->client, &account, &principal, err) < 0)
-                return -1;
-        /* A plan begins: what the last one noted of images is not this one's. */
         image_uses_forget(provider);
         image_retains_forget(provider);
         provider->function_count = 0;
         provider->role_count = 0;
         bound_records_forget(provider);
         lineage_orphans_forget(provider);
-        provider->account = account;
+        provider->account = arena_strdup(provider->arena, account);
         provider->bucket = arena_printf(provider->arena, "%s-workspaces-%s-%s", provider->prefix, account,
                                         provider->region);
         provider->execution_role =
@@ -82,6 +78,29 @@ static int identify(struct provider *provider, struct arena *arena, struct calle
                                           execution_role_name(provider, (struct execution_role_of){ 0 },
                                                               provider->arena),
                                           provider->arena);
+}
+
+static bool expect(struct provider *provider, const char *account) {
+        if (!aws_client_expect(provider->client, account))
+                return false;
+        begin_in(provider, account);
+        provider->begun = true;
+        return true;
+}
+
+static int identify(struct provider *provider, struct arena *arena, struct caller_identity *ret,
+                    struct error *err) {
+        const char *account, *principal;
+        bool begun = provider->begun;
+
+        provider->begun = false;
+        if (aws_client_account(provider->client, &account, &principal, err) < 0) {
+                if (begun)
+                        provider->account = provider->bucket = NULL;
+                return -1;
+        }
+        if (!begun || strcmp(provider->account, account) != 0)
+                begin_in(provider, account);
         *ret = (struct caller_identity){
                 .account = arena_strdup(arena, account),
                 .region = arena_strdup(arena, provider->region),
@@ -92,6 +111,7 @@ static int identify(struct provider *provider, struct arena *arena, struct calle
 
 static void observed(struct provider *provider) {
         aws_ahead_end(provider->client);
+        provider->begun = false;
 }
 
 /* AWS's quotas, in calls a second; services not named here have none that a plan comes near. */
@@ -137,6 +157,7 @@ const struct provider_ops aws_provider_ops = {
         .name = "aws",
         .open = open_provider,
         .close = close_provider,
+        .expect = expect,
         .identify = identify,
         .observed = observed,
         .floor_ms = floor_ms,

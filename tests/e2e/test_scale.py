@@ -104,7 +104,7 @@ def test_the_predicted_calls_are_those_that_are_made(cloud, berth, prebuilt):
 
 
 def test_what_needs_not_one_another_is_asked_together(cloud, berth, prebuilt):
-    """After the account is known nothing waits for another answer, and nothing is asked twice or in vain."""
+    """Nothing waits for another answer, not even for whose account it is, and nothing is asked twice or in vain."""
     environments = [stacks.environment(f"e-{n}", logRetentionDays=30) for n in range(10)]
     policy = stacks.policy("all", {"all": True}, expireAfterDays=30)
     berth.write("stack.yaml", stacks.text(stacks.stack(), *environments, stacks.agent("a", "e-0"), policy))
@@ -113,14 +113,60 @@ def test_what_needs_not_one_another_is_asked_together(cloud, berth, prebuilt):
     mark, delay = cloud.mark(), 4.0
     cloud.faults(({}, {"kind": "delay", "seconds": delay}))
     berth.assert_settled()
-    first, *others = cloud.calls(mark)
-    assert first["operation"] == "GetCallerIdentity"
-    begun = [call["time"] for call in others]
-    assert max(begun) - min(begun) < delay, [(call["operation"], call["time"]) for call in others]
-    assert sorted(call["operation"] for call in others) == sorted([
-        "ListFunctions", "GetResources", "DescribeLogGroups", "BatchGetImage", "ListObjectsV2", "GetBucketLifecycleConfiguration",
+    calls = cloud.calls(mark)
+    begun = [call["time"] for call in calls]
+    assert max(begun) - min(begun) < delay, [(call["operation"], call["time"]) for call in calls]
+    assert sorted(call["operation"] for call in calls) == sorted([
+        "GetCallerIdentity", "ListFunctions", "GetResources", "DescribeLogGroups", "BatchGetImage", "ListObjectsV2", "GetBucketLifecycleConfiguration",
         "GetBucketTagging", "GetBucketEncryption", "GetPublicAccessBlock", "GetBucketPolicy", "GetRole", "GetRolePolicy",
     ])  # fmt: skip
+
+
+def test_the_first_plan_asks_for_the_account_first(cloud, berth, prebuilt):
+    """Where no state says that the stack is there, nothing is read before it is known whose account it is."""
+    write(berth, 3, 3)
+    mark = cloud.mark()
+    cloud.faults(({"operation": "GetCallerIdentity"}, {"kind": "delay", "seconds": 2}))
+    berth("plan").expect(0)
+    first, *others = sorted(cloud.calls(mark), key=lambda call: call["time"])
+    assert first["operation"] == "GetCallerIdentity" and others
+    assert min(call["time"] for call in others) - first["time"] >= 2
+
+
+def test_what_was_read_in_another_account_is_not_believed(cloud, berth, prebuilt):
+    """Lists are on their way beside the question whose account it is. In a wrong one they are empty: nothing is gone for that."""
+    write(berth, 3, 3)
+    berth.apply()
+    other = {
+        "kind": "answer", "status": 200, "headers": {"content-type": "text/xml"},
+        "body": '<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>'
+        "<Arn>arn:aws:iam::999999999999:user/me</Arn><UserId>u</UserId><Account>999999999999</Account>"
+        "</GetCallerIdentityResult></GetCallerIdentityResponse>",
+    }  # fmt: skip
+    empty = {"kind": "answer", "status": 200, "headers": {"content-type": "application/json"}, "body": '{"Functions": []}'}
+    for seconds in (0, 2):  # before and after the lists have come
+        slow = ({"operation": "GetCallerIdentity"}, {"kind": "delay", "seconds": seconds})
+        cloud.faults(slow, ({"operation": "GetCallerIdentity"}, other), ({"operation": "ListFunctions"}, empty))
+        for command in (["plan"], ["drift"], ["apply", "--yes"]):
+            result = berth(*command).expect(3)
+            assert "wrong-account" in result.out + result.err and "999999999999" in result.out + result.err, result
+    cloud.faults()
+    berth.assert_settled()
+
+
+def test_a_full_refresh_asks_for_urls_and_policies_together(cloud, berth, prebuilt):
+    """Two calls a function, each kind with a quota of its own, and none of them throttled."""
+    write(berth, 20, 1)
+    berth.apply()
+    cloud.throttle(sliding=True)
+    mark, delay = cloud.mark(), 4.0
+    cloud.faults(*(({"operation": name}, {"kind": "delay", "seconds": delay}) for name in ("GetPolicy", "GetFunctionUrlConfig")))
+    berth("plan", "--refresh", "full", "--detailed-exitcode").expect(0)
+    calls = cloud.calls(mark)
+    assert [call for call in calls if call["error"] == "TooManyRequestsException"] == []
+    begun = {name: [call["time"] for call in calls if call["operation"] == name] for name in ("GetPolicy", "GetFunctionUrlConfig")}
+    assert {name: len(times) for name, times in begun.items()} == {"GetPolicy": 20, "GetFunctionUrlConfig": 20}
+    assert abs(min(begun["GetPolicy"]) - min(begun["GetFunctionUrlConfig"])) < delay
 
 
 def test_of_several_lists_that_fail_the_first_is_told(cloud, berth, prebuilt):

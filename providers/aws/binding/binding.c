@@ -415,6 +415,7 @@ const struct kind_ops aws_agent_ops = {
         .desire_repeats = true,
         .cost = binding_cost,
         .read_ahead = binding_read_ahead,
+        .page_size = 1000,
         .observe = binding_observe_agents,
         .step = binding_step,
 };
@@ -426,6 +427,7 @@ const struct kind_ops aws_swarm_ops = {
         .desire_repeats = true,
         .cost = binding_cost,
         .read_ahead = binding_read_ahead,
+        .page_size = 1000,
         .observe = binding_observe_swarms,
         .step = binding_step,
 };

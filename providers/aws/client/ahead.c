@@ -2,7 +2,8 @@
 /*
  * A line of listings (a single call is a listing of one page), and a few threads: each takes the first one, makes the call
  * that is due, leaves the answer, and puts the listing back behind the others where another page follows. A page's successor
- * is entered before the page itself is given out: whoever takes the page and calls for the next one finds it.
+ * is entered before the page itself is given out: whoever takes the page and calls for the next one finds it. Lists stand before
+ * single calls: a chain of pages is what a plan waits for, and should not take its turn behind a thousand others at each of them.
  *
  * Answers that nobody has taken yet are counted by the bytes of their bodies. Beyond the limit only what somebody waits for
  * is taken from the line, so that nothing waits for room that only the one who waits could make.
@@ -112,9 +113,14 @@ static struct aws_request copy_request(const struct aws_request *request, struct
 /* The line. All with the lock held. */
 
 static void stand_in_line(struct ahead *ahead, struct listing *listing) {
-        listing->next_in_line = NULL;
-        *ahead->line_end = listing;
-        ahead->line_end = &listing->next_in_line;
+        struct listing **link = listing->next ? &ahead->line : ahead->line_end;
+
+        while (*link && (*link)->next)
+                link = &(*link)->next_in_line;
+        listing->next_in_line = *link;
+        *link = listing;
+        if (!listing->next_in_line)
+                ahead->line_end = &listing->next_in_line;
         ahead->line_length++;
         pthread_cond_broadcast(&ahead->changed);
 }

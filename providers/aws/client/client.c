@@ -443,10 +443,44 @@ static int ask_account(struct aws_client *client, struct error *err) {
 }
 
 /* From now on within what all clients of this process share there. Threads may still be at the set of before. */
-static void share_quotas(struct aws_client *client) {
+static void share_quotas(struct aws_client *client, const char *account) {
         client->shared_quotas =
-                quota_set_share(client->account, client->region, client->clock, client->own_quotas->scale);
+                quota_set_share(account, client->region, client->clock, client->own_quotas->scale);
         atomic_store(&client->quotas, client->shared_quotas);
+}
+
+/* Nobody is at the set of the account that was expected any more once what was asked ahead has ended. */
+static void forget_expected(struct aws_client *client) {
+        aws_ahead_end(client);
+        atomic_store(&client->quotas, client->own_quotas);
+        quota_set_release(client->shared_quotas);
+        client->shared_quotas = NULL;
+        free(client->expected);
+        client->expected = NULL;
+}
+
+bool aws_client_expect(struct aws_client *client, const char *account) {
+        struct credentials *credentials CREDENTIALS_CLEANUP = NULL;
+        enum retry_reason reason;
+        struct error ignored;
+        int64_t asked_ms;
+        bool expected = true;
+
+        /* One by one the threads that ask ahead would wait for a source that fails. */
+        if (credentials_chain_get(client->chain, &credentials, &reason, &asked_ms, &ignored) < 0)
+                return false;
+        pthread_mutex_lock(&client->account_lock);
+        if (client->account) {
+                expected = strcmp(client->account, account) == 0;
+        } else if (!client->expected || strcmp(client->expected, account) != 0) {
+                forget_expected(client);
+                client->expected = strdup(account);
+                if (!client->expected)
+                        abort();
+                share_quotas(client, account);
+        }
+        pthread_mutex_unlock(&client->account_lock);
+        return expected;
 }
 
 int aws_client_account(struct aws_client *client, const char **ret_account, const char **ret_arn,
@@ -456,8 +490,10 @@ int aws_client_account(struct aws_client *client, const char **ret_account, cons
         pthread_mutex_lock(&client->account_lock);
         if (!client->account) {
                 result = ask_account(client, err);
-                if (result == 0)
-                        share_quotas(client);
+                if (result == 0 && client->expected && strcmp(client->expected, client->account) != 0)
+                        forget_expected(client);
+                if (result == 0 && !client->shared_quotas)
+                        share_quotas(client, client->account);
         }
         if (result == 0) {
                 *ret_account = client->account;

@@ -183,6 +183,13 @@ void aws_form_add(struct strbuf *form, const char *name, const char *value);
 int aws_client_account(struct aws_client *client, const char **ret_account, const char **ret_arn,
                        struct error *err) MUST_USE;
 
+/*
+ * Before the first of these calls: the account that it will most likely name. From now on calls keep to the pace of that account.
+ * True where there are credentials, so that calls may be asked ahead. If it is another account after all,
+ * aws_client_account() ends what was asked ahead. `account` is copied.
+ */
+bool aws_client_expect(struct aws_client *client, const char *account);
+
 /* Names of error answers that all services share, for messages: true where `code` means the caller lacks a right. */
 bool aws_code_is_denied(const char *code);
 

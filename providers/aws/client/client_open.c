@@ -187,6 +187,7 @@ void aws_client_close(struct aws_client *client) {
         free(client->region);
         free(client->assume_role);
         free(client->stack_url);
+        free(client->expected);
         free(client->account);
         free(client->arn);
         free(client);

@@ -30,13 +30,15 @@ struct aws_client {
         struct endpoint endpoints[AWS_SERVICE_COUNT];
         struct http_pool *http;
         struct credentials_chain *chain;
-        struct quota_set *own_quotas, *shared_quotas; /* shared: once the account is known, else NULL */
-        struct quota_set *_Atomic quotas;             /* the one of them that counts */
+        struct quota_set *own_quotas,
+                *shared_quotas;           /* shared: once the account is known or expected, else NULL */
+        struct quota_set *_Atomic quotas; /* the one of them that counts */
         struct retry_quota retries;
         unsigned max_attempts;
         struct ahead *ahead;  /* what was asked ahead: ahead.h */
         atomic_llong skew_ms; /* what AWS's clock is ahead of ours, once that has come up */
         pthread_mutex_t account_lock;
+        char *expected; /* the account that shared_quotas are of before it is known; or NULL */
         char *account;
         char *arn;
 };

@@ -110,6 +110,7 @@ const struct kind_ops aws_environment_ops = {
         .desire_repeats = true,
         .cost = environment_cost,
         .read_ahead = environment_read_ahead,
+        .page_size = 50,
         .observe = environment_observe,
         .ask = environment_ask,
         .step = environment_step,

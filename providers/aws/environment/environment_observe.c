@@ -449,8 +449,8 @@ void environment_read_ahead(struct provider *provider, const struct observe_args
 
         if (args->count == 0)
                 return;
-        sweep = prepare_sweep(provider, args);
         aws_ahead_pages(provider->client, &request, lambda_next_functions, NULL);
+        sweep = prepare_sweep(provider, args);
         for (size_t i = 0; i < args->count; i++) {
                 sweep.sights[i].listed = args->wanted[i].last && args->wanted[i].last->exists;
                 sweep.any_listed |= sweep.sights[i].listed;

@@ -142,6 +142,7 @@ const struct kind_ops aws_image_ops = {
         .desire = image_desire,
         .cost = image_cost,
         .read_ahead = image_read_ahead,
+        .page_size = 1000,
         .observe = image_observe,
         .ask = image_ask,
         .step = image_step,

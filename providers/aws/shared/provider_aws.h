@@ -28,8 +28,9 @@ struct provider {
         const char *prefix;               /* namePrefix */
         const char *region;
         const char *partition;
-        const char *account; /* from identify; NULL before (desire and cost then leave names out) */
-        const char *bucket;  /* "{prefix}-workspaces-{account}-{region}"; NULL before identify */
+        const char *account; /* from expect or identify; NULL before (desire and cost then leave names out) */
+        const char *bucket;  /* "{prefix}-workspaces-{account}-{region}"; NULL before */
+        bool begun;          /* a plan has, by expect(), and identify() is still to come */
         const char *
                 execution_role; /* ARN: the Stack's executionRole, or the managed role's, which is NULL before identify */
         struct lineage

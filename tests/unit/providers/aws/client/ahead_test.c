@@ -250,6 +250,52 @@ static void answers_wait_in_bounded_memory(void **state) {
         free(body);
 }
 
+static bool was_asked(struct fixture *fixture, const char *line) {
+        bool found = false;
+
+        pthread_mutex_lock(&fixture->server.lock);
+        for (int i = 0; i < fixture->server.requests && i < SERVER_REQUESTS && !found; i++)
+                found = strncmp(fixture->server.received[i], line, strlen(line)) == 0;
+        pthread_mutex_unlock(&fixture->server.lock);
+        return found;
+}
+
+/* A hundred calls stand in line, for which there is no room; the list that comes after them is the next to be asked for. */
+static void a_list_does_not_stand_behind_single_calls(void **state) {
+        enum { CALLS = 100, BYTES = 1024 * 1024, ASKED_MAX = 8 + 12 };
+        struct aws_request list = page_request(NULL), calls[CALLS];
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct scripted_answer large = { .head = "200 OK\r\n" };
+        struct fixture fixture;
+        struct error err = { 0 };
+        char *body = malloc(BYTES + 1), paths[CALLS][64];
+        bool asked = false;
+
+        (void)state;
+        memset(body, ' ', BYTES);
+        memcpy(body, "{}", 2);
+        body[BYTES] = '\0';
+        large.body = body;
+        open_client(&fixture, &large, 1, 1000, NULL);
+        for (int i = 0; i < CALLS; i++) {
+                snprintf(paths[i], sizeof(paths[i]), "/2015-03-31/functions/f%d", i);
+                calls[i] = one;
+                calls[i].path = paths[i];
+                aws_ahead(fixture.client, &calls[i]);
+        }
+        aws_ahead_pages(fixture.client, &list, next_page, "text");
+        for (int i = 0; i < ASKED_MAX; i++)
+                assert_int_equal(aws_call(fixture.client, &calls[i], &response, &err), 0);
+        for (int i = 0; i < 60000 && !asked; i++) {
+                poll(NULL, 0, 1);
+                asked = was_asked(&fixture, "GET /2015-03-31/functions HTTP");
+        }
+        assert_true(asked);
+        stop(&fixture);
+        release(&fixture);
+        free(body);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup(each_answer_is_asked_for_once_and_taken_once, begin),
@@ -258,6 +304,7 @@ int main(void) {
                 cmocka_unit_test_setup(nobody_waits_for_what_is_not_wanted_any_more, begin),
                 cmocka_unit_test_setup(an_interrupt_ends_the_wait, begin),
                 cmocka_unit_test_setup(answers_wait_in_bounded_memory, begin),
+                cmocka_unit_test_setup(a_list_does_not_stand_behind_single_calls, begin),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

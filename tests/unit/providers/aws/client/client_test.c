@@ -4,6 +4,10 @@
 
 #include "providers/aws/client/client_support.h"
 
+#include "base/json.h"
+
+#include <poll.h>
+
 static const struct aws_request list_functions = {
         .service = AWS_LAMBDA, .operation = "ListFunctions", .method = "GET", .path = "/2015-03-31/functions"
 };
@@ -610,6 +614,56 @@ static void who_we_are_is_asked_once(void **state) {
         release(&fixture);
 }
 
+static int requests(struct fixture *fixture) {
+        int count;
+
+        pthread_mutex_lock(&fixture->server.lock);
+        count = fixture->server.requests;
+        pthread_mutex_unlock(&fixture->server.lock);
+        return count;
+}
+
+/* Another account than the expected one: what was asked ahead is forgotten, and the pace is that account's. */
+static void another_account_than_was_expected(void **state) {
+        static const struct scripted_answer answers[] = {
+                { "200 OK\r\n", "{\"of\": \"whom?\"}" },
+                { "200 OK\r\n",
+                  "<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><GetCallerIdentityResult>"
+                  "<Arn>arn:aws:iam::123456789012:user/me</Arn><UserId>u</UserId><Account>123456789012</Account>"
+                  "</GetCallerIdentityResult></GetCallerIdentityResponse>" },
+                { "200 OK\r\n", "{\"of\": \"ours\"}" },
+        };
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct fixture fixture;
+        struct error err = { 0 };
+        const char *account, *arn;
+
+        (void)state;
+        open_client(&fixture, answers, 3, 1, NULL);
+        assert_true(aws_client_expect(fixture.client, "999999999999"));
+        assert_true(aws_client_expect(fixture.client, "999999999999"));
+        aws_ahead(fixture.client, &get_function);
+        while (requests(&fixture) < 1)
+                poll(NULL, 0, 1);
+        assert_int_equal(aws_client_account(fixture.client, &account, &arn, &err), 0);
+        assert_string_equal(account, "123456789012");
+        assert_int_equal(aws_call(fixture.client, &get_function, &response, &err), 0);
+        assert_string_equal(json_text(response.json, "of"), "ours");
+        assert_true(aws_client_expect(fixture.client, "123456789012"));
+        assert_false(aws_client_expect(fixture.client, "999999999999"));
+        stop(&fixture);
+        release(&fixture);
+        /* Without credentials nothing is asked ahead; who asks for the account is told. */
+        unsetenv("AWS_ACCESS_KEY_ID");
+        setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+        open_client(&fixture, answers, 3, 1, NULL);
+        assert_false(aws_client_expect(fixture.client, "123456789012"));
+        assert_int_equal(aws_client_account(fixture.client, &account, &arn, &err), -1);
+        assert_non_null(strstr(err.message, "no AWS credentials found"));
+        stop(&fixture);
+        release(&fixture);
+}
+
 static void presigned_urls_carry_no_signature_of_ours(void **state) {
         static const struct scripted_answer answers[] = { { "503 Down\r\n", "" }, { "200 OK\r\n", "layer" } };
         struct strbuf body STRBUF_CLEANUP = STRBUF_INIT;
@@ -722,6 +776,8 @@ int main(void) {
                 cmocka_unit_test_setup(each_protocol_has_its_form, begin),
                 cmocka_unit_test_setup(no_line_breaks_in_headers, begin),
                 cmocka_unit_test_setup(who_we_are_is_asked_once, begin),
+                cmocka_unit_test_setup(another_account_than_was_expected, begin),
+                cmocka_unit_test_setup(another_account_than_was_expected, begin),
                 cmocka_unit_test_setup(presigned_urls_carry_no_signature_of_ours, begin),
                 cmocka_unit_test_setup(many_threads_use_one_client, begin),
                 cmocka_unit_test_setup(what_stops_it_from_opening, begin),
