@@ -337,14 +337,16 @@ int workspace_put_write(struct workspace_put *put, const void *bytes, size_t len
         return 0;
 }
 
-int workspace_put_copy(struct workspace_put *put, int from, uint64_t bytes_max, struct problem *problem) {
+int workspace_put_copy(struct workspace_put *put, int from, uint64_t bytes_max, bool cut,
+                       struct problem *problem) {
         char *piece TEXT_CLEANUP = malloc(PIECE);
         uint64_t left = bytes_max;
 
         if (!piece)
                 abort();
         for (;;) {
-                ssize_t count = read(from, piece, PIECE);
+                ssize_t count =
+                        cut && left < PIECE ? read(from, piece, (size_t)left) : read(from, piece, PIECE);
 
                 if (count < 0 && errno == EINTR)
                         continue;
@@ -484,7 +486,7 @@ int workspace_put_finish(struct workspace_put *put, struct workspace_file *ret, 
 
 /* ---- deleting ---- */
 
-int workspace_path_remove(struct workspace *workspace, const char *path, bool upwards,
+int workspace_path_remove(struct workspace *workspace, const char *path, bool upwards, bool sync,
                           struct workspace_usage *usage) {
         const char *name;
         int folder DESCRIPTOR_CLEANUP = open_folder_of(workspace, path, &name);
@@ -492,7 +494,7 @@ int workspace_path_remove(struct workspace *workspace, const char *path, bool up
 
         if (folder < 0 || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
             unlinkat(folder, name, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0) < 0 ||
-            (upwards && fsync(folder) < 0))
+            (sync && fsync(folder) < 0))
                 return -1;
         if (S_ISDIR(status.st_mode) || S_ISREG(status.st_mode))
                 usage->files -= usage->files > 0;
@@ -503,7 +505,7 @@ int workspace_path_remove(struct workspace *workspace, const char *path, bool up
                 char above[WORKSPACE_PATH_MAX + 1];
 
                 snprintf(above, sizeof(above), "%.*s", (int)(name - 1 - path), path);
-                (void)!workspace_path_remove(workspace, above, true, usage);
+                (void)!workspace_path_remove(workspace, above, true, sync, usage);
         }
         return 0;
 }
@@ -522,7 +524,7 @@ int workspace_file_delete(struct workspace *workspace, const char *path, const s
                 if (!exists) {
                         (void)no_file(problem);
                 } else if (workspace_usage_begin(workspace, interrupt, &usage, problem) == 0) {
-                        result = workspace_path_remove(workspace, path, true, &usage);
+                        result = workspace_path_remove(workspace, path, true, true, &usage);
                         if (result < 0)
                                 (void)fail(problem, "delete the file");
                         workspace_usage_end(workspace, &usage);

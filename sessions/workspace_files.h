@@ -69,8 +69,8 @@ int workspace_put_begin(struct workspace *workspace, const char *path, const str
                         struct workspace_put *ret, struct problem *problem) MUST_USE;
 int workspace_put_write(struct workspace_put *put, const void *bytes, size_t length,
                         struct problem *problem) MUST_USE;
-/* All that is left to read of the descriptor; more than `bytes_max` is PROBLEM_TOO_LARGE. */
-int workspace_put_copy(struct workspace_put *put, int from, uint64_t bytes_max,
+/* All that is left to read of the descriptor. More than `bytes_max` is PROBLEM_TOO_LARGE, or with `cut` not read. */
+int workspace_put_copy(struct workspace_put *put, int from, uint64_t bytes_max, bool cut,
                        struct problem *problem) MUST_USE;
 /* *ret_made: there was no file of this path before. `sha256` may be NULL. */
 int workspace_put_finish(struct workspace_put *put, struct workspace_file *ret, char sha256[SHA256_HEX_SIZE],
@@ -97,8 +97,8 @@ int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_u
 /* The folder of that path and those above it; *ret_made counts the new ones. */
 int workspace_folder_make(struct workspace *workspace, const char *path, bool sync, uint64_t *ret_made,
                           struct problem *problem) MUST_USE;
-/* -1 with errno: ENOTEMPTY, EISDIR, ENOENT, ... *usage is less by it. With `upwards` it lasts, and folders above it that are empty then go too. */
-int workspace_path_remove(struct workspace *workspace, const char *path, bool upwards,
+/* -1 with errno: ENOTEMPTY, EISDIR, ENOENT, ... *usage is less by it. With `upwards` folders above it that are empty then go too. */
+int workspace_path_remove(struct workspace *workspace, const char *path, bool upwards, bool sync,
                           struct workspace_usage *usage) MUST_USE;
 
 #endif

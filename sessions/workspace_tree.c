@@ -97,7 +97,7 @@ struct reading {
         struct workspace_tree tree;
 };
 
-static void skip(struct reading *reading, const char *path, const char *reason) {
+static void skip(struct reading *reading, const char *path, const char *reason, bool unread) {
         struct workspace_tree *tree = &reading->tree;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
@@ -111,7 +111,8 @@ static void skip(struct reading *reading, const char *path, const char *reason) 
         tree->skipped =
                 array_grow(reading->arena, tree->skipped, tree->skipped_count, sizeof(*tree->skipped));
         tree->skipped[tree->skipped_count++] =
-                (struct workspace_skipped){ arena_strdup(reading->arena, strbuf_text(&text)), reason };
+                (struct workspace_skipped){ arena_strdup(reading->arena, strbuf_text(&text)), reason,
+                                            unread };
 }
 
 static const char *type_problem(mode_t mode) {
@@ -128,6 +129,18 @@ static int64_t nanoseconds(struct timespec time) {
         return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
+struct workspace_entry workspace_entry_of(const char *path, const struct stat *status) {
+        return (struct workspace_entry){
+                .path = path,
+                .inode = status->st_ino,
+                .bytes = S_ISREG(status->st_mode) ? (uint64_t)status->st_size : 0,
+                .written_ns = nanoseconds(status->st_mtim),
+                .changed_ns = nanoseconds(status->st_ctim),
+                .folder = S_ISDIR(status->st_mode),
+                .executable = S_ISREG(status->st_mode) && (status->st_mode & 0100),
+        };
+}
+
 static void read_name(struct reading *reading, const struct waiting_folder *in, int folder,
                       const char *name) {
         const char *path = path_join_in(in->path, name, reading->arena);
@@ -135,24 +148,24 @@ static void read_name(struct reading *reading, const struct waiting_folder *in, 
         struct stat status;
 
         if (problem) {
-                skip(reading, path, problem);
+                skip(reading, path, problem, true);
                 return;
         }
         if (strlen(path) > WORKSPACE_PATH_MAX) {
-                skip(reading, path, "its path is longer than 960 bytes");
+                skip(reading, path, "its path is longer than 960 bytes", true);
                 return;
         }
         if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
                 if (errno != ENOENT)
-                        skip(reading, path, "it cannot be read");
+                        skip(reading, path, "it cannot be read", true);
                 return;
         }
         if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-                skip(reading, path, type_problem(status.st_mode));
+                skip(reading, path, type_problem(status.st_mode), false);
                 return;
         }
         if (S_ISDIR(status.st_mode) && in->depth == WORKSPACE_DEPTH_MAX) {
-                skip(reading, path, "there are more than 64 folders in each other");
+                skip(reading, path, "there are more than 64 folders in each other", true);
                 return;
         }
         if (S_ISDIR(status.st_mode)) {
@@ -162,15 +175,7 @@ static void read_name(struct reading *reading, const struct waiting_folder *in, 
         }
         reading->tree.entries = array_grow(reading->arena, reading->tree.entries, reading->tree.count,
                                            sizeof(*reading->tree.entries));
-        reading->tree.entries[reading->tree.count++] = (struct workspace_entry){
-                .path = path,
-                .inode = status.st_ino,
-                .bytes = S_ISREG(status.st_mode) ? (uint64_t)status.st_size : 0,
-                .written_ns = nanoseconds(status.st_mtim),
-                .changed_ns = nanoseconds(status.st_ctim),
-                .folder = S_ISDIR(status.st_mode),
-                .executable = S_ISREG(status.st_mode) && (status.st_mode & 0100),
-        };
+        reading->tree.entries[reading->tree.count++] = workspace_entry_of(path, &status);
         if (S_ISREG(status.st_mode))
                 reading->tree.bytes += (uint64_t)status.st_size;
 }
@@ -186,7 +191,7 @@ static int read_folder(struct reading *reading, size_t at, struct error *err) {
                         return error_set(err, "cannot read the workspace: %s", strerror(errno));
                 if (errno != ENOENT)
                         skip(reading, in.path,
-                             errno == EXDEV ? "it is on another file system" : "it cannot be read");
+                             errno == EXDEV ? "it is on another file system" : "it cannot be read", true);
                 return 0;
         }
         folder = fdopendir(descriptor);

@@ -35,6 +35,7 @@ struct workspace_entry {
 struct workspace_skipped {
         const char *path; /* where it is no UTF-8, with \xNN */
         const char *reason;
+        bool unread; /* it, or what lies below it, is there and could not be looked at */
 };
 
 struct workspace_tree {
@@ -56,6 +57,9 @@ int workspace_tree_read(int folder, uint64_t entries_max, const struct interrupt
 
 /* The entry of that path, or NULL. */
 const struct workspace_entry *workspace_tree_find(const struct workspace_tree *tree, const char *path);
+
+/* The entry of a regular file or a folder. Borrows the path. */
+struct workspace_entry workspace_entry_of(const char *path, const struct stat *status);
 
 /* Whether two looks at one path saw the same content. */
 bool workspace_entry_same(const struct workspace_entry *a, const struct workspace_entry *b);
