@@ -8,20 +8,16 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "providers/local/environment.h"
 #include "providers/local/exec_files.h"
 #include "providers/local/exec_slots.h"
 #include "providers/local/images/image_program.h"
 #include "providers/local/images/images.h"
+#include "providers/local/program.h"
 #include "providers/local/sandbox/sandbox.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 
 #include <string.h>
 #include <unistd.h>
-
-#define PROCESSES_MAX 512
-#define FILES_MAX 200000
-#define BYTES_PER_MB (UINT64_C(1024) * 1024)
 
 struct exec_ahead {
         struct sandbox_keeper keeper;
@@ -31,9 +27,7 @@ struct exec {
         const char *root;
         const struct exec_request *request;
         struct arena *arena;
-        struct local_environment environment;
-        struct local_agent agent; /* all zero without one */
-        int64_t memory_mb, cpu_millis;
+        struct local_program program;
         int image; /* held; -1 without one */
         struct exec_slot agent_slot, environment_slot;
         struct exec_result *result;
@@ -45,61 +39,10 @@ static void end_exec(struct exec *exec) {
         exec_slot_release(&exec->environment_slot);
 }
 
-/* A specialist's environment is part of what it may do; any other agent's is only the default. */
-static int load_agent(struct exec *exec, const char **environment, struct error *err) {
-        const char *name = exec->request->agent;
-        struct local_agent *agent = &exec->agent;
-
-        if (local_agent_load(exec->root, name, exec->arena, agent, err) < 0)
-                return -1;
-        if (!agent->active)
-                return error_set_kind(err, ERROR_REFUSED, "Agent/%s is not active", name);
-        if (!*environment)
-                *environment = agent->environment;
-        if (!*environment)
-                return error_set(err, "Agent/%s is bound to no environment: say which, with --env", name);
-        if (agent->specialist && agent->environment && strcmp(agent->environment, *environment) != 0)
-                return error_set_kind(
-                        err, ERROR_REFUSED,
-                        "Agent/%s is a specialist and works in Environment/%s, not in Environment/%s", name,
-                        agent->environment, *environment);
-        return 0;
-}
-
-/*
- * Records of earlier applies, not manifests: what was declared and never applied cannot be run. All -1 is no limit of
- * an agent.
- */
-static int load_records(struct exec *exec, struct error *err) {
-        const char *environment = exec->request->environment;
-
-        exec->agent = (struct local_agent){ .cpus = -1, .memory_mb = -1, .containers = -1 };
-        if (exec->request->agent && load_agent(exec, &environment, err) < 0)
-                return -1;
-        if (local_environment_load(exec->root, environment, exec->arena, &exec->environment, err) < 0)
-                return -1;
-        if (exec->environment.image_problem)
-                return error_set(err, "Environment/%s: %s", environment, exec->environment.image_problem);
-        return 0;
-}
-
-/* A negative limit is none. */
-static int64_t least(int64_t value, int64_t limit) {
-        return limit >= 0 && limit < value ? limit : value;
-}
-
-/* One run may take all of its agent's share, and never more. */
-static void set_limits(struct exec *exec) {
-        int64_t cpu = (exec->environment.memory_mb * 1000 + MEMORY_MB_PER_VCPU - 1) / MEMORY_MB_PER_VCPU;
-
-        exec->memory_mb = least(exec->environment.memory_mb, exec->agent.memory_mb);
-        exec->cpu_millis = least(cpu, exec->agent.cpus < 0 ? -1 : exec->agent.cpus * 1000);
-}
-
 /* Who has no limit leaves no file: a run of such an environment writes nothing into the data root. */
 static int take_slot(struct exec *exec, const char *kind, const char *name, const struct exec_use *limits,
                      bool reject, struct exec_slot *ret, struct error *err) {
-        struct exec_use use = { 1, exec->memory_mb, exec->cpu_millis };
+        struct exec_use use = { 1, exec->program.memory_mb, exec->program.cpu_millis };
         const char *folder = arena_printf(exec->arena, "%s/running/%s/%s", exec->root, kind, name);
         const char *whose = arena_printf(exec->arena, "%s/%s", kind, name);
 
@@ -118,12 +61,12 @@ static int take_slot(struct exec *exec, const char *kind, const char *name, cons
 
 /* An environment's reserved concurrency turns work away, as it does on AWS; an agent's limits do as the agent says. */
 static int take_slots(struct exec *exec, struct error *err) {
-        const struct local_agent *agent = &exec->agent;
+        const struct local_agent *agent = &exec->program.agent;
         struct exec_use by_agent = { agent->containers, agent->memory_mb,
                                      agent->cpus < 0 ? -1 : agent->cpus * 1000 },
-                        by_environment = { exec->environment.reserved_concurrency, -1, -1 };
+                        by_environment = { exec->program.environment.reserved_concurrency, -1, -1 };
 
-        if (take_slot(exec, "Environment", exec->environment.name, &by_environment, true,
+        if (take_slot(exec, "Environment", exec->program.environment.name, &by_environment, true,
                       &exec->environment_slot, err) < 0)
                 return -1;
         return exec->request->agent ? take_slot(exec, "Agent", exec->request->agent, &by_agent, agent->reject,
@@ -146,48 +89,9 @@ static int collect_files(void *context, const struct sandbox_workspace *workspac
 
         if (!exec->request->out)
                 return 0;
-        return exec_files_get(workspace, exec->request, (uint64_t)exec->environment.storage_mb * BYTES_PER_MB,
+        return exec_files_get(workspace, exec->request,
+                              (uint64_t)exec->program.environment.storage_mb * LOCAL_BYTES_PER_MB,
                               exec->arena, &exec->result->files, &exec->result->file_count, err);
-}
-
-/*
- * The names that the code does not get are listed for the user, who may wonder. Their texts never are: they may be
- * secrets.
- */
-static void describe_variables(const struct exec *exec, struct sandbox_spec *spec) {
-        const struct local_environment *environment = &exec->environment;
-        struct sandbox_variable *list =
-                arena_array(exec->arena, environment->variable_count + 1, sizeof(*list));
-        const char **withheld = arena_array(exec->arena, environment->variable_count + 1, sizeof(*withheld));
-
-        for (size_t i = 0; i < environment->variable_count; i++) {
-                list[i] = (struct sandbox_variable){ environment->variables[i].name,
-                                                     environment->variables[i].text };
-                if (!sandbox_takes_variable(list[i].name))
-                        withheld[exec->result->withheld_count++] = list[i].name;
-        }
-        exec->result->withheld = withheld;
-        exec->result->elsewhere = environment->elsewhere;
-        exec->result->elsewhere_count = environment->elsewhere_count;
-        spec->variables = list;
-        spec->variable_count = environment->variable_count;
-}
-
-/* The image's variables, as its configuration has them: NAME=TEXT. */
-static void describe_image(const struct exec *exec, struct sandbox_spec *spec) {
-        const struct local_environment *environment = &exec->environment;
-        struct sandbox_variable *list =
-                arena_array(exec->arena, environment->image_variable_count + 1, sizeof(*list));
-
-        for (size_t i = 0; i < environment->image_variable_count; i++) {
-                const char *text = environment->image_variables[i], *equals = strchr(text, '=');
-
-                list[i] =
-                        (struct sandbox_variable){ arena_strndup(exec->arena, text, (size_t)(equals - text)),
-                                                   equals + 1 };
-        }
-        spec->image_variables = list;
-        spec->image_variable_count = environment->image_variable_count;
 }
 
 /* The last one of a name counts, as it does in the program's own environment. */
@@ -209,7 +113,7 @@ static int check_program(const struct exec *exec, const struct sandbox_spec *spe
         if (!spec->image_root || image_program_exists(spec->image_root, path, program))
                 return 0;
         return error_set(err, "Environment/%s: the image %s has no %s in its PATH (%s)%s",
-                         exec->environment.name, exec->environment.image, program, path,
+                         exec->program.environment.name, exec->program.environment.image, program, path,
                          strcmp(program, "python3") == 0
                                  ? ": use an image with Python, or --lang sh where it has a shell"
                                  : "");
@@ -235,36 +139,28 @@ static void describe_program(const struct exec *exec, struct sandbox_spec *spec)
 
 static void describe_run(struct exec *exec, struct sandbox_spec *spec) {
         const struct exec_request *request = exec->request;
-        int64_t deadline_ms =
-                least(exec->environment.timeout_s * 1000, request->deadline_ms ? request->deadline_ms : -1);
+        int64_t deadline_ms = local_least(exec->program.environment.timeout_s * 1000,
+                                          request->deadline_ms ? request->deadline_ms : -1);
 
-        *spec = (struct sandbox_spec){
-                .launcher = request->launcher,
-                .image_root = exec->environment.image_root,
-                .image_digest = exec->environment.image_root ? exec->environment.image_digest : NULL,
-                .limits = { .memory_bytes = (uint64_t)exec->memory_mb * BYTES_PER_MB,
-                            .cpu_millis = (unsigned)exec->cpu_millis,
-                            .processes = PROCESSES_MAX,
-                            .workspace_bytes = (uint64_t)exec->environment.storage_mb * BYTES_PER_MB,
-                            .workspace_files = FILES_MAX,
-                            .deadline_ms = deadline_ms },
-                .accept_degraded = request->accept_degraded,
-                .input = request->input,
-                .interrupt = request->interrupt,
-                .ahead = request->ahead ? &request->ahead->keeper : NULL,
-                .fill = request->file_count > 0 ? fill_workspace : NULL,
-                .collect = collect_files,
-                .context = exec,
-        };
-        describe_variables(exec, spec);
-        describe_image(exec, spec);
+        local_program_describe(&exec->program, deadline_ms, exec->arena, spec, &exec->result->withheld,
+                               &exec->result->withheld_count);
+        exec->result->elsewhere = exec->program.environment.elsewhere;
+        exec->result->elsewhere_count = exec->program.environment.elsewhere_count;
+        spec->launcher = request->launcher;
+        spec->accept_degraded = request->accept_degraded;
+        spec->input = request->input;
+        spec->interrupt = request->interrupt;
+        spec->ahead = request->ahead ? &request->ahead->keeper : NULL;
+        spec->fill = request->file_count > 0 ? fill_workspace : NULL;
+        spec->collect = collect_files;
+        spec->context = exec;
         describe_program(exec, spec);
         exec->result->limits = (struct exec_limits){
-                .memory_mb = exec->memory_mb,
-                .cpu_millis = exec->cpu_millis,
-                .processes = PROCESSES_MAX,
-                .workspace_mb = exec->environment.storage_mb,
-                .files = FILES_MAX,
+                .memory_mb = exec->program.memory_mb,
+                .cpu_millis = exec->program.cpu_millis,
+                .processes = LOCAL_PROCESSES_MAX,
+                .workspace_mb = exec->program.environment.storage_mb,
+                .files = LOCAL_FILES_MAX,
                 .timeout_seconds = (deadline_ms + 999) / 1000,
         };
 }
@@ -277,7 +173,7 @@ static int explain_start(const struct exec *exec, const struct sandbox_spec *spe
                 err,
                 "Environment/%s: the image %s has %s, but not what starts it (its loader, or the "
                 "interpreter of a script)",
-                exec->environment.name, exec->environment.image, spec->argv[0]);
+                exec->program.environment.name, exec->program.environment.image, spec->argv[0]);
 }
 
 /*
@@ -303,8 +199,8 @@ static int run_sandbox(struct exec *exec, struct error *err) {
         struct sandbox_result ended;
         struct sandbox_spec spec;
 
-        if (exec->environment.image_root &&
-            (exec->image = local_image_hold(exec->environment.image_root, err)) < 0)
+        if (exec->program.environment.image_root &&
+            (exec->image = local_image_hold(exec->program.environment.image_root, err)) < 0)
                 return -1;
         describe_run(exec, &spec);
         if (check_program(exec, &spec, err) < 0)
@@ -365,9 +261,9 @@ int local_exec(const char *root, const struct exec_request *request, struct aren
                 .result = &result,
         };
 
-        if ((request->out && exec_files_check(request, err) < 0) || load_records(&exec, err) < 0)
+        if ((request->out && exec_files_check(request, err) < 0) ||
+            local_program_load(root, request->environment, request->agent, arena, &exec.program, err) < 0)
                 return -1;
-        set_limits(&exec);
         if (take_slots(&exec, err) < 0 || run_sandbox(&exec, err) < 0)
                 return -1;
         *ret = result;
