@@ -43,21 +43,34 @@ void frame_reader_release(struct frame_reader *reader) {
 
 /* --- sending --- */
 
-static int send_all(int socket, unsigned type, const void *payload, size_t length, const int *descriptors,
-                    size_t count, int flags) {
-        unsigned char header[HEADER];
+static void write_header(unsigned char header[HEADER], unsigned type, size_t length, size_t count) {
         uint32_t length32 = (uint32_t)length;
         uint16_t type16 = (uint16_t)type, count16 = (uint16_t)count;
-        union control control = { .space = { 0 } };
-        struct iovec parts[2] = { { header, HEADER }, { (void *)payload, length } };
-        struct msghdr message = { .msg_iov = parts, .msg_iovlen = length > 0 ? 2 : 1 };
-        size_t left = HEADER + length;
 
         if (length > FRAME_PAYLOAD_MAX || count > FRAME_DESCRIPTORS_MAX || type > UINT16_MAX)
                 abort();
         memcpy(header, &length32, sizeof(length32));
         memcpy(header + 4, &type16, sizeof(type16));
         memcpy(header + 6, &count16, sizeof(count16));
+}
+
+void frame_append(struct strbuf *to, unsigned type, const void *payload, size_t length) {
+        unsigned char header[HEADER];
+
+        write_header(header, type, length, 0);
+        strbuf_append_bytes(to, header, HEADER);
+        strbuf_append_bytes(to, payload, length);
+}
+
+static int send_all(int socket, unsigned type, const void *payload, size_t length, const int *descriptors,
+                    size_t count, int flags) {
+        unsigned char header[HEADER];
+        union control control = { .space = { 0 } };
+        struct iovec parts[2] = { { header, HEADER }, { (void *)payload, length } };
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = length > 0 ? 2 : 1 };
+        size_t left = HEADER + length;
+
+        write_header(header, type, length, count);
         if (count > 0) {
                 message.msg_control = control.space;
                 message.msg_controllen = CMSG_SPACE(count * sizeof(int));

@@ -129,12 +129,12 @@ static void add_variables(const struct sandbox_spec *spec, struct strbuf *words)
 }
 
 /* Frames have a bound, and what is beyond it would be cut by nobody: it is refused. */
-static int send_words(const struct sandbox *sandbox, unsigned type, const struct strbuf *words,
-                      const char *what, struct error *err) {
+static int send_words(int worker, unsigned type, const struct strbuf *words, const char *what,
+                      struct error *err) {
         if (words->length > FRAME_PAYLOAD_MAX / 2)
                 return error_set(err, "the program's %s are %zu bytes; at most %zu can be given", what,
                                  words->length, FRAME_PAYLOAD_MAX / 2);
-        return frame_send(sandbox->reader.socket, type, words->data, words->length, NULL, 0, err);
+        return frame_send(worker, type, words->data, words->length, NULL, 0, err);
 }
 
 static int open_content(const struct sandbox_file *file, struct error *err) {
@@ -147,19 +147,19 @@ static int open_content(const struct sandbox_file *file, struct error *err) {
         return error_set(err, "no memory for %s: %s", file->name, strerror(errno));
 }
 
-static int tell_run(struct sandbox *sandbox, struct error *err) {
-        const struct sandbox_spec *spec = &sandbox->spec;
+int sandbox_tell_run(int worker, const struct sandbox_spec *spec, bool session, struct error *err) {
         struct strbuf arguments STRBUF_CLEANUP = STRBUF_INIT, description STRBUF_CLEANUP = STRBUF_INIT;
         struct strbuf variables __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
         struct sandbox_running running = { .deadline_ms = spec->limits.deadline_ms,
-                                           .waits = spec->fill != NULL };
+                                           .waits = spec->fill != NULL,
+                                           .session = session };
         int contents[SANDBOX_FILES_MAX], result = -1;
 
         for (const char *const *word = spec->argv; *word; word++)
                 add_word(&arguments, *word);
         add_variables(spec, &variables);
-        if (send_words(sandbox, MESSAGE_ARGUMENTS, &arguments, "arguments", err) < 0 ||
-            send_words(sandbox, MESSAGE_VARIABLES, &variables, "variables", err) < 0)
+        if (send_words(worker, MESSAGE_ARGUMENTS, &arguments, "arguments", err) < 0 ||
+            send_words(worker, MESSAGE_VARIABLES, &variables, "variables", err) < 0)
                 return -1;
         for (; running.file_count < spec->file_count; running.file_count++) {
                 size_t i = running.file_count;
@@ -170,8 +170,8 @@ static int tell_run(struct sandbox *sandbox, struct error *err) {
         }
         sandbox_running_write(&running, &description);
         if (running.file_count == spec->file_count)
-                result = frame_send(sandbox->reader.socket, MESSAGE_RUN, description.data, description.length,
-                                    contents, running.file_count, err);
+                result = frame_send(worker, MESSAGE_RUN, description.data, description.length, contents,
+                                    running.file_count, err);
         for (size_t i = 0; i < running.file_count; i++)
                 close_descriptor(&contents[i]);
         return result;
@@ -271,7 +271,7 @@ int sandbox_start(const struct sandbox_spec *spec, struct arena *arena, struct s
         if ((spec->launcher ? start_by_launcher(sandbox, err) : start_ourselves(sandbox, err)) < 0)
                 goto failed;
         sandbox->reader.socket = sandbox->keeper.socket;
-        if (tell_run(sandbox, err) < 0) {
+        if (sandbox_tell_run(sandbox->reader.socket, spec, false, err) < 0) {
                 (void)!sandbox_keeper_heed(sandbox->reader.socket, err);
                 goto failed;
         }

@@ -65,21 +65,27 @@ static bool is_inside(const char *name) {
         }
 }
 
+/* Each in the folder that was opened before it: a program that runs may put a link where a folder was. */
 static int make_parents(int workspace, const char *name, uid_t uid, gid_t gid) {
-        char *path TEXT_CLEANUP = strdup(name);
+        char *path TEXT_CLEANUP = strdup(name), *part = path;
+        int at DESCRIPTOR_CLEANUP = -1;
 
         if (!path)
                 abort();
-        for (char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
-                int folder DESCRIPTOR_CLEANUP = -1;
+        for (char *slash = strchr(path, '/'); slash; slash = strchr(part, '/')) {
+                int above = at < 0 ? workspace : at, folder;
 
                 *slash = '\0';
-                if (mkdirat(workspace, path, 0755) < 0 && errno != EEXIST)
+                if (mkdirat(above, part, 0755) < 0 && errno != EEXIST)
                         return -1;
-                folder = beneath_open(workspace, path, O_RDONLY | O_DIRECTORY);
-                if (folder < 0 || fchown(folder, uid, gid) < 0)
+                folder = beneath_open(above, part, O_RDONLY | O_DIRECTORY);
+                if (folder < 0)
                         return -1;
-                *slash = '/';
+                close_descriptor(&at);
+                at = folder;
+                if (fchown(folder, uid, gid) < 0)
+                        return -1;
+                part = slash + 1;
         }
         return 0;
 }
@@ -100,6 +106,51 @@ int sandbox_files_put(int folder, const char *name, bool executable, int from, u
         if (descriptor_copy(from, to, (uint64_t)status.st_size) < 0)
                 return error_set(err, "cannot write \"%s\" in the workspace: %s", name,
                                  errno == ENOSPC ? "more than workspaceStorageMB" : strerror(errno));
+        return 0;
+}
+
+/* The folder that a name is in, opened beneath, and the last part of the name. */
+static int open_parent(int folder, const char *name, const char **ret_last) {
+        const char *slash = strrchr(name, '/');
+        char *above TEXT_CLEANUP = slash ? strndup(name, (size_t)(slash - name)) : NULL;
+
+        if (slash && !above)
+                abort();
+        *ret_last = slash ? slash + 1 : name;
+        return slash ? beneath_open(folder, above, O_RDONLY | O_DIRECTORY)
+                     : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+int sandbox_files_remove(int folder, const char *name, struct error *err) {
+        int parent DESCRIPTOR_CLEANUP = -1;
+        const char *last;
+
+        if (!is_inside(name))
+                return error_set(err, "\"%s\" is no name within the workspace", name);
+        parent = open_parent(folder, name, &last);
+        if (parent < 0)
+                return errno == ENOENT ? 0
+                                       : error_set(err, "cannot remove \"%s\": %s", name, strerror(errno));
+        if (unlinkat(parent, last, 0) == 0 || errno == ENOENT ||
+            (errno == EISDIR && unlinkat(parent, last, AT_REMOVEDIR) == 0))
+                return 0;
+        return error_set(err, "cannot remove \"%s\": %s", name, strerror(errno));
+}
+
+int sandbox_files_replace(int folder, const char *name, bool executable, int64_t changed_ns, int from,
+                          struct error *err) {
+        struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+                                     { .tv_sec = changed_ns / 1000000000,
+                                       .tv_nsec = changed_ns % 1000000000 } };
+        int parent DESCRIPTOR_CLEANUP = -1;
+        const char *last;
+
+        if (changed_ns < 0 || sandbox_files_remove(folder, name, err) < 0 ||
+            sandbox_files_put(folder, name, executable, from, geteuid(), getegid(), err) < 0)
+                return changed_ns < 0 ? error_set(err, "no time") : -1;
+        parent = open_parent(folder, name, &last);
+        if (parent < 0 || utimensat(parent, last, times, AT_SYMLINK_NOFOLLOW) < 0)
+                return error_set(err, "cannot change the time of \"%s\": %s", name, strerror(errno));
         return 0;
 }
 
@@ -148,6 +199,51 @@ int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct st
         }
         closedir(names);
         return 0;
+}
+
+#define DEPTH_MAX 64
+
+static void walk_folder(int folder, const char *above, int depth, size_t bytes_max, struct strbuf *ret,
+                        bool *cut) {
+        DIR *names = fdopendir(folder);
+        const struct dirent *entry;
+        struct stat status;
+
+        if (!names) {
+                close(folder);
+                return;
+        }
+        while (!*cut && (entry = readdir(names))) {
+                char path[PATH_AT_ONCE];
+                int below;
+
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+                    fstatat(dirfd(names), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
+                    snprintf(path, sizeof(path), "%s%s%s", above, *above ? "/" : "", entry->d_name) >=
+                            (int)sizeof(path))
+                        continue;
+                strbuf_printf(ret, "%o %" PRIu64 " %" PRId64 " %s",
+                              (unsigned)(status.st_mode & (S_IFMT | S_IXUSR)), (uint64_t)status.st_size,
+                              (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec, path);
+                strbuf_append_bytes(ret, "", 1);
+                *cut = ret->length > bytes_max || (S_ISDIR(status.st_mode) && depth == DEPTH_MAX);
+                if (!S_ISDIR(status.st_mode) || *cut)
+                        continue;
+                below = beneath_open(dirfd(names), entry->d_name, O_RDONLY | O_DIRECTORY);
+                if (below >= 0)
+                        walk_folder(below, path, depth + 1, bytes_max, ret, cut);
+        }
+        closedir(names);
+}
+
+void sandbox_files_walk(int folder, size_t bytes_max, struct strbuf *ret) {
+        int opened = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        bool cut = false;
+
+        if (opened >= 0)
+                walk_folder(opened, "", 1, bytes_max, ret, &cut);
+        if (cut || opened < 0)
+                strbuf_append_bytes(ret, "", 1);
 }
 
 int sandbox_entry_read(const char *word, struct sandbox_entry *ret) {

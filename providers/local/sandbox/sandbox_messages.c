@@ -270,8 +270,8 @@ void sandbox_running_write(const struct sandbox_running *running, struct strbuf 
 
         for (size_t i = 0; i < running->file_count; i++)
                 json_add(files, json_string(running->files[i]));
-        append_json(json_pack("{s:I, s:b, s:o}", "deadlineMs", (json_int_t)running->deadline_ms, "waits",
-                              running->waits, "files", files),
+        append_json(json_pack("{s:I, s:b, s:b, s:o}", "deadlineMs", (json_int_t)running->deadline_ms, "waits",
+                              running->waits, "session", running->session, "files", files),
                     ret);
 }
 
@@ -285,7 +285,8 @@ static bool is_plain_name(const char *name) {
 
 int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, struct sandbox_running *ret,
                          struct error *err) {
-        struct message_member members[] = { NUMBER("deadlineMs", 1, NUMBER_MAX, 0), BOOL("waits", 0) };
+        struct message_member members[] = { NUMBER("deadlineMs", 1, NUMBER_MAX, 0), BOOL("waits", 0),
+                                            BOOL("session", 0) };
         json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
         const json_t *files = json_object_get(json, "files");
         struct sandbox_running running = { 0 };
@@ -296,6 +297,7 @@ int sandbox_running_read(const char *bytes, size_t length, struct arena *arena, 
                 return error_set(err, "a message has no files, or more than %d", SANDBOX_FILES_MAX);
         running.deadline_ms = members[0].number;
         running.waits = members[1].number;
+        running.session = members[2].number;
         running.file_count = json_array_size(files);
         for (size_t i = 0; i < running.file_count; i++) {
                 const char *name = json_string_value(json_array_get(files, i));

@@ -28,6 +28,24 @@
  *                        ENDED      once it has; the files are there to be asked for
  *     client -> worker   TAKEN      the outcome is safe: the worker ends. One that only closes may come again
  *
+ * One of a session (RUN's `session`) keeps the program's pipes for itself. What the program says is a stream whose bytes are numbered
+ * from 0; the worker keeps those that nobody has heard, and tells them again to whoever comes next. What it is asked are whole
+ * messages, so that a client that dies in the middle of one leaves none of it.
+ *
+ *     worker -> client   READY      24 bytes: the number of the first byte that is kept, how many have come, the last mark
+ *                        TOLD       8 bytes: the number of the first of them; bytes of the program's output
+ *     client -> worker   SAY        8 bytes: a mark, or 0; 1 byte: 1 where it is the last piece; bytes of a message for the program
+ *                        HEARD      8 bytes: all bytes below this number are safe
+ *                        LIFE       8 bytes: ends by itself so many ms from now, but not after its deadline
+ *     client -> worker   REPLACE    "x" or "-", ns of its change, name; with it a regular file: becomes the file of that name
+ *                        REMOVE     a name
+ *     worker -> client   DONE; ABSENT with a text where that cannot be
+ *     client -> worker   WALK       worker -> client ENTRIES ... ENTRIES without words: all files, by their paths
+ *                        READ       as above
+ *
+ * The latter four are answered in turn, while it runs and after ENDED. Numbers are 64 bits in the machine's order. ENDED comes behind
+ * all that is TOLD.
+ *
  * Descriptions are JSON; words that are any bytes are
  * NUL-ended in frames of their own. Inside of the sandbox module, but for what `berth launcher` is asked and answers.
  */
@@ -64,7 +82,14 @@ enum sandbox_message {
         MESSAGE_READ,
         MESSAGE_CONTENT,
         MESSAGE_ABSENT,
-        MESSAGE_TAKEN
+        MESSAGE_TAKEN,
+        MESSAGE_SAY,
+        MESSAGE_TOLD,
+        MESSAGE_HEARD,
+        MESSAGE_LIFE,
+        MESSAGE_WALK,
+        MESSAGE_REPLACE,
+        MESSAGE_REMOVE
 };
 
 /*
@@ -140,7 +165,8 @@ int sandbox_measured_read(const char *bytes, size_t length, struct sandbox_measu
 /* RUN. Descriptors: the content of each file, open at its beginning. */
 struct sandbox_running {
         int64_t deadline_ms;
-        bool waits;                           /* for GO */
+        bool waits;   /* for GO */
+        bool session; /* the worker speaks with the program; files can be executed. Of one that lasts alone */
         const char *files[SANDBOX_FILES_MAX]; /* names below /run/berth, plain ones; in the arena */
         size_t file_count;
 };

@@ -42,6 +42,7 @@ struct sandbox_seen {
         size_t variable_count;    /* of both */
         const char *const *files; /* names below /run/berth */
         const int *contents;      /* of each; they become root->passed's, -1 is left here */
+        bool executable;          /* these files are programs */
         size_t file_count;
 };
 /* `status`, which becomes root->passed's, is what bubblewrap tells of itself through. On failure too, root->passed must be closed. */
@@ -75,6 +76,11 @@ int sandbox_place(const struct sandbox_placing *placing, const char *stage, int 
 int sandbox_drop_rights(const struct sandbox_placing *placing, struct error *err) MUST_USE;
 /* For a child about to become bubblewrap. */
 int sandbox_set_limits(const struct sandbox_placing *placing, struct error *err) MUST_USE;
+
+/* --- sandbox.c --- */
+
+/* ARGUMENTS, VARIABLES and RUN, to a worker that was placed. */
+int sandbox_tell_run(int worker, const struct sandbox_spec *spec, bool session, struct error *err) MUST_USE;
 
 /* --- sandbox_init.c: process 1 of the outer PID namespace --- */
 

@@ -220,7 +220,7 @@ static void add_files(struct sandbox_seen *seen, struct sandbox_root *root, stru
         for (size_t i = 0; i < seen->file_count; i++) {
                 snprintf(path, sizeof(path), "/run/berth/%s", seen->files[i]);
                 snprintf(number, sizeof(number), "%d", pass(&root->passed, seen->contents[i]));
-                WORDS(words, "--perms", "0444", "--file", number, path);
+                WORDS(words, "--perms", seen->executable ? "0555" : "0444", "--file", number, path);
         }
 }
 

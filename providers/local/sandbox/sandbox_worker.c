@@ -7,6 +7,7 @@
 #include "providers/local/sandbox/sandbox_locks.h"
 #include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/sandbox_relay.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@
 /* How long processes that were killed may take to vanish. */
 #define DYING_MS 10000
 #define PIPES 3
+#define LAST_WORDS_MS 5000
 /* How often what no limit of the kernel's counts is counted. */
 #define LOOK_MS 200
 
@@ -62,6 +64,8 @@ struct worker {
         size_t told_length;
         bool killed; /* by us */
         struct sandbox_ending ending;
+        struct sandbox_relay relay; /* of a session */
+        int64_t over_ms; /* of a session: when it ends by itself, unless life_until_ms comes before */
 };
 
 /* --- before anything else --- */
@@ -295,6 +299,8 @@ static int read_program(struct worker *worker, struct error *err) {
                 return error_set(err, "a message says no program");
         if (seen.variable_count % 2)
                 return error_set(err, "a message has a variable without a text");
+        if (running->session && (!worker->placing.lasts || running->waits))
+                return error_set(err, "a session is a worker's that lasts");
         if (running->deadline_ms > worker->placing.limits.deadline_ms)
                 running->deadline_ms = worker->placing.limits.deadline_ms;
         for (size_t i = 0; i < running->file_count; i++)
@@ -302,10 +308,22 @@ static int read_program(struct worker *worker, struct error *err) {
         seen.files = running->files;
         seen.contents = contents;
         seen.file_count = running->file_count;
+        seen.executable = running->session;
         if (pipe2(status, O_CLOEXEC) < 0)
                 return error_set(err, "cannot make a pipe: %s", strerror(errno));
         worker->status = status[0];
         return sandbox_root_prepare(&seen, status[1], &worker->root, err);
+}
+
+/* They stay ours: the client gets what comes out of them as messages. */
+static int begin_session(struct worker *worker, struct error *err) {
+        char ready[SANDBOX_RELAY_STATE_SIZE];
+
+        sandbox_relay_begin(&worker->relay, worker->pipes[0][1], worker->pipes[1][0], worker->pipes[2][0],
+                            worker->workspace);
+        worker->pipes[0][1] = worker->pipes[1][0] = worker->pipes[2][0] = -1;
+        sandbox_relay_meet(&worker->relay, ready);
+        return frame_send_now(worker->reader.socket, MESSAGE_READY, ready, sizeof(ready), NULL, 0, err);
 }
 
 /* The client's ends of the pipes go to it, with the workspace where it is ours: it reads and writes them itself, when it likes. */
@@ -317,6 +335,8 @@ static int tell_ready(struct worker *worker, struct error *err) {
                 if (pipe2(worker->pipes[i], O_CLOEXEC) < 0)
                         return error_set(err, "cannot make a pipe: %s", strerror(errno));
         }
+        if (worker->running.session)
+                return begin_session(worker, err);
         if (!worker->placing.for_another)
                 descriptors[count++] = worker->workspace;
         descriptors[count++] = worker->pipes[0][1];
@@ -426,18 +446,44 @@ static void read_status(struct worker *worker) {
  */
 static void let_in(struct worker *worker) {
         int client DESCRIPTOR_CLEANUP = accept4(worker->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        char ready[SANDBOX_RELAY_STATE_SIZE];
+        bool session = worker->running.session;
         struct ucred peer;
         socklen_t length = sizeof(peer);
         struct error ignored;
 
         if (client < 0 || getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
-            peer.uid != worker->placing.owner ||
-            frame_send_now(client, MESSAGE_READY, NULL, 0, worker->kept, 2, &ignored) < 0)
+            peer.uid != worker->placing.owner)
+                return;
+        if (session)
+                sandbox_relay_meet(&worker->relay, ready);
+        if (frame_send_now(client, MESSAGE_READY, ready, session ? sizeof(ready) : 0, worker->kept,
+                           session ? 0 : 2, &ignored) < 0)
                 return;
         frame_reader_release(&worker->reader);
         close_descriptor(&worker->reader.socket);
         worker->reader = (struct frame_reader)FRAME_READER(client);
         client = -1;
+}
+
+static void drop_client(struct worker *worker) {
+        frame_reader_release(&worker->reader);
+        close_descriptor(&worker->reader.socket);
+}
+
+/* A frame for the session itself: true. A client that says it wrongly is let go, and may come again. */
+static bool hear_for_session(struct worker *worker, struct frame *frame) {
+        int64_t life_ms = -1;
+        int heard;
+
+        if (!worker->running.session)
+                return false;
+        heard = sandbox_relay_hear(&worker->relay, frame, &life_ms);
+        if (heard < 0)
+                drop_client(worker);
+        if (life_ms >= 0)
+                worker->over_ms = sandbox_now_ms() + life_ms;
+        return heard != 0;
 }
 
 /* What comes from the client while it runs: that it should end, or that it went. */
@@ -446,7 +492,7 @@ static void read_client(struct worker *worker) {
         struct error ignored;
         int answer = frame_receive(&worker->reader, &frame, &ignored);
 
-        if (answer == FRAME_WAIT)
+        if (answer == FRAME_WAIT || (answer == FRAME_WHOLE && hear_for_session(worker, &frame)))
                 return;
         /* Anything else than a well-formed CANCEL comes from a client that is not ours: the same end. */
         if (answer != FRAME_WHOLE)
@@ -515,17 +561,32 @@ static bool look_for_hoards(struct worker *worker, int64_t *look_ms) {
         return worker->ending.sockets || worker->ending.locks;
 }
 
+static short client_events(const struct worker *worker) {
+        return worker->running.session && sandbox_relay_wants_to_tell(&worker->relay) ? POLLIN | POLLOUT
+                                                                                      : POLLIN;
+}
+
+static void tell_client(struct worker *worker, int events) {
+        if (events & POLLOUT && sandbox_relay_tell(&worker->relay, worker->reader.socket) < 0)
+                drop_client(worker);
+}
+
 static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
         int64_t until_ms = started_ms + worker->running.deadline_ms, look_ms = started_ms + LOOK_MS;
 
         if (worker->life_until_ms < until_ms)
                 until_ms = worker->life_until_ms;
         for (;;) {
-                struct pollfd polled[] = { { .fd = worker->init_process, .events = POLLIN },
-                                           { .fd = worker->status, .events = POLLIN },
-                                           { .fd = worker->reader.socket, .events = POLLIN },
-                                           { .fd = worker->listener, .events = POLLIN } };
-                int64_t left = until_ms - sandbox_now_ms(), pause_ms;
+                struct pollfd polled[4 + SANDBOX_RELAY_PIPES] = {
+                        { .fd = worker->init_process, .events = POLLIN },
+                        { .fd = worker->status, .events = POLLIN },
+                        { .fd = worker->reader.socket, .events = client_events(worker) },
+                        { .fd = worker->listener, .events = POLLIN },
+                };
+                bool expires = !worker->killed && worker->over_ms < until_ms;
+                int64_t left = (expires ? worker->over_ms : until_ms) - sandbox_now_ms(), pause_ms;
+
+                sandbox_relay_poll(&worker->relay, polled + 4);
 
                 if (left <= 0 && worker->killed)
                         return error_set(err, "processes of the sandbox did not die within %d s",
@@ -544,13 +605,16 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 pause_ms = look_ms - sandbox_now_ms();
                 if (!worker->killed && pause_ms < left)
                         left = pause_ms > 0 ? pause_ms : 0;
-                if (poll(polled, 4, left < INT_MAX ? (int)left : INT_MAX) < 0 && errno != EINTR)
+                if (poll(polled, 4 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
+                    errno != EINTR)
                         return error_set(err, "cannot wait for the sandbox: %s", strerror(errno));
+                sandbox_relay_move(&worker->relay, polled + 4);
                 if (polled[1].revents)
                         read_status(worker);
                 if (polled[0].revents)
                         return collect_end(worker, started_ms, err);
-                if (polled[2].revents && !worker->killed) {
+                tell_client(worker, polled[2].revents);
+                if (worker->reader.socket >= 0 && polled[2].revents & ~POLLOUT && !worker->killed) {
                         read_client(worker);
                         if (worker->killed)
                                 until_ms = sandbox_now_ms() + DYING_MS;
@@ -592,6 +656,51 @@ static int tell_ended(struct worker *worker, struct error *err) {
         return 0;
 }
 
+/*
+ * The same of a session: what was not heard is told first, then ENDED, to each client that comes, until one has taken it. The files are
+ * there as long.
+ */
+static void tell_session_ended(struct worker *worker) {
+        struct strbuf ended STRBUF_CLEANUP = STRBUF_INIT;
+        int64_t left;
+        bool appended = false;
+
+        if (worker->over_ms < worker->life_until_ms)
+                worker->life_until_ms = worker->over_ms;
+        /* One that is there when the time is over should hear of it. */
+        if (worker->reader.socket >= 0 && worker->life_until_ms < sandbox_now_ms() + LAST_WORDS_MS)
+                worker->life_until_ms = sandbox_now_ms() + LAST_WORDS_MS;
+        sandbox_ending_write(&worker->ending, &ended);
+        sandbox_relay_drain(&worker->relay);
+        while ((left = worker->life_until_ms - sandbox_now_ms()) > 0) {
+                struct pollfd polled[] = { { .fd = worker->listener, .events = POLLIN }, { .fd = -1 } };
+                struct frame frame FRAME_CLEANUP = { 0 };
+                struct error ignored;
+                int answer;
+
+                if (!appended && worker->reader.socket >= 0)
+                        sandbox_relay_append(&worker->relay, MESSAGE_ENDED, ended.data, ended.length);
+                appended = worker->reader.socket >= 0;
+                polled[1] = (struct pollfd){ .fd = worker->reader.socket, .events = client_events(worker) };
+                (void)poll(polled, 2, left < INT_MAX ? (int)left : INT_MAX);
+                if (polled[0].revents) {
+                        let_in(worker);
+                        appended = false;
+                        continue;
+                }
+                tell_client(worker, polled[1].revents);
+                if (worker->reader.socket < 0 || !(polled[1].revents & ~POLLOUT))
+                        continue;
+                answer = frame_receive(&worker->reader, &frame, &ignored);
+                if (answer == FRAME_WAIT || (answer == FRAME_WHOLE && hear_for_session(worker, &frame)))
+                        continue;
+                if (answer == FRAME_WHOLE && frame.type == MESSAGE_TAKEN)
+                        return;
+                if (answer != FRAME_WHOLE || frame.type != MESSAGE_CANCEL)
+                        drop_client(worker);
+        }
+}
+
 static int run_worker(struct worker *worker, struct error *err) {
         int64_t started_ms;
 
@@ -606,7 +715,10 @@ static int run_worker(struct worker *worker, struct error *err) {
                 return -1;
         cgroup_close(worker->group);
         worker->group = NULL;
-        return tell_ended(worker, err);
+        if (!worker->running.session)
+                return tell_ended(worker, err);
+        tell_session_ended(worker);
+        return 0;
 }
 
 int sandbox_worker_main(void) {
@@ -623,6 +735,8 @@ int sandbox_worker_main(void) {
                 .channel = -1,
                 .pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 } },
                 .status = -1,
+                .relay = SANDBOX_RELAY_NONE,
+                .over_ms = INT64_MAX,
         };
         struct error err, ignored;
         int result;

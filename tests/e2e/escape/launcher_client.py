@@ -8,7 +8,7 @@ import socket
 import struct
 import sys
 
-PLACE, ARGUMENTS, VARIABLES, RUN, READY, GO, CANCEL, ENDED, FAILED, PUT, DONE, LIST, ENTRIES, READ, CONTENT, ABSENT, TAKEN = range(1, 18)
+PLACE, ARGUMENTS, VARIABLES, RUN, READY, GO, CANCEL, ENDED, FAILED, PUT, DONE, LIST, ENTRIES, READ, CONTENT, ABSENT, TAKEN, SAY, TOLD, HEARD, LIFE, WALK, REPLACE, REMOVE = range(1, 25)
 START, STARTED, REFUSED, KILL, RUN_ENDED, MEASURE, MEASURED = range(32, 39)
 LIMITS = {"memoryBytes": 256 << 20, "cpuMillis": 1000, "processes": 64, "workspaceBytes": 16 << 20, "workspaceFiles": 1000, "deadlineMs": 60000, "name": None}
 
@@ -71,7 +71,7 @@ def start(launcher, image=None, **limits):
 def program(worker, code, *arguments, deadline_ms=30000, variables=("PATH", "/usr/bin:/bin"), waits=False):
     worker.send(ARGUMENTS, words("python3", "/run/berth/main.py", *arguments))
     worker.send(VARIABLES, words(*variables))
-    worker.send(RUN, {"deadlineMs": deadline_ms, "waits": waits, "files": ["main.py"]}, [memory_file(code.encode())])
+    worker.send(RUN, {"deadlineMs": deadline_ms, "waits": waits, "session": False, "files": ["main.py"]}, [memory_file(code.encode())])
     kind, payload, descriptors = worker.receive()
     assert kind == READY, payload
     return descriptors  # input, output, errors

@@ -160,7 +160,7 @@ def refused(arguments=(), variables=("PATH", "/bin"), variable_descriptors=(), f
     worker, _ = start(connect(path))
     worker.send(ARGUMENTS, words("true"), arguments)
     worker.send(VARIABLES, words(*variables), variable_descriptors)
-    worker.send(RUN, {"deadlineMs": 30000, "waits": False, "files": list(files)}, [memory_file(b"") for _ in files])
+    worker.send(RUN, {"deadlineMs": 30000, "waits": False, "session": False, "files": list(files)}, [memory_file(b"") for _ in files])
     kind, payload, _ = worker.receive()
     return payload.decode() if kind == FAILED else [kind]
 print(json.dumps([refused(arguments=[0, 1]), refused(variable_descriptors=[0]), refused(variables=("PATH", "/bin", "HOME")),

@@ -127,8 +127,8 @@ static void test_files_have_plain_names(void **state) {
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 struct error err = { 0 };
 
-                snprintf(text, sizeof(text), "{\"deadlineMs\":1,\"waits\":false,\"files\":[\"%s\"]}",
-                         names[i]);
+                snprintf(text, sizeof(text),
+                         "{\"deadlineMs\":1,\"waits\":false,\"session\":false,\"files\":[\"%s\"]}", names[i]);
                 assert_int_equal(sandbox_running_read(text, strlen(text), arena, &ran, &err), -1);
                 assert_non_null(strstr(err.message, "plain name"));
         }
@@ -136,7 +136,8 @@ static void test_files_have_plain_names(void **state) {
 }
 
 static void test_files_have_names_of_their_own(void **state) {
-        static const char text[] = "{\"deadlineMs\":1,\"waits\":false,\"files\":[\"a\",\"b\",\"a\"]}";
+        static const char text[] =
+                "{\"deadlineMs\":1,\"waits\":false,\"session\":false,\"files\":[\"a\",\"b\",\"a\"]}";
         struct arena *arena = arena_new();
         struct sandbox_running ran;
         struct error err = { 0 };

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sandbox that outlives who started it, as a session's does: its worker is found again at a socket. What is said there is in
+ * sandbox_messages.h; here it is started, found, and cleared away.
+ *
+ * Beside the socket PATH lies PATH.worker: which process it is, so that its cgroup is known to who finds it.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LASTING_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_LASTING_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "process/process.h"
+#include "providers/local/sandbox/cgroup.h"
+#include "providers/local/sandbox/sandbox.h"
+
+#include <stdbool.h>
+
+struct sandbox_lasting {
+        int socket;            /* to the worker; -1: none. Does not block */
+        struct process worker; /* where this process is its parent */
+        pid_t pid;             /* of a worker that was found, where it is known; else 0 */
+        struct cgroup *group;  /* NULL: not known */
+        char *path;            /* owned */
+};
+#define SANDBOX_LASTING_NONE \
+        { .socket = -1, .worker = PROCESS_NONE }
+
+/*
+ * Starts one with the spec's program, which speaks by its standard input and output as a session's does. `image` is the image's root,
+ * locked, or -1: the lock is the sandbox's from now on. Fails where a limit cannot be held, unless the spec accepts
+ * that. The path is at most 100 bytes long. Lives in the arena, which must live as long as it.
+ */
+int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char *path, struct arena *arena,
+                          struct sandbox_lasting *ret, struct error *err) MUST_USE;
+/* One that lives: READY is what it says next. ERROR_NOT_FOUND where none does. Without limits its cgroup is not known. */
+int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, struct arena *arena,
+                         struct sandbox_lasting *ret, struct error *err) MUST_USE;
+/* What its cgroup has used. */
+void sandbox_lasting_measure(struct sandbox_lasting *lasting, struct cgroup_usage *ret);
+/* Lets go of it: it lives on. */
+void sandbox_lasting_leave(struct sandbox_lasting *lasting);
+/* Of one whose outcome was taken, or that does not answer: kills it where it still lives, and removes all that was its. */
+void sandbox_lasting_end(struct sandbox_lasting *lasting);
+
+#endif
