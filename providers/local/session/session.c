@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One session as the engine has it: frames of the worker's in, events out. The runtime's stream is read where the worker says that it
+ * is; what is told again after a death is read like what is new. Nothing waits, but for a worker that is killed.
+ */
+#include "providers/local/session/session.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "providers/local/session/session_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIECE ((size_t)256 << 10)
+/* The runtime ends what is beyond its deadline within 2 s. */
+#define LATE_MS 7000
+/* A worker kills its sandbox at once. */
+#define DYING_MS 15000
+#define FOLDER_LENGTH_MAX 64
+
+static int64_t now_ms(void) {
+        return clock_system.monotonic_ms(&clock_system);
+}
+
+/* --- to the worker --- */
+
+static void wait_for(struct place_session *session) {
+        bool sends = session->outgoing.length > 0;
+        struct epoll_event event = { .events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN };
+
+        if (session->lasting.socket < 0 || sends == session->waits_to_send)
+                return;
+        (void)epoll_ctl(session->waits, EPOLL_CTL_MOD, session->lasting.socket, &event);
+        session->waits_to_send = sends;
+}
+
+/* A worker that is gone is noticed by what it does not say any more. */
+static void send_more(struct place_session *session) {
+        while (session->outgoing_at < session->outgoing.length) {
+                ssize_t count =
+                        send(session->lasting.socket, session->outgoing.data + session->outgoing_at,
+                             session->outgoing.length - session->outgoing_at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+                if (count < 0 && errno == EINTR)
+                        continue;
+                if (count < 0 && errno == EAGAIN)
+                        break;
+                session->outgoing_at =
+                        count < 0 ? session->outgoing.length : session->outgoing_at + (size_t)count;
+        }
+        if (session->outgoing_at == session->outgoing.length) {
+                strbuf_release(&session->outgoing);
+                session->outgoing_at = 0;
+        }
+        wait_for(session);
+}
+
+static void tell(struct place_session *session, unsigned type, const void *payload, size_t length) {
+        if (session->over && type != MESSAGE_HEARD && type != MESSAGE_TAKEN)
+                return;
+        frame_append(&session->outgoing, type, payload, length);
+        send_more(session);
+}
+
+static void tell_number(struct place_session *session, unsigned type, uint64_t number) {
+        tell(session, type, &number, sizeof(number));
+}
+
+/* One message to the runtime, in pieces; the worker hands it on once it is whole. */
+static void ask_runtime(struct place_session *session, const struct request *request, int64_t mark) {
+        struct strbuf message __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+        size_t at = 0;
+
+        request_write(request, &message);
+        do {
+                struct strbuf piece __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+                size_t length = message.length - at < PIECE ? message.length - at : PIECE;
+
+                strbuf_append_bytes(&piece, &mark, sizeof(mark));
+                strbuf_append_char(&piece, at + length == message.length);
+                strbuf_append_bytes(&piece, message.data + at, length);
+                frame_append(&session->outgoing, MESSAGE_SAY, piece.data, piece.length);
+                at += length;
+        } while (at < message.length);
+        send_more(session);
+}
+
+/* --- its end --- */
+
+static void kill_sandbox(struct place_session *session, const char *why) {
+        if (session->dies_ms || session->over)
+                return;
+        if (why)
+                session->why = arena_strdup(session->arena, why);
+        session->dies_ms = now_ms() + DYING_MS;
+        tell(session, MESSAGE_CANCEL, NULL, 0);
+}
+
+static const char *explain(const struct sandbox_ending *ending) {
+        return ending->sockets                  ? "it had more sockets than it may"
+               : ending->locks                  ? "it had more locks of files than it may"
+               : ending->deadline               ? "its time was over"
+               : ending->cancelled              ? "it was ended"
+               : ending->usage.memory_kills > 0 ? "its memory limit was exceeded"
+               : ending->killed_by              ? "it was killed from outside"
+               : ending->started                ? "its runtime ended: its code may have killed it"
+                                                : "the sandbox could not be set up";
+}
+
+static void be_over(struct place_session *session, const char *why) {
+        session->over = true;
+        if (!session->why)
+                session->why = why;
+        if (session->lasting.socket >= 0)
+                (void)epoll_ctl(session->waits, EPOLL_CTL_DEL, session->lasting.socket, NULL);
+        close_descriptor(&session->reader.socket);
+        session->lasting.socket = -1;
+}
+
+/* What is left to be said, in order: an execution that nobody ended, the opening that did not come to be, the end. */
+static enum place_event_type say_end(struct place_session *session, struct place_event *ret) {
+        *ret = (struct place_event){ 0 };
+        if (session->execution.n > 0)
+                session_event_cut(session, ret);
+        else if (!session->said_ended) {
+                session->said_ended = true;
+                ret->type = PLACE_ENDED;
+                ret->reason = session->why;
+        }
+        return ret->type;
+}
+
+/* --- from the worker --- */
+
+static int read_ready(struct place_session *session, const struct frame *frame, struct place_event *ret,
+                      struct error *err) {
+        uint64_t numbers[2];
+
+        if (session->opened || session->position > 0 || frame->payload.length != 24)
+                return error_set(err, "it does not begin as it should");
+        memcpy(numbers, frame->payload.data, sizeof(numbers));
+        memcpy(&session->mark, frame->payload.data + sizeof(numbers), sizeof(session->mark));
+        session->position = session->heard = numbers[0];
+        session->replayed = numbers[1];
+        /* A new one is open once its runtime has greeted; of an old one the greeting may have been heard. */
+        session->greeted = numbers[0] > 0;
+        if (!session->kept)
+                return 0;
+        session->opened = true;
+        if (session->execution.n > session->mark)
+                session->execution = (struct session_execution){ 0 };
+        *ret = (struct place_event){ .type = PLACE_OPENED, .kept = true, .last = session->mark };
+        return 1;
+}
+
+/* The next event of what was told. 0: more is needed. */
+static int read_told(struct place_session *session, struct place_event *ret, struct error *err) {
+        const struct strbuf *payload = &session->told.payload;
+
+        while (session->told_at < payload->length) {
+                bool greeted = session->greeted;
+                size_t used;
+                int answer;
+
+                message_release(&session->message);
+                session->message = (struct message)MESSAGE_INIT;
+                answer = message_read(&session->messages, payload->data + session->told_at,
+                                      payload->length - session->told_at, &used, &session->message, err);
+                if (answer < 0)
+                        return -1;
+                session->told_at += used;
+                session->position += used;
+                if (answer == MESSAGE_MORE)
+                        continue;
+                *ret = (struct place_event){ .id = session->position };
+                answer = session_event_read(session, ret, err);
+                if (answer < 0)
+                        return -1;
+                session->heard = session->position;
+                if (answer > 0)
+                        return 1;
+                if (!greeted && session->greeted && !session->opened) {
+                        session->opened = true;
+                        *ret = (struct place_event){ .type = PLACE_OPENED };
+                        return 1;
+                }
+        }
+        frame_release(&session->told);
+        return 0;
+}
+
+static int take_told(struct place_session *session, struct frame *frame, struct error *err) {
+        uint64_t number;
+
+        if (frame->payload.length <= sizeof(number) || frame->count > 0)
+                return error_set(err, "it tells nothing");
+        if (session->deaf)
+                return 0;
+        memcpy(&number, frame->payload.data, sizeof(number));
+        if (number != session->position)
+                return error_set(err, "it tells bytes that are not the next ones");
+        session->told = *frame;
+        *frame = (struct frame){ 0 };
+        session->told_at = sizeof(number);
+        return 0;
+}
+
+/* One frame. 1: *ret is an event; 0: none yet, or the session is over; 2: there may be more. */
+static int read_frame(struct place_session *session, struct place_event *ret, struct error *err) {
+        struct frame frame FRAME_CLEANUP = { 0 };
+        struct error said = { 0 };
+        int answer = frame_receive(&session->reader, &frame, &said), opened;
+
+        if (answer == FRAME_WAIT)
+                return 0;
+        if (answer != FRAME_WHOLE) {
+                be_over(session, "its worker was killed, or another server has opened it");
+                return 0;
+        }
+        switch (frame.type) {
+        case MESSAGE_READY:
+                opened = read_ready(session, &frame, ret, err);
+                return opened == 0 ? 2 : opened;
+        case MESSAGE_TOLD:
+                return take_told(session, &frame, err) < 0 ? -1 : 2;
+        case MESSAGE_ENDED:
+                if (sandbox_ending_read(frame.payload.data, frame.payload.length, &session->ending, err) < 0)
+                        return -1;
+                session->over = true;
+                if (!session->why)
+                        session->why = explain(&session->ending);
+                return 0;
+        case MESSAGE_FAILED:
+                be_over(session, arena_printf(session->arena, "the sandbox could not be set up: %s",
+                                              strbuf_text(&frame.payload)));
+                return 0;
+        default:
+                return error_set(err, "it says what nobody asked for (%u)", frame.type);
+        }
+}
+
+static void look_at_time(struct place_session *session) {
+        int64_t now = now_ms();
+
+        if (session->execution.n > 0 && now >= session->execution.until_ms && !session->dies_ms) {
+                session->execution.by = REPORT_TIMEOUT;
+                kill_sandbox(session, "it did not stop at its deadline, and the sandbox was killed");
+        }
+        if (session->dies_ms && now >= session->dies_ms && !session->over) {
+                sandbox_lasting_end(&session->lasting);
+                session->reader.socket = -1;
+                be_over(session, "its worker did not answer, and was killed");
+        }
+}
+
+static int next(struct place_session *session, struct place_event *ret, struct error *err) {
+        struct error wrong = { 0 };
+
+        (void)err;
+        *ret = (struct place_event){ 0 };
+        send_more(session);
+        for (;;) {
+                int answer = read_told(session, ret, &wrong);
+
+                if (answer == 0 && !session->over)
+                        answer = read_frame(session, ret, &wrong);
+                if (answer == 1)
+                        return 0;
+                if (answer < 0) {
+                        /* Nothing that comes after can be read. */
+                        frame_release(&session->told);
+                        session->told_at = 0;
+                        kill_sandbox(session, arena_printf(session->arena,
+                                                           "its runtime does not speak as it should: %s",
+                                                           wrong.message));
+                        session->deaf = true;
+                        continue;
+                }
+                if (answer == 2)
+                        continue;
+                look_at_time(session);
+                if (session->over)
+                        (void)say_end(session, ret);
+                return 0;
+        }
+}
+
+static int descriptor(const struct place_session *session) {
+        return session->waits;
+}
+
+static int64_t patience_ms(const struct place_session *session) {
+        int64_t until = session->dies_ms           ? session->dies_ms
+                        : session->execution.n > 0 ? session->execution.until_ms
+                                                   : INT64_MAX;
+        int64_t left = until - now_ms();
+
+        if (session->over)
+                return session->said_ended ? -1 : 0;
+        return until == INT64_MAX ? -1 : left > 0 ? left : 0;
+}
+
+/* --- what the engine asks --- */
+
+static int execute(struct place_session *session, const struct place_execution *execution,
+                   struct error *err) {
+        struct request request = { .type = REQUEST_EXECUTE,
+                                   .n = execution->n,
+                                   .context = execution->context,
+                                   .language = execution->language,
+                                   .timeout_ms = execution->timeout_ms,
+                                   .variables = execution->variables,
+                                   .code = execution->code,
+                                   .code_length = execution->code_length,
+                                   .input = execution->input,
+                                   .input_length = execution->input_length };
+
+        if (!session->opened || session->over || session->dies_ms)
+                return error_set(err, "the sandbox is not open");
+        if (session->execution.n > 0)
+                return error_set(err, "execution %lld runs", (long long)session->execution.n);
+        if (execution->n <= session->mark)
+                return error_set(err, "execution %lld has begun already", (long long)execution->n);
+        if (execution->code_length + execution->input_length > PLACE_INPUT_MAX)
+                return error_set(err, "code and standard input are at most %zu bytes", PLACE_INPUT_MAX);
+        session->execution =
+                (struct session_execution){ .n = execution->n,
+                                            .until_ms = now_ms() + execution->timeout_ms + LATE_MS };
+        sandbox_lasting_measure(&session->lasting, &session->execution.before);
+        session->mark = execution->n;
+        ask_runtime(session, &request, execution->n);
+        return 0;
+}
+
+static void interrupt(struct place_session *session, int64_t n) {
+        struct request request = { .type = REQUEST_INTERRUPT, .n = n };
+
+        if (session->execution.n == n && n > 0 && !session->over)
+                ask_runtime(session, &request, 0);
+}
+
+static int restart(struct place_session *session, const char *context, struct error *err) {
+        struct request request = { .type = REQUEST_RESTART, .context = context };
+
+        if (!content_is_context(context))
+                return error_set(err, "\"%s\" is no name of a context", context);
+        if (!session->opened || session->over)
+                return error_set(err, "the sandbox is not open");
+        ask_runtime(session, &request, 0);
+        return 0;
+}
+
+static int park(struct place_session *session, struct error *err) {
+        (void)session;
+        return error_set_kind(err, ERROR_REFUSED, "sessions cannot be parked here yet");
+}
+
+static void expire(struct place_session *session, int64_t after_ms) {
+        tell_number(session, MESSAGE_LIFE, after_ms > 0 ? (uint64_t)after_ms : 0);
+}
+
+static void heard(struct place_session *session, uint64_t id) {
+        if (id > 0 && id <= session->heard && session->lasting.socket >= 0)
+                tell_number(session, MESSAGE_HEARD, id);
+}
+
+static void end(struct place_session *session) {
+        kill_sandbox(session, "it was ended");
+}
+
+/* --- open and close --- */
+
+static void leave(struct place_session *session) {
+        struct error ignored;
+
+        if (!session)
+                return;
+        send_more(session);
+        if (session->said_ended) {
+                if (session->lasting.socket >= 0)
+                        (void)!frame_send_now(session->lasting.socket, MESSAGE_TAKEN, NULL, 0, NULL, 0,
+                                              &ignored);
+                sandbox_lasting_end(&session->lasting);
+        } else {
+                sandbox_lasting_leave(&session->lasting);
+        }
+        frame_reader_release(&session->reader);
+        frame_release(&session->told);
+        message_reader_release(&session->messages);
+        message_release(&session->message);
+        strbuf_wipe(&session->outgoing);
+        close_descriptor(&session->waits);
+        arena_free(session->arena);
+        free(session);
+}
+
+/* The name becomes part of a path. */
+static int check_id(const char *id, struct error *err) {
+        size_t length = strlen(id);
+
+        return length > 0 && length <= 32 && strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == length
+                       ? 0
+                       : error_set(err, "\"%s\" is no id of a session", id);
+}
+
+static int open_session(struct place *place, const struct place_opening *opening, struct place_session **ret,
+                        struct error *err) {
+        struct place_session *session;
+        struct epoll_event event = { .events = EPOLLIN };
+
+        if (check_id(opening->id, err) < 0)
+                return -1;
+        session = calloc(1, sizeof(*session));
+        if (!session)
+                abort();
+        *session = (struct place_session){ .place = (struct session_place *)place,
+                                           .arena = arena_new(),
+                                           .lasting = SANDBOX_LASTING_NONE,
+                                           .reader = FRAME_READER(-1),
+                                           .waits = epoll_create1(EPOLL_CLOEXEC) };
+        session->socket = arena_printf(session->arena, "%s/%s", session->place->folder, opening->id);
+        if (session->waits < 0) {
+                (void)error_set(err, "cannot wait for a sandbox: %s", strerror(errno));
+                leave(session);
+                return -1;
+        }
+        if (session_start(session, opening, err) < 0) {
+                leave(session);
+                return -1;
+        }
+        if (opening->running > 0)
+                session->execution =
+                        (struct session_execution){ .n = opening->running,
+                                                    .until_ms = now_ms() + opening->running_ms + LATE_MS };
+        session->reader.socket = session->lasting.socket;
+        if (epoll_ctl(session->waits, EPOLL_CTL_ADD, session->lasting.socket, &event) < 0) {
+                (void)error_set(err, "cannot wait for a sandbox: %s", strerror(errno));
+                leave(session);
+                return -1;
+        }
+        *ret = session;
+        return 0;
+}
+
+static int clear(struct place *place, const char *id, struct error *err) {
+        const struct session_place *local = (const struct session_place *)place;
+        struct arena *arena = arena_new();
+        struct sandbox_lasting lasting = SANDBOX_LASTING_NONE;
+        const char *path = arena_printf(arena, "%s/%s", local->folder, id);
+        struct error absent = { 0 }, ignored;
+        int result = check_id(id, err);
+
+        if (result == 0 && sandbox_lasting_find(path, NULL, arena, &lasting, &absent) < 0) {
+                (void)unlink(path);
+                (void)unlink(arena_printf(arena, "%s.worker", path));
+        } else if (result == 0) {
+                struct pollfd polled = { .fd = lasting.socket, .events = POLLIN };
+
+                /* Before it says READY it would not hear us. */
+                (void)poll(&polled, 1, DYING_MS);
+                (void)!frame_send_now(lasting.socket, MESSAGE_CANCEL, NULL, 0, NULL, 0, &ignored);
+                (void)!frame_send_now(lasting.socket, MESSAGE_TAKEN, NULL, 0, NULL, 0, &ignored);
+                sandbox_lasting_end(&lasting);
+        }
+        arena_free(arena);
+        return result;
+}
+
+static void close_place(struct place *place) {
+        struct session_place *local = (struct session_place *)place;
+
+        if (!local)
+                return;
+        arena_free(local->arena);
+        free(local);
+}
+
+static const struct place_class class = {
+        .open = open_session,
+        .descriptor = descriptor,
+        .patience_ms = patience_ms,
+        .next = next,
+        .execute = execute,
+        .interrupt = interrupt,
+        .restart = restart,
+        .park = park,
+        .expire = expire,
+        .heard = heard,
+        .end = end,
+        .leave = leave,
+        .clear = clear,
+        .close = close_place,
+};
+
+/* As it is installed, PREFIX/libexec/berth beside PREFIX/bin; in a build folder beside the program. */
+static const char *find_runtime(struct arena *arena) {
+        char path[4096];
+        ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+        const char *folder, *installed;
+
+        if (length <= 0)
+                return "berth-runtime";
+        path[length] = '\0';
+        folder = path_folder(path, arena);
+        installed = arena_printf(arena, "%s/../libexec/berth/berth-runtime", folder);
+        return access(installed, R_OK) == 0 ? installed : arena_printf(arena, "%s/berth-runtime", folder);
+}
+
+int session_place_open(const struct session_place_config *config, struct place **ret, struct error *err) {
+        struct session_place *place;
+        struct stat status;
+
+        if (strlen(config->folder) > FOLDER_LENGTH_MAX)
+                return error_set(err, "%s: a folder of sockets has a path of at most %d bytes",
+                                 config->folder, FOLDER_LENGTH_MAX);
+        if (folder_make(config->folder, err) < 0)
+                return -1;
+        if (lstat(config->folder, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+            status.st_mode & 077)
+                return error_set(err, "%s must be a folder of this user's that nobody else can enter",
+                                 config->folder);
+        place = calloc(1, sizeof(*place));
+        if (!place)
+                abort();
+        place->place.class = &class;
+        place->arena = arena_new();
+        place->root = arena_strdup(place->arena, config->root);
+        place->folder = arena_strdup(place->arena, config->folder);
+        place->runtime =
+                config->runtime ? arena_strdup(place->arena, config->runtime) : find_runtime(place->arena);
+        place->accept_degraded = config->accept_degraded;
+        *ret = &place->place;
+        return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The place of sessions on this machine: the body of sessions/place.h. Each session has a sandbox of its own whose worker outlives
+ * this process (providers/local/sandbox/sandbox_lasting.h), and in it berth-runtime.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SESSION_SESSION_H
+#define BERTH_PROVIDERS_LOCAL_SESSION_SESSION_H
+
+#include "base/error.h"
+#include "sessions/place.h"
+
+#include <stdbool.h>
+
+/* All copied. */
+struct session_place_config {
+        const char *root; /* of the stack's data: layout.h */
+        const char
+                *folder; /* of the workers' sockets: made where it is missing, ours alone. At most 64 bytes */
+        const char *runtime;  /* berth-runtime's path; NULL: as it is installed, or beside this program */
+        bool accept_degraded; /* sandboxes are started where a limit cannot be held */
+};
+
+int session_place_open(const struct session_place_config *config, struct place **ret,
+                       struct error *err) MUST_USE;
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the runtime in the sandbox says, as events. It is believed as far as it fits what is known: that an execution runs, which one,
+ * and that it has not ended yet. A runtime that says what cannot be was taken over; that is its session's trouble, and its end.
+ */
+#include "base/clock.h"
+#include "providers/local/session/session_parts.h"
+
+#include <string.h>
+
+/* What the code used since it was asked to run; and whether the sandbox's own limit killed something meanwhile. */
+static bool measure(struct place_session *session, struct place_event *ret) {
+        const struct cgroup_usage *before = &session->execution.before;
+        struct cgroup_usage now;
+
+        sandbox_lasting_measure(&session->lasting, &now);
+        if (!now.known && session->over)
+                now = session->ending.usage;
+        if (!now.known)
+                return false;
+        ret->cpu_ms = now.cpu_us > before->cpu_us ? (int64_t)((now.cpu_us - before->cpu_us) / 1000) : 0;
+        ret->peak_memory_bytes = now.peak_memory_bytes;
+        return now.memory_kills > before->memory_kills;
+}
+
+/* Whether the report may be about this execution. What is told again may be of one that the engine knows to have ended. */
+static bool is_running(struct place_session *session, int64_t n) {
+        if (session->execution.n == 0 && session->position <= session->replayed && n > 0 &&
+            n <= session->mark)
+                session->execution = (struct session_execution){ .n = n, .until_ms = INT64_MAX };
+        return n > 0 && n == session->execution.n;
+}
+
+static void read_done(struct place_session *session, const struct report *report, struct place_event *ret) {
+        bool killed_for_memory = measure(session, ret);
+
+        ret->type = PLACE_DONE;
+        ret->status = report->status;
+        ret->exit_code = report->exit_code;
+        ret->value = report->value;
+        ret->error = report->error;
+        ret->ended = report->ended;
+        ret->detail = report->detail;
+        ret->wall_ms = report->wall_ms;
+        ret->stdout_bytes = report->stdout_bytes;
+        ret->stderr_bytes = report->stderr_bytes;
+        ret->displays_dropped = report->displays_dropped;
+        ret->left = report->left;
+        if (killed_for_memory && (report->status == REPORT_KILLED || report->exit_code == 137)) {
+                ret->status = REPORT_MEMORY;
+                ret->exit_code = -1;
+                ret->detail = "the sandbox's memory limit was exceeded";
+        }
+        session->execution = (struct session_execution){ 0 };
+}
+
+static int read_started(struct place_session *session, const struct report *report, struct place_event *ret,
+                        struct error *err) {
+        static const enum place_was was[] = {
+                [REPORT_NEW] = PLACE_NEW, [REPORT_KEPT] = PLACE_KEPT, [REPORT_LOST] = PLACE_LOST
+        };
+
+        if (!is_running(session, report->n) || session->execution.started)
+                return error_set(err, "it began what was not asked of it");
+        session->execution.started = true;
+        ret->type = PLACE_STARTED;
+        ret->context = report->context;
+        ret->generation = report->generation;
+        ret->was = was[report->was];
+        ret->reason = report->reason;
+        return 1;
+}
+
+static int read_hello(struct place_session *session, const struct report *report, struct error *err) {
+        if (session->greeted)
+                return error_set(err, "it began anew");
+        if (report->protocol != REPORT_PROTOCOL)
+                return error_set(err, "it speaks protocol %lld, and this program speaks %d",
+                                 (long long)report->protocol, REPORT_PROTOCOL);
+        session->greeted = true;
+        return 0;
+}
+
+static int read_refused(struct place_session *session, const struct report *report, struct place_event *ret) {
+        if (!is_running(session, report->n))
+                return 0;
+        ret->type = PLACE_DONE;
+        ret->status = REPORT_FAILED;
+        ret->exit_code = -1;
+        ret->detail = report->reason;
+        session->execution = (struct session_execution){ 0 };
+        return 1;
+}
+
+int session_event_read(struct place_session *session, struct place_event *ret, struct error *err) {
+        struct report report;
+
+        if (report_read(&session->message, &report, err) < 0)
+                return -1;
+        ret->n = report.n;
+        switch (report.type) {
+        case REPORT_HELLO:
+                return read_hello(session, &report, err);
+        case REPORT_STARTED:
+                return read_started(session, &report, ret, err);
+        case REPORT_OUTPUT:
+        case REPORT_DISPLAY:
+                if (!is_running(session, report.n))
+                        return error_set(err, "it showed something of what does not run");
+                ret->type = report.type == REPORT_OUTPUT ? PLACE_OUTPUT : PLACE_DISPLAY;
+                ret->is_stderr = report.is_stderr;
+                ret->bytes = report.bytes;
+                ret->length = report.length;
+                ret->is_main = report.is_main;
+                ret->file = report.file;
+                session->display = report.display;
+                ret->display = &session->display;
+                return 1;
+        case REPORT_DONE:
+                if (!is_running(session, report.n))
+                        return error_set(err, "it ended what does not run");
+                read_done(session, &report, ret);
+                return 1;
+        case REPORT_RESTARTED:
+                ret->type = PLACE_RESTARTED;
+                ret->context = report.context;
+                return 1;
+        case REPORT_REFUSED:
+                return read_refused(session, &report, ret);
+        default:
+                return 0;
+        }
+}
+
+void session_event_cut(struct place_session *session, struct place_event *ret) {
+        const struct sandbox_ending *ending = &session->ending;
+        bool memory = measure(session, ret) || ending->sockets || ending->locks;
+
+        ret->type = PLACE_DONE;
+        ret->id = session->position;
+        ret->n = session->execution.n;
+        ret->exit_code = -1;
+        ret->status = session->execution.by != REPORT_OK ? session->execution.by
+                      : memory                           ? REPORT_MEMORY
+                                                         : REPORT_KILLED;
+        ret->ended = session->why;
+        ret->detail = session->why;
+        session->execution = (struct session_execution){ 0 };
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this folder share with each other and with nobody else. */
+#ifndef BERTH_PROVIDERS_LOCAL_SESSION_SESSION_PARTS_H
+#define BERTH_PROVIDERS_LOCAL_SESSION_SESSION_PARTS_H
+
+#include "base/arena.h"
+#include "base/strbuf.h"
+#include "process/frame.h"
+#include "providers/local/program.h"
+#include "providers/local/sandbox/sandbox_lasting.h"
+#include "providers/local/sandbox/sandbox_messages.h"
+#include "sessions/place.h"
+
+struct session_place {
+        struct place place;
+        struct arena *arena;
+        const char *root, *folder, *runtime;
+        bool accept_degraded;
+};
+
+/* What runs, as far as this process knows. */
+struct session_execution {
+        int64_t n; /* 0: nothing */
+        bool started;
+        int64_t until_ms;      /* of the monotonic clock: then the sandbox is killed */
+        enum report_status by; /* how it ends where we ended it: REPORT_TIMEOUT, or REPORT_OK: we did not */
+        struct cgroup_usage before;
+};
+
+struct place_session {
+        struct session_place *place;
+        struct arena *arena;
+        const char *socket; /* the worker's */
+        struct local_program program;
+        struct sandbox_lasting lasting;
+        struct frame_reader reader;
+        int waits; /* an epoll(7): readable when there is something to do */
+        bool waits_to_send;
+        struct strbuf outgoing;
+        size_t outgoing_at;
+        /* The runtime's stream. */
+        struct frame told; /* being read */
+        size_t told_at;
+        uint64_t position; /* the number of the next byte of it */
+        uint64_t replayed; /* below it, events may be of what ended before this opening */
+        struct message_reader messages;
+        struct message message; /* the last event lies in it */
+        struct content_display display;
+        uint64_t heard; /* the end of the last event that was given out */
+        /* What is known of it. */
+        bool kept, greeted, opened;
+        int64_t mark; /* the last execution that it took */
+        struct session_execution execution;
+        struct sandbox_ending ending;
+        bool deaf;       /* the runtime's stream cannot be read any more */
+        bool over;       /* ENDED came, or the worker is gone */
+        bool said_ended; /* PLACE_ENDED was given out */
+        const char *why; /* it ended; in the arena */
+        int64_t dies_ms; /* it was told to end: when it is killed; 0: it was not */
+};
+
+/* session_start.c */
+/* The worker of the opening, found or started. */
+int session_start(struct place_session *session, const struct place_opening *opening,
+                  struct error *err) MUST_USE;
+
+/* session_event.c: what a message of the runtime's means. False: nothing for the engine. -1: it cannot be believed. */
+int session_event_read(struct place_session *session, struct place_event *ret, struct error *err) MUST_USE;
+/* The end of an execution that the sandbox took with it. */
+void session_event_cut(struct place_session *session, struct place_event *ret);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session's worker, found or started: what the records allow, and berth-runtime as the program. */
+#include "base/files.h"
+#include "providers/local/images/image_program.h"
+#include "providers/local/images/images.h"
+#include "providers/local/session/session_parts.h"
+
+#include <string.h>
+
+#define RUNTIME_MAX ((size_t)64 << 20)
+
+/* Three quarters of the memory for data of one process: Python says so before the kernel kills, and its variables stay. */
+#define RUNTIME_SHARE(bytes) ((bytes) / 4 * 3)
+
+static int start(struct place_session *session, const struct place_opening *opening, struct error *err) {
+        struct session_place *place = session->place;
+        struct arena *arena = arena_new();
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        struct sandbox_file runtime = { .name = "berth-runtime" };
+        const char *argv[] = { "/run/berth/berth-runtime", "serve", "--memory", NULL, NULL };
+        int image DESCRIPTOR_CLEANUP = -1, result = -1;
+        const char *const *withheld;
+        struct sandbox_spec spec;
+        size_t count;
+
+        local_program_describe(&session->program, opening->ttl_ms, arena, &spec, &withheld, &count);
+        if (file_read(place->runtime, RUNTIME_MAX, &bytes, err) < 0)
+                goto end;
+        if (spec.image_root && (image = local_image_hold(spec.image_root, err)) < 0)
+                goto end;
+        argv[3] = arena_printf(arena, "%llu", (unsigned long long)RUNTIME_SHARE(spec.limits.memory_bytes));
+        runtime.bytes = bytes.data;
+        runtime.length = bytes.length;
+        spec.argv = argv;
+        spec.files = &runtime;
+        spec.file_count = 1;
+        spec.accept_degraded = place->accept_degraded;
+        result = sandbox_lasting_start(&spec, image, session->socket, session->arena, &session->lasting, err);
+end:
+        arena_free(arena);
+        return result;
+}
+
+int session_start(struct place_session *session, const struct place_opening *opening, struct error *err) {
+        struct sandbox_limits limits;
+        struct sandbox_spec spec;
+        const char *const *withheld;
+        struct error absent = { 0 };
+        size_t count;
+
+        if (local_program_load(session->place->root, opening->environment, opening->agent, session->arena,
+                               &session->program, err) < 0)
+                return -1;
+        local_program_describe(&session->program, opening->ttl_ms, session->arena, &spec, &withheld, &count);
+        limits = spec.limits;
+        if (sandbox_lasting_find(session->socket, &limits, session->arena, &session->lasting, &absent) == 0) {
+                session->kept = true;
+                return 0;
+        }
+        if (absent.kind != ERROR_NOT_FOUND || opening->only_living) {
+                *err = absent;
+                return -1;
+        }
+        return start(session, opening, err);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions in real sandboxes. The worker is this very program, started anew: main() takes its verb. Skipped where the machine cannot. */
+#include "providers/local/session/session.h"
+
+#include "base/strbuf.h"
+#include "providers/local/sandbox/sandbox_worker.h"
+
+#include "folder.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#define LONG_MS 120000
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+
+struct lab {
+        char folder[sizeof(FOLDER_TEMPLATE)];
+        char root[64], sockets[64], workspace[64];
+        struct place *place;
+        struct place_session *session;
+        struct strbuf output;    /* of the execution that ran last */
+        struct place_event done; /* only numbers of it are there */
+        char text[4096];         /* of it: value, error and detail */
+};
+
+static void make_folder(const char *path) {
+        assert_int_equal(mkdir(path, 0700), 0);
+}
+
+/* The runtime lies in the build folder, and this program in a folder below it. */
+static struct place *open_place(const struct lab *lab) {
+        char program[4096];
+        ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+        struct session_place_config config = {
+                .root = lab->root, .folder = lab->sockets, .runtime = program, .accept_degraded = true
+        };
+        struct place *place;
+        struct error err = { 0 };
+
+        assert_true(length > 0);
+        program[length] = '\0';
+        for (int i = 0; i < 3; i++)
+                *strrchr(program, '/') = '\0';
+        strcat(program, "/berth-runtime");
+        if (session_place_open(&config, &place, &err) < 0)
+                fail_msg("%s", err.message);
+        return place;
+}
+
+static int setup(void **state) {
+        struct lab *lab = calloc(1, sizeof(*lab));
+        char path[128];
+
+        folder_make_temporary(lab->folder);
+        snprintf(lab->root, sizeof(lab->root), "%s/lab", lab->folder);
+        snprintf(lab->sockets, sizeof(lab->sockets), "%s/run", lab->folder);
+        snprintf(lab->workspace, sizeof(lab->workspace), "%s/workspace", lab->folder);
+        make_folder(lab->root);
+        make_folder(lab->workspace);
+        snprintf(path, sizeof(path), "%s/environments", lab->root);
+        make_folder(path);
+        folder_write(
+                path, "box.json",
+                "{\"formatVersion\": \"1\", \"stack\": \"lab\", \"kind\": \"Environment\", \"name\": \"box\", "
+                "\"spec\": {\"memoryMB\": 512, \"workspaceStorageMB\": 64, \"timeoutSeconds\": 60, "
+                "\"image\": {\"prebuilt\": \"python\"}, \"variables\": {\"PLAIN\": \"a\"}}}");
+        lab->place = open_place(lab);
+        *state = lab;
+        return 0;
+}
+
+static int teardown(void **state) {
+        struct lab *lab = *state;
+        struct error err;
+
+        lab->place->class->leave(lab->session);
+        (void)!lab->place->class->clear(lab->place, "s-one", &err);
+        lab->place->class->close(lab->place);
+        strbuf_release(&lab->output);
+        folder_remove(lab->folder);
+        free(lab);
+        return 0;
+}
+
+/* The next thing that happens; waits for it. */
+static struct place_event await(struct lab *lab) {
+        const struct place_class *class = lab->place->class;
+        struct place_event event;
+        struct error err = { 0 };
+
+        for (;;) {
+                struct pollfd polled = { .fd = class->descriptor(lab->session), .events = POLLIN };
+                int64_t patience = class->patience_ms(lab->session);
+
+                if (class->next(lab->session, &event, &err) < 0)
+                        fail_msg("%s", err.message);
+                if (event.type != PLACE_NOTHING)
+                        return event;
+                if (patience < 0 || patience > LONG_MS)
+                        patience = LONG_MS;
+                if (poll(&polled, 1, (int)patience) == 0 && patience == LONG_MS)
+                        fail_msg("nothing happened");
+        }
+}
+
+static int open_session(struct lab *lab, bool only_living, int64_t running, struct error *err) {
+        struct place_opening opening = { .id = "s-one",
+                                         .environment = "box",
+                                         .workspace = lab->workspace,
+                                         .ttl_ms = DAY_MS,
+                                         .only_living = only_living,
+                                         .running = running,
+                                         .running_ms = running ? LONG_MS : 0 };
+
+        return lab->place->class->open(lab->place, &opening, &lab->session, err);
+}
+
+static void must_open(struct lab *lab, bool only_living, int64_t running) {
+        struct error err = { 0 };
+
+        if (open_session(lab, only_living, running, &err) < 0)
+                fail_msg("%s", err.message);
+}
+
+/* Skips where no sandbox can be had. */
+static void begin(struct lab *lab) {
+        struct place_event event = { .type = PLACE_ENDED };
+        struct error err = { 0 };
+
+        if (open_session(lab, false, 0, &err) == 0)
+                event = await(lab);
+        if (event.type == PLACE_ENDED) {
+                print_message("no sandbox can be made here: %s\n", event.reason ? event.reason : err.message);
+                skip();
+        }
+        assert_int_equal(event.type, PLACE_OPENED);
+        assert_false(event.kept);
+}
+
+static void ask(struct lab *lab, int64_t n, const char *code, enum request_language language,
+                int64_t timeout_ms) {
+        struct place_execution execution = { .n = n,
+                                             .language = language,
+                                             .context = "main",
+                                             .code = code,
+                                             .code_length = strlen(code),
+                                             .timeout_ms = timeout_ms };
+        struct error err = { 0 };
+
+        if (lab->place->class->execute(lab->session, &execution, &err) < 0)
+                fail_msg("%s", err.message);
+}
+
+/* To the end of an execution. */
+static const struct place_event *hear(struct lab *lab, int64_t n) {
+        for (;;) {
+                struct place_event event = await(lab);
+
+                if (event.type == PLACE_OUTPUT)
+                        strbuf_append_bytes(&lab->output, event.bytes, event.length);
+                if (event.type == PLACE_ENDED)
+                        fail_msg("the sandbox ended: %s", event.reason);
+                if (event.type != PLACE_DONE)
+                        continue;
+                assert_int_equal(event.n, n);
+                lab->done = event;
+                snprintf(lab->text, sizeof(lab->text), "%s|%s|%s", event.value.type ? event.value.text : "",
+                         event.error.name ? event.error.name : "", event.detail ? event.detail : "");
+                lab->place->class->heard(lab->session, event.id);
+                return &lab->done;
+        }
+}
+
+static const struct place_event *run(struct lab *lab, int64_t n, const char *code) {
+        strbuf_clear(&lab->output);
+        ask(lab, n, code, REQUEST_PYTHON, LONG_MS);
+        return hear(lab, n);
+}
+
+static bool text_has(const struct lab *lab, const char *part) {
+        return strstr(lab->text, part) != NULL;
+}
+
+static void must_end(struct lab *lab) {
+        struct place_event event;
+
+        lab->place->class->end(lab->session);
+        do
+                event = await(lab);
+        while (event.type != PLACE_ENDED);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+}
+
+static size_t names_in(const char *path) {
+        DIR *folder = opendir(path);
+        size_t count = 0;
+
+        assert_non_null(folder);
+        for (const struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
+                count += entry->d_name[0] != '.';
+        closedir(folder);
+        return count;
+}
+
+static void test_variables_stay(void **state) {
+        struct lab *lab = *state;
+
+        begin(lab);
+        assert_int_equal(
+                run(lab, 1, "import os\nx = 20\nprint(os.getcwd(), os.environ['PLAIN'])\nx + 1")->status,
+                REPORT_OK);
+        assert_string_equal(strbuf_text(&lab->output), "/workspace a\n");
+        assert_true(text_has(lab, "21|"));
+        assert_int_equal(run(lab, 2, "x * 2")->status, REPORT_OK);
+        assert_true(text_has(lab, "40|"));
+        assert_int_equal(run(lab, 3, "1 / 0")->status, REPORT_ERROR);
+        assert_true(text_has(lab, "ZeroDivisionError"));
+        strbuf_clear(&lab->output);
+        ask(lab, 4, "echo $PLAIN; exit 3", REQUEST_SHELL, LONG_MS);
+        assert_int_equal(hear(lab, 4)->status, REPORT_ERROR);
+        assert_int_equal(lab->done.exit_code, 3);
+        assert_string_equal(strbuf_text(&lab->output), "a\n");
+        must_end(lab);
+        assert_int_equal(names_in(lab->sockets), 0);
+}
+
+static void test_what_takes_long_is_stopped(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+
+        begin(lab);
+        ask(lab, 1, "import time\nx = 1\nprint('on')\ntime.sleep(600)", REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_OUTPUT);
+        lab->place->class->interrupt(lab->session, 1);
+        assert_int_equal(hear(lab, 1)->status, REPORT_INTERRUPTED);
+        ask(lab, 2, "time.sleep(600)", REQUEST_PYTHON, 200);
+        assert_int_equal(hear(lab, 2)->status, REPORT_TIMEOUT);
+        assert_int_equal(run(lab, 3, "x")->status, REPORT_OK);
+        assert_true(text_has(lab, "1|"));
+        must_end(lab);
+}
+
+/* A server, killed in the middle of an execution; the one after it hears all of it, and the variables are there. */
+static void test_found_again(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+        struct error err = { 0 };
+        int status, pipes[2];
+        pid_t server;
+        char byte;
+
+        begin(lab);
+        assert_int_equal(run(lab, 1, "x = 'kept'")->status, REPORT_OK);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+        assert_int_equal(pipe(pipes), 0);
+        server = fork();
+        assert_true(server >= 0);
+        if (server == 0) {
+                must_open(lab, true, 0);
+                do
+                        event = await(lab);
+                while (event.type != PLACE_OPENED);
+                ask(lab, 2,
+                    "import os, time\nprint('first')\nwhile not os.path.exists('/tmp/go'): time.sleep(0.05)\nprint('last')\nx",
+                    REQUEST_PYTHON, LONG_MS);
+                do
+                        event = await(lab);
+                while (event.type != PLACE_OUTPUT);
+                (void)!write(pipes[1], "+", 1);
+                pause();
+                _exit(1);
+        }
+        close(pipes[1]);
+        assert_int_equal(read(pipes[0], &byte, 1), 1);
+        close(pipes[0]);
+        kill(server, SIGKILL);
+        assert_int_equal(waitpid(server, &status, 0), server);
+
+        must_open(lab, true, 2);
+        event = await(lab);
+        assert_int_equal(event.type, PLACE_OPENED);
+        assert_true(event.kept);
+        assert_int_equal(event.last, 2);
+        strbuf_clear(&lab->output);
+        event = await(lab);
+        assert_int_equal(event.type, PLACE_STARTED);
+        assert_int_equal(event.was, PLACE_KEPT);
+        lab->place->class->interrupt(lab->session, 1); /* has ended: nothing */
+        lab->place->class->interrupt(lab->session, 2);
+        assert_int_equal(hear(lab, 2)->status, REPORT_INTERRUPTED);
+        assert_string_equal(strbuf_text(&lab->output), "first\n");
+        assert_int_equal(run(lab, 3, "x")->status, REPORT_OK);
+        assert_true(text_has(lab, "'kept'|"));
+        /* What was not heard is told again to the next one, and what was is not. */
+        strbuf_clear(&lab->output);
+        ask(lab, 4, "print('unheard')", REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_DONE);
+        lab->place->class->leave(lab->session);
+        must_open(lab, true, 4);
+        assert_int_equal(await(lab).last, 4);
+        assert_int_equal(hear(lab, 4)->status, REPORT_OK);
+        assert_string_equal(strbuf_text(&lab->output), "unheard\n");
+        must_end(lab);
+        assert_int_equal(names_in(lab->sockets), 0);
+        {
+                struct place_opening gone = {
+                        .id = "s-one", .environment = "box", .ttl_ms = DAY_MS, .only_living = true
+                };
+
+                assert_int_equal(lab->place->class->open(lab->place, &gone, &lab->session, &err), -1);
+                assert_int_equal(err.kind, ERROR_NOT_FOUND);
+        }
+}
+
+/* It takes its runtime with it; what ran is said to be cut off. */
+static void test_code_that_kills_its_runtime(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+
+        begin(lab);
+        ask(lab, 1, "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nimport time\ntime.sleep(600)",
+            REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_DONE);
+        assert_int_equal(event.status, REPORT_KILLED);
+        assert_int_equal(event.exit_code, -1);
+        assert_int_equal(await(lab).type, PLACE_ENDED);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+        assert_int_equal(names_in(lab->sockets), 0);
+}
+
+/* A runtime that is stopped says nothing any more: the sandbox is killed, and the deadline named as the reason. */
+static void test_a_runtime_that_stands_still(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+
+        begin(lab);
+        assert_int_equal(run(lab, 1, "import os, signal, time")->status, REPORT_OK);
+        ask(lab, 2, "os.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(600)", REQUEST_PYTHON, 8000);
+        do
+                event = await(lab);
+        while (event.type != PLACE_DONE);
+        assert_int_equal(event.status, REPORT_TIMEOUT);
+        assert_int_equal(await(lab).type, PLACE_ENDED);
+}
+
+/* Whoever writes where the runtime does is its voice. */
+static void test_a_runtime_that_lies(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+
+        begin(lab);
+        ask(lab, 1,
+            "import os, struct, json\n"
+            "head = json.dumps({'type': 'done', 'n': 7, 'status': 'ok', 'exitCode': 0, 'value': None, 'error': None, "
+            "'ended': None, 'detail': None, 'wallMs': 1, 'stdoutBytes': 0, 'stderrBytes': 0, 'displaysDropped': 0, 'left': 0}).encode()\n"
+            "for number in os.listdir(f'/proc/{os.getppid()}/fd'):\n"
+            "    try:\n"
+            "        os.write(os.open(f'/proc/{os.getppid()}/fd/{number}', os.O_WRONLY | os.O_NONBLOCK), struct.pack('>II', len(head), 0) + head)\n"
+            "    except OSError: pass\n"
+            "import time\ntime.sleep(600)",
+            REQUEST_PYTHON, 1000);
+        do
+                event = await(lab);
+        while (event.type != PLACE_DONE);
+        assert_int_equal(event.n, 1);
+        assert_int_not_equal(event.status, REPORT_OK);
+}
+
+/* The cgroup's limit where there is one, else that of each process. */
+static void test_more_memory_than_there_is(void **state) {
+        struct lab *lab = *state;
+
+        begin(lab);
+        assert_int_equal(run(lab, 1, "x = 1\ny = bytearray(1 << 30)")->status, REPORT_MEMORY);
+        assert_int_equal(run(lab, 2, "x")->status, REPORT_OK);
+        ask(lab, 3,
+            "import mmap\nshared = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): shared[at] = 1",
+            REQUEST_PYTHON, LONG_MS);
+        assert_int_equal(hear(lab, 3)->status, REPORT_MEMORY);
+}
+
+static void test_expires_with_nobody_there(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+
+        begin(lab);
+        assert_int_equal(run(lab, 1, "1")->status, REPORT_OK);
+        lab->place->class->expire(lab->session, 100);
+        do
+                event = await(lab);
+        while (event.type != PLACE_ENDED);
+        assert_non_null(strstr(event.reason, "time was over"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(int argc, char **argv) {
+        const struct CMUnitTest tests[] = {
+                TEST(test_variables_stay),
+                TEST(test_what_takes_long_is_stopped),
+                TEST(test_found_again),
+                TEST(test_code_that_kills_its_runtime),
+                TEST(test_a_runtime_that_stands_still),
+                TEST(test_a_runtime_that_lies),
+                TEST(test_more_memory_than_there_is),
+                TEST(test_expires_with_nobody_there),
+        };
+
+        if (argc == 2 && strcmp(argv[1], SANDBOX_WORKER_VERB) == 0)
+                return sandbox_worker_main();
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
