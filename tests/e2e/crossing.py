@@ -163,7 +163,7 @@ def _buckets(cloud):
         keys = [o["Key"] for o in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
         made[bucket] = {
             "tags": _tags(_or_none(s3.get_bucket_tagging, "TagSet", Bucket=bucket) or []),
-            "rules": {rule["ID"]: rule for rule in rules},
+            "rules": {rule["ID"].split("@")[0]: rule for rule in rules},
             "policy": json.loads(_or_none(s3.get_bucket_policy, "Policy", Bucket=bucket) or "null"),
             "public": _or_none(s3.get_public_access_block, "PublicAccessBlockConfiguration", Bucket=bucket),
             "encryption": _or_none(s3.get_bucket_encryption, "ServerSideEncryptionConfiguration", Bucket=bucket),

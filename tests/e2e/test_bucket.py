@@ -43,7 +43,7 @@ def stack(cloud, berth, prebuilt):
 
 
 def rules_of(s3, bucket):
-    return {rule["ID"]: rule for rule in s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]}
+    return {rule["ID"].split("@")[0]: rule for rule in s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]}
 
 
 def tags_of(s3, bucket):

@@ -49,7 +49,7 @@ class World:
         except ClientError as error:
             assert error.response["Error"]["Code"] == "NoSuchLifecycleConfiguration"
             return {}
-        return {rule["ID"]: rule for rule in found}
+        return {rule["ID"].split("@")[0]: rule for rule in found}
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_foreign_lifecycle_rules(cloud, stack):
     ]  # fmt: skip
 
     def rules():
-        return {r["ID"]: r for r in s3.get_bucket_lifecycle_configuration(Bucket=stack.bucket)["Rules"]}
+        return {r["ID"].split("@")[0]: r for r in s3.get_bucket_lifecycle_configuration(Bucket=stack.bucket)["Rules"]}
 
     ours = rules()["berth:team:p"]
     s3.put_bucket_lifecycle_configuration(Bucket=stack.bucket, LifecycleConfiguration={"Rules": [*theirs, ours]})
@@ -164,11 +164,11 @@ def test_two_stacks_share_a_bucket(cloud, stack, berth):
     )  # fmt: skip
     berth("apply", "--yes", "-f", "second").expect(0)
     s3 = cloud.aws("s3")
-    rules = {r["ID"] for r in s3.get_bucket_lifecycle_configuration(Bucket=stack.bucket)["Rules"]}
+    rules = {r["ID"].split("@")[0] for r in s3.get_bucket_lifecycle_configuration(Bucket=stack.bucket)["Rules"]}
     assert rules == {"berth:team:p", "berth:second:p:y"}
     berth("plan", "-f", "m.yaml", "--state", ".berth", "--detailed-exitcode").expect(0)
     berth("destroy", "--yes", "-f", "second").expect(0)
-    assert {r["ID"] for r in s3.get_bucket_lifecycle_configuration(Bucket=stack.bucket)["Rules"]} == {"berth:team:p"}
+    assert {r["ID"].split("@")[0] for r in s3.get_bucket_lifecycle_configuration(Bucket=stack.bucket)["Rules"]} == {"berth:team:p"}
     assert set(cloud.functions()) == {FUNCTION}
     s3.head_object(Bucket=stack.bucket, Key="registry/team/agents/a.json")
     with pytest.raises(ClientError):

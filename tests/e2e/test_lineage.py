@@ -78,6 +78,7 @@ def test_everything_carries_the_lineage(cloud, bucket, first):
     found = world(cloud, bucket)
     assert dict(found["bucket"])["berth:lineage"] == lineage and dict(found["role"])["berth:lineage"] == lineage
     assert found[FUNCTION]["berth:lineage"] == lineage
+    assert [rule["ID"] for rule in found["rules"]] == [f"berth:research:p@{lineage}"]
     for key in ("registry/research/agents/a.json", "registry/research/swarms/s.json"):
         assert json.loads(cloud.aws("s3").get_object(Bucket=bucket, Key=key)["Body"].read())["lineage"] == lineage
     first.berth.assert_settled()
@@ -149,14 +150,79 @@ def test_what_another_lineage_took_over_is_its_own(cloud, bucket, first, second,
     second.berth.assert_settled()
     taken = world(cloud, bucket)
     assert dict(taken["bucket"])["berth:lineage"] == taken[FUNCTION]["berth:lineage"] == second.lineage()
+    assert [rule["ID"] for rule in taken["rules"]] == [f"berth:research:p@{second.lineage()}"]
     plan = first.berth.plan("--refresh", refresh, code=3)
     refused = {c["address"] for c in plan["changes"] if [r["id"] for r in c["refusals"]] == ["not-owned"]}
-    assert refused == {"Stack/research", "Environment/x", "Agent/a", "Swarm/s"}
+    assert refused == {"Stack/research", "Environment/x", "Agent/a", "Swarm/s", "WorkspacePolicy/p"}
     first.berth.apply(code=3)
     result = first.berth("destroy", "--yes").expect(3)
     assert "not-owned" in result.out
     assert world(cloud, bucket) == taken
     second.berth.assert_settled()
+
+
+@pytest.fixture
+def sharing(cloud, second):
+    """A team that calls its stack as the first one does, in the first one's bucket."""
+    second.stack = stacks.stack("research", aws={"createBucket": False, "executionRole": cloud.lambda_role("second")})
+    return second
+
+
+def ids(cloud, bucket):
+    return sorted(rule["ID"] for rule in cloud.aws("s3").get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"])
+
+
+def test_policies_of_two_stacks_of_one_name_in_one_bucket(cloud, bucket, first, sharing):
+    ours = f"berth:research:p@{first.lineage()}"
+    sharing.write(stacks.policy("q", {"all": True}, expireAfterDays=40), stack=sharing.stack)
+    sharing.berth.apply()
+    theirs = f"berth:research:q@{sharing.lineage()}"
+    assert ids(cloud, bucket) == [ours, theirs]
+    first.berth.assert_settled()
+    sharing.berth.assert_settled()
+    # One of the other's name is refused, the rule stays; and so it is by whoever applied it once.
+    sharing.write(stacks.policy("p", {"all": True}, expireAfterDays=1), stacks.policy("q", {"all": True}, expireAfterDays=40), stack=sharing.stack)
+    ((refusal,),) = [c["refusals"] for c in sharing.berth.plan(code=3)["changes"]]
+    assert refusal["id"] == "not-owned" and first.lineage() in refusal["message"] and "--allow not-owned:WorkspacePolicy/p" in refusal["remedy"]
+    sharing.berth.apply(code=3)
+    assert ids(cloud, bucket) == [ours, theirs]
+    sharing.berth.apply("--allow", "not-owned:WorkspacePolicy/p", "--allow", "expires-existing")
+    assert ids(cloud, bucket) == [f"berth:research:p@{sharing.lineage()}", theirs]
+    sharing.berth.assert_settled()
+    plan = first.berth.plan(code=3)
+    assert [(c["address"], [r["id"] for r in c["refusals"]]) for c in plan["changes"]] == [("WorkspacePolicy/p", ["not-owned"])]
+    # Whoever gives up the bucket learns who else has rules there, and deletes nothing of theirs.
+    result = first.berth("destroy", "--yes", "--json").expect(3)
+    (dependents,) = [r["dependents"] for c in result.json()["changes"] if c["address"] == "Stack/research" for r in c["refusals"] if r["id"] == "has-dependents"]
+    assert {"lifecycle rule berth:research:p", "lifecycle rule berth:research:q"} <= set(dependents)
+    sharing.berth.destroy()
+    assert rules_left(cloud, bucket) == []
+
+
+def rules_left(cloud, bucket):
+    s3 = cloud.aws("s3")
+    try:
+        return s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    except s3.exceptions.ClientError as error:
+        assert error.response["Error"]["Code"] == "NoSuchLifecycleConfiguration"
+        return []
+
+
+def test_rules_that_another_state_writes_meanwhile_stay(cloud, bucket, first, sharing):
+    """Both plan a policy of one name where there was none: whoever comes second gives up under the lock."""
+    first.write(stacks.policy("q", {"all": True}, expireAfterDays=40), stack=stacks.stack("research"))
+    sharing.write(stacks.policy("q", {"all": True}, expireAfterDays=1), stack=sharing.stack)
+    other = "11111111-1111-4111-8111-111111111111"
+    text = f'<LifecycleConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Rule><ID>berth:research:q@{other}</ID><Filter><Prefix>workspaces/sessions/</Prefix></Filter><Status>Enabled</Status><Expiration><Days>9</Days></Expiration></Rule></LifecycleConfiguration>'
+    mark = cloud.mark()
+    # The plan's is the first; the second is read under the lock.
+    cloud.faults(({"operation": "GetBucketLifecycleConfiguration", "nth": 2}, {"kind": "answer", "status": 200, "headers": {"Content-Type": "application/xml"}, "body": text}))
+    result = sharing.berth("apply", "--yes", "--allow", "expires-existing").expect(1)
+    assert "were written meanwhile by stack research of another state" in result.out + result.err and other in result.out + result.err
+    assert not [c for c in cloud.changing_calls(mark) if c["operation"] == "PutBucketLifecycleConfiguration"]
+    cloud.faults()
+    sharing.berth.apply()
+    sharing.berth.assert_settled()
 
 
 def test_import_asks_whose_it_is(cloud, first, second):
@@ -178,6 +244,12 @@ def test_a_bucket_that_another_lineage_makes_meanwhile(cloud, bucket, first, sec
 # --- marks of before ------------------------------------------------------------------------------------
 
 
+def rename_rules(s3, bucket, rename):
+    rules = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    rules = [{**rule, "ID": rename(*rule["ID"].split("@"))} for rule in rules]
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+
+
 def strip(cloud, bucket, stack="research"):
     """What an older Berth left: the stack's marks without a lineage, records without one, no note."""
     s3, functions = cloud.aws("s3"), cloud.aws("lambda")
@@ -186,6 +258,7 @@ def strip(cloud, bucket, stack="research"):
     cloud.aws("iam").untag_role(RoleName=ROLE, TagKeys=["berth:lineage"])
     for function in cloud.functions("alphaagent-").values():
         functions.untag_resource(Resource=function["FunctionArn"], TagKeys=["berth:lineage"])
+    rename_rules(s3, bucket, lambda name, lineage: name)
     for item in s3.list_objects_v2(Bucket=bucket)["Contents"]:
         if item["Key"].startswith("berth/"):
             s3.delete_object(Bucket=bucket, Key=item["Key"])
@@ -202,10 +275,11 @@ def test_marks_without_a_lineage_are_adopted_once(cloud, bucket, first, state):
         first.lose_state()
     plan = first.berth.plan()
     said = [w for w in plan["warnings"] if "without a lineage" in w]
-    assert len(said) == 4 and any("Environment/x" in w for w in said), plan["warnings"]
+    assert len(said) == 5 and any("Environment/x" in w for w in said), plan["warnings"]
     assert {c["action"] for c in plan["changes"]} <= {"update", "adopt"} and plan["refusals"] == []
     assert "without a lineage" in first.berth("plan").expect(0).out
     first.berth.apply()
     found = world(cloud, bucket)
+    assert [rule["ID"] for rule in found["rules"]] == [f"berth:research:p@{first.lineage()}"]
     assert found[FUNCTION]["berth:lineage"] == dict(found["bucket"])["berth:lineage"] == dict(found["role"])["berth:lineage"] == first.lineage()
     assert [w for w in first.berth.assert_settled()["warnings"] if "lineage" in w] == []

@@ -38,6 +38,17 @@ const char *lineage_owner(const char *stack, const char *lineage, struct arena *
         return arena_printf(arena, "stack %s of another state (lineage %s)", stack, lineage);
 }
 
+const char *lineage_mark(const char *name, const char *lineage, struct arena *arena) {
+        return lineage ? arena_printf(arena, "%s@%s", name, lineage) : name;
+}
+
+const char *lineage_unmark(const char *text, struct arena *arena, const char **ret_lineage) {
+        const char *at = strrchr(text, '@');
+
+        *ret_lineage = at ? at + 1 : NULL;
+        return at ? arena_strndup(arena, text, (size_t)(at - text)) : text;
+}
+
 const char *lineage_note_text(const struct lineage_note *note, struct arena *arena) {
         json_t *body = json_object();
 

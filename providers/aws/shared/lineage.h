@@ -24,6 +24,13 @@ bool lineage_is_ours(const struct provider *provider, const char *lineage);
 /* "stack research of another state (lineage UUID)". */
 const char *lineage_owner(const char *stack, const char *lineage, struct arena *arena);
 
+/*
+ * Where there is nothing but a name to carry it: "NAME@LINEAGE", and back: the name, and *ret_lineage, NULL where there is none.
+ * Berth's names have no "@".
+ */
+const char *lineage_mark(const char *name, const char *lineage, struct arena *arena);
+const char *lineage_unmark(const char *text, struct arena *arena, const char **ret_lineage);
+
 /* The note's text, compact, and back; reading gives a zeroed note where the text is none. Pure. */
 const char *lineage_note_text(const struct lineage_note *note, struct arena *arena);
 struct lineage_note lineage_note_parse(const char *text, size_t length, struct arena *arena);

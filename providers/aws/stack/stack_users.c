@@ -79,7 +79,7 @@ static int add_functions(struct provider *provider, const char *role, struct use
         return 0;
 }
 
-/* Rules of Berth's form with another stack's name. What people put there by hand says nothing about who uses the bucket. */
+/* Rules of Berth's form with another stack's name, or another lineage. What people put there by hand says nothing about who uses the bucket. */
 static int add_rules(struct provider *provider, struct users *users, struct error *err) {
         static const char *const none[] = { "NoSuchBucket", "NoSuchLifecycleConfiguration", NULL };
         const struct s3_bucket bucket = aws_bucket(provider);
@@ -96,9 +96,12 @@ static int add_rules(struct provider *provider, struct users *users, struct erro
                 return -1;
         for (const struct xml_node *rule = xml_child(xml_root(document), "Rule"); rule;
              rule = xml_next(rule, "Rule")) {
-                const char *id = xml_text(rule, "ID", users->arena);
+                const char *id = xml_text(rule, "ID", users->arena), *lineage;
 
-                if (id && strncmp(id, "berth:", 6) == 0 && strncmp(id, own, strlen(own)) != 0)
+                if (!id || strncmp(id, "berth:", 6) != 0)
+                        continue;
+                id = lineage_unmark(id, users->arena, &lineage);
+                if (strncmp(id, own, strlen(own)) != 0 || (lineage && !lineage_is_ours(provider, lineage)))
                         add_user(users, arena_printf(users->arena, "lifecycle rule %s", id));
         }
         return 0;

@@ -2,8 +2,8 @@
 /*
  * WorkspacePolicy: what its lifecycle rules shall be, and what they are. One GET serves all policies.
  *
- * Rules carry no tags: whose they are their IDs say, by stack and policy. Two states that call a stack the same would both
- * find them theirs, which is why a policy that was never applied looks at the notes of lineages (find_rivals).
+ * Rules carry no tags: whose they are their IDs say, by stack, policy and lineage. Those of an older Berth tell no lineage: of a
+ * policy that was never applied, the notes of lineages say whose they may be (find_rivals).
  */
 #include "providers/aws/workspace_policy/workspace_policy.h"
 
@@ -24,10 +24,10 @@ static int workspace_policy_desire(const struct provider *provider, const struct
         const struct value *selector = value_get(resource->spec, "selector");
         int64_t download = value_get_integer(resource->spec, "maxDownloadFileMB", -1);
 
-        (void)provider;
         (void)observed;
         (void)recorded;
         (void)err;
+        value_set_text(arena, spec, "lineage", provider->lineage.id);
         if (selector)
                 value_set(arena, spec, "selector", *selector);
         if (download >= 0)
@@ -56,6 +56,25 @@ int64_t workspace_policy_rules(const struct observation *observed) {
         return observed->exists ? value_get_integer(observed->extra, "rules", -1) : 0;
 }
 
+const char *workspace_policy_rival(const struct provider *provider, const struct workspace_rules *rules,
+                                   const char *policy) {
+        for (size_t i = 0; i < rules->count; i++) {
+                const struct workspace_rule *rule = &rules->items[i];
+
+                if (rule->lineage && !lineage_is_ours(provider, rule->lineage) &&
+                    workspace_rules_owns(rule->id, provider->stack_name, policy))
+                        return rule->lineage;
+        }
+        return NULL;
+}
+
+static void set_rival(const struct provider *provider, const char *lineage, struct arena *arena,
+                      struct observation *ret) {
+        ret->ownership = OWNER_OTHER;
+        ret->owner = lineage_owner(provider->stack_name, lineage, arena);
+        aws_set_lineage(arena_printf(arena, "WorkspacePolicy/%s", ret->name), lineage, arena, ret);
+}
+
 /*
  * A policy that selects environments of which there are none has no rule to be seen by: it is as it was recorded.
  * Everything else without a rule does not exist.
@@ -63,7 +82,8 @@ int64_t workspace_policy_rules(const struct observation *observed) {
 static void observe_policy(const struct provider *provider, const struct wanted *wanted,
                            const struct workspace_rules *rules, struct arena *arena,
                            struct observation *ret) {
-        const char *stack = provider->stack_name;
+        const char *stack = provider->stack_name,
+                   *rival = workspace_policy_rival(provider, rules, wanted->name);
         const struct value *spec = workspace_rules_read(rules, stack, wanted->name, wanted->recorded, arena);
 
         if (!spec && wanted->recorded && !wanted->must_read && workspace_rules_count(wanted->recorded) == 0)
@@ -75,6 +95,8 @@ static void observe_policy(const struct provider *provider, const struct wanted 
                 spec = wanted->last->spec;
         *ret = workspace_policy_seen(provider, wanted->name, spec,
                                      workspace_rules_present(rules, stack, wanted->name), arena);
+        if (rival)
+                set_rival(provider, rival, arena, ret);
 }
 
 static void workspace_policy_read_ahead(struct provider *provider, const struct observe_args *args) {
@@ -85,10 +107,13 @@ static void workspace_policy_read_ahead(struct provider *provider, const struct 
                 aws_ahead(provider->client, &request);
 }
 
-/*
- * Rules have no place for a lineage. Those of a policy that this state never applied are another lineage's where the notes
- * in the bucket tell of one whose stack has the same name.
- */
+/* An older Berth's rules, which tell no lineage, of a policy that this state never applied. */
+static bool may_have_rival(const struct observation *seen, const struct wanted *wanted) {
+        return seen->exists && !wanted->recorded && !value_get(seen->spec, "lineage") &&
+               seen->ownership == OWNER_SELF;
+}
+
+/* Those are another lineage's where the notes in the bucket tell of one whose stack has the same name. */
 static int find_rivals(struct provider *provider, const struct observe_args *args, struct observation *ret,
                        struct error *err) {
         struct lineage_note *notes;
@@ -96,7 +121,7 @@ static int find_rivals(struct provider *provider, const struct observe_args *arg
         bool any = false;
 
         for (size_t i = 0; i < args->count; i++)
-                any |= ret[i].exists && !args->wanted[i].recorded;
+                any |= may_have_rival(&ret[i], &args->wanted[i]);
         if (!any || !provider->lineage.id)
                 return 0;
         if (lineage_others(provider, args->arena, &notes, &count, err) < 0)
@@ -104,12 +129,8 @@ static int find_rivals(struct provider *provider, const struct observe_args *arg
         while (rival < count && strcmp(notes[rival].stack, provider->stack_name) != 0)
                 rival++;
         for (size_t i = 0; rival < count && i < args->count; i++) {
-                if (!ret[i].exists || args->wanted[i].recorded)
-                        continue;
-                ret[i].ownership = OWNER_OTHER;
-                ret[i].owner = lineage_owner(provider->stack_name, notes[rival].lineage, args->arena);
-                aws_set_lineage(arena_printf(args->arena, "WorkspacePolicy/%s", args->wanted[i].name),
-                                notes[rival].lineage, args->arena, &ret[i]);
+                if (may_have_rival(&ret[i], &args->wanted[i]))
+                        set_rival(provider, notes[rival].lineage, args->arena, &ret[i]);
         }
         return 0;
 }
@@ -154,7 +175,8 @@ static void note_orphans(struct provider *provider, const struct observe_args *a
                         known++;
                 if (*name && known == args->count)
                         lineage_orphan(provider, KIND_WORKSPACE_POLICY, name,
-                                       arena_printf(args->arena, "%s%s", prefix, name), NULL);
+                                       arena_printf(args->arena, "%s%s", prefix, name),
+                                       rules->items[i].lineage);
         }
 }
 
@@ -184,7 +206,10 @@ static int workspace_policy_observe(struct provider *provider, const struct obse
                 observe_policy(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
         check_rules(provider, args, &rules, ret);
         note_orphans(provider, args, &rules);
-        return find_rivals(provider, args, ret, err);
+        if (find_rivals(provider, args, ret, err) < 0)
+                return -1;
+        aws_warn_of_old_marks(provider, "WorkspacePolicy", NULL, ret, args->count, args->arena);
+        return 0;
 }
 
 const struct kind_ops aws_workspace_policy_ops = {

@@ -4,12 +4,16 @@
 #define BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_WORKSPACE_POLICY_H
 
 #include "providers/aws/shared/provider_aws.h"
+#include "providers/aws/workspace_policy/workspace_rules.h"
 
 extern const struct kind_ops aws_workspace_policy_ops;
 
 /* What exists where `spec` stands for that many rules. */
 struct observation workspace_policy_seen(const struct provider *provider, const char *name,
                                          const struct value *spec, size_t rules, struct arena *arena);
+/* The first lineage among the policy's rules that is another state's; NULL: there is none. */
+const char *workspace_policy_rival(const struct provider *provider, const struct workspace_rules *rules,
+                                   const char *policy);
 /* How many rules of the policy were in the bucket when it was observed, whatever they do; -1 where that is not known. */
 int64_t workspace_policy_rules(const struct observation *observed);
 

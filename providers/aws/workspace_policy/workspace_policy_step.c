@@ -8,6 +8,7 @@
 
 #include "base/digest.h"
 #include "base/log.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/lock.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/workspace_policy/workspace_rules.h"
@@ -155,6 +156,18 @@ static int merge_rules(struct stage_turn *turn, const struct workspace_rules *th
         return 0;
 }
 
+/* What another state wrote since the plan is not for this change to replace. */
+static int check_owner(const struct stage_turn *turn, const struct workspace_rules *there) {
+        const struct change *change = turn->change;
+        const char *rival = workspace_policy_rival(turn->provider, there, change->name);
+
+        if (!rival || (change->observed->exists && change->observed->ownership != OWNER_SELF))
+                return 0;
+        return error_set(turn->err, "the lifecycle rules of %s were written meanwhile by %s: plan again",
+                         change->address,
+                         lineage_owner(turn->provider->stack_name, rival, turn->progress->arena));
+}
+
 /* Whether the bucket has the policy's rules already, or none where there shall be none. */
 static bool is_as_desired(struct stage_turn *turn, const struct workspace_rules *there) {
         const struct change *change = turn->change;
@@ -192,6 +205,8 @@ static int read_document(struct stage_turn *turn) {
                         return -1;
                 there = workspace_rules_index(xml_root(before), turn->progress->arena);
         }
+        if (check_owner(turn, &there) < 0)
+                return -1;
         if (is_as_desired(turn, &there))
                 return stage_enter(turn, STAGE_RELEASE);
         if (merge_rules(turn, &there, after) < 0)

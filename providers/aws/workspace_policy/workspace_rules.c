@@ -9,6 +9,7 @@
 #include "providers/aws/workspace_policy/workspace_rules.h"
 
 #include "providers/aws/client/texts.h"
+#include "providers/aws/shared/lineage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,7 @@ struct value *workspace_rules_spec(const struct value *spec, struct arena *arena
         struct value *ret = actions_of(spec, arena);
 
         set_reach(ret, workspace_rules_is_for_all(spec), value_get(spec, "environments"), arena);
+        value_set_text(arena, ret, "lineage", value_get_text(spec, "lineage"));
         return ret;
 }
 
@@ -150,25 +152,28 @@ static void add_actions(struct xml_node *rule, const struct value *spec, struct 
 void workspace_rules_add(struct xml_node *configuration, const char *stack, const char *policy,
                          const struct value *spec, struct arena *arena) {
         const struct value *environments = value_get(spec, "environments");
-        const char *id = arena_printf(arena, "berth:%s:%s", stack, policy);
+        const char *id = arena_printf(arena, "berth:%s:%s", stack, policy),
+                   *lineage = value_get_text(spec, "lineage");
 
         if (workspace_rules_is_for_all(spec)) {
+                const char *abort = arena_printf(arena, "%s:" ABORT, id);
+
                 if (has_actions(spec))
-                        add_actions(add_rule(configuration, id, NULL), spec, arena);
+                        add_actions(add_rule(configuration, lineage_mark(id, lineage, arena), NULL), spec,
+                                    arena);
                 if (has_abort(spec))
-                        add_number(
-                                xml_add(add_rule(configuration, arena_printf(arena, "%s:" ABORT, id), NULL),
-                                        "AbortIncompleteMultipartUpload", NULL),
-                                "DaysAfterInitiation",
-                                value_get_integer(spec, "abortIncompleteUploadDays", 0), arena);
+                        add_number(xml_add(add_rule(configuration, lineage_mark(abort, lineage, arena), NULL),
+                                           "AbortIncompleteMultipartUpload", NULL),
+                                   "DaysAfterInitiation",
+                                   value_get_integer(spec, "abortIncompleteUploadDays", 0), arena);
                 return;
         }
         for (uint32_t i = 0; has_actions(spec) && environments && i < environments->count; i++) {
                 const char *environment = value_text_of(&environments->items[i]);
+                const char *own = arena_printf(arena, "%s:%s", id, environment);
 
-                add_actions(
-                        add_rule(configuration, arena_printf(arena, "%s:%s", id, environment), environment),
-                        spec, arena);
+                add_actions(add_rule(configuration, lineage_mark(own, lineage, arena), environment), spec,
+                            arena);
         }
 }
 
@@ -182,9 +187,10 @@ struct workspace_rules workspace_rules_index(const struct xml_node *configuratio
         rules.items = arena_array(arena, count, sizeof(*rules.items));
         for (const struct xml_node *rule = xml_child(configuration, "Rule"); rule;
              rule = xml_next(rule, "Rule")) {
-                const char *id = xml_text(rule, "ID", arena);
+                const char *id = xml_text(rule, "ID", arena), *lineage;
 
-                rules.items[rules.count++] = (struct workspace_rule){ rule, id ? id : "" };
+                id = lineage_unmark(id ? id : "", arena, &lineage);
+                rules.items[rules.count++] = (struct workspace_rule){ rule, id, lineage };
         }
         return rules;
 }
@@ -439,7 +445,10 @@ size_t workspace_rules_present(const struct workspace_rules *rules, const char *
 struct value *workspace_rules_read(const struct workspace_rules *rules, const char *stack, const char *policy,
                                    const struct value *recorded, struct arena *arena) {
         size_t count = workspace_rules_present(rules, stack, policy);
+        const char *lineage = NULL;
+        struct value *spec;
         struct rule *own;
+        bool one = true;
 
         if (count == 0)
                 return NULL;
@@ -448,8 +457,13 @@ struct value *workspace_rules_read(const struct workspace_rules *rules, const ch
         for (size_t i = 0; i < rules->count; i++) {
                 const char *rest = id_rest(rules->items[i].id, stack, policy);
 
-                if (rest)
-                        read_rule(rules->items[i].node, rest, &own[count++], arena);
+                if (!rest)
+                        continue;
+                one &= count == 0 || texts_same(lineage, rules->items[i].lineage);
+                lineage = rules->items[i].lineage;
+                read_rule(rules->items[i].node, rest, &own[count++], arena);
         }
-        return combine(own, count, recorded, arena);
+        spec = combine(own, count, recorded, arena);
+        value_set_text(arena, spec, "lineage", one ? lineage : NULL);
+        return spec;
 }

@@ -3,13 +3,14 @@
  * A WorkspacePolicy as lifecycle rules of the bucket, and back. Pure.
  *
  * The spec, as desired and observed; absent actions are null, so that one which somebody else adds to our rules is a
- * difference:
+ * difference; lineage is absent where the rules tell none, or more than one:
  *   appliesTo "all" | "environments", environments [NAME] (null: none, or all), transitions [{afterDays, storageClass}], expireAfterDays,
- *   noncurrentExpireAfterDays, abortIncompleteUploadDays
+ *   noncurrentExpireAfterDays, abortIncompleteUploadDays, lineage
  * The rules, all for the prefix workspaces/sessions/:
  *   berth:STACK:POLICY              for all
  *   berth:STACK:POLICY:ENVIRONMENT  by the object tag berth:environment; S3 cannot OR two values of a tag
  *   berth:STACK:POLICY:abort        unfinished uploads; they have no tags to select by
+ * Rules have no tags: behind each of these stands "@LINEAGE", the state's that wrote it (189 of the 255 characters that S3 takes).
  */
 #ifndef BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_WORKSPACE_RULES_H
 #define BERTH_PROVIDERS_AWS_WORKSPACE_POLICY_WORKSPACE_RULES_H
@@ -37,7 +38,8 @@ void workspace_rules_add(struct xml_node *configuration, const char *stack, cons
 struct workspace_rules {
         struct workspace_rule {
                 const struct xml_node *node;
-                const char *id; /* "" where it has none */
+                const char *id;      /* without its lineage; "" where it has none */
+                const char *lineage; /* NULL: it tells none */
         } * items;
         size_t count;
 };

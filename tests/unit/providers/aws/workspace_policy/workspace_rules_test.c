@@ -47,6 +47,14 @@ static const struct {
                                 "<Transition><Days>0</Days><StorageClass>INTELLIGENT_TIERING</StorageClass>"
                                 "</Transition>" EXPIRE(400)),
           2 },
+        { "{\"selector\":{\"all\":true},\"lineage\":\"u-1\",\"expireAfterDays\":30,\"abortIncompleteUploadDays\":7}",
+          RULE("berth:s:p@u-1", FOR_ALL EXPIRE(30))
+                  RULE("berth:s:p:abort@u-1",
+                       FOR_ALL "<AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation>"
+                               "</AbortIncompleteMultipartUpload>"),
+          2 },
+        { "{\"selector\":{\"environments\":[\"a\"]},\"environments\":[\"a\"],\"lineage\":\"u-1\",\"expireAfterDays\":3}",
+          RULE("berth:s:p:a@u-1", FOR("a") EXPIRE(3)), 1 },
         /* An environment of that name is no matter of unfinished uploads. */
         { "{\"selector\":{\"environments\":[\"abort\"]},\"environments\":[\"abort\"],\"expireAfterDays\":3}",
           RULE("berth:s:p:abort", FOR("abort") EXPIRE(3)), 1 },
@@ -98,6 +106,23 @@ static void rules_become_specs(void **state) {
                 if (!value_equal(spec, workspace_rules_spec(value_of(pairs[i].spec), arena), NULL))
                         fail_msg("case %zu: %s", i, pairs[i].spec);
         }
+}
+
+/* Rules of two lineages, or of one and of none, tell none: that is a difference whatever is desired. */
+static void rules_of_several_tell_no_lineage(void **state) {
+        static const char *const cases[] = {
+                RULE("berth:s:p:a@u-1", FOR("a") EXPIRE(3)) RULE("berth:s:p:b@u-2", FOR("b") EXPIRE(3)),
+                RULE("berth:s:p:a@u-1", FOR("a") EXPIRE(3)) RULE("berth:s:p:b", FOR("b") EXPIRE(3)),
+                RULE("berth:s:p:a", FOR("a") EXPIRE(3)) RULE("berth:s:p:b@u-1", FOR("b") EXPIRE(3)),
+                RULE("berth:s:p:a", FOR("a") EXPIRE(3)),
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+                assert_null(value_get(read_rules(cases[i], NULL), "lineage"));
+        assert_string_equal(
+                value_get_text(read_rules(RULE("berth:s:p:a@u-1", FOR("a") EXPIRE(3)), NULL), "lineage"),
+                "u-1");
 }
 
 /* All and none take no environments, and must never look alike for that. */
@@ -301,6 +326,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(specs_become_rules),
                 cmocka_unit_test(rules_become_specs),
+                cmocka_unit_test(rules_of_several_tell_no_lineage),
                 cmocka_unit_test(all_is_not_none),
                 cmocka_unit_test(altered_rules_read_as_what_they_do),
                 cmocka_unit_test(absent_actions_are_said),
