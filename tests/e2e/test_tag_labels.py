@@ -4,6 +4,7 @@
 import pytest
 
 import stacks
+from test_network import end_of
 
 SHARED = "alphaagent-execution-us-east-1"
 OWN = "alphaagent-env-x-us-east-1"
@@ -16,6 +17,7 @@ class Tags:
 
     def __init__(self, cloud):
         self.cloud, self.bucket = cloud, f"alphaagent-workspaces-{cloud.account}-us-east-1"
+        self.group = f"arn:aws:logs:us-east-1:{cloud.account}:log-group:{GROUP}"
         self.function = f"arn:aws:lambda:us-east-1:{cloud.account}:function:{FUNCTION}"
 
     def of(self, what):
@@ -23,7 +25,7 @@ class Tags:
         if what == "function":
             return aws("lambda").list_tags(Resource=self.function)["Tags"]
         if what == "logs":
-            return aws("logs").list_tags_for_resource(resourceArn=f"arn:aws:logs:us-east-1:{self.cloud.account}:log-group:{GROUP}")["tags"]
+            return aws("logs").list_tags_for_resource(resourceArn=self.group)["tags"]
         if what in ("role", "own role"):
             found = aws("iam").list_role_tags(RoleName=SHARED if what == "role" else OWN)["Tags"]
         elif what == "bucket":
@@ -78,12 +80,43 @@ def test_a_label_that_changes_and_goes_is_followed(cloud, applied, berth, tags):
     assert {f["path"] for f in change(plan, "Environment/x")["fields"]} == {"tags.team", "tags.cost-center", "ownRole.tags.team", "ownRole.tags.cost-center"}
     assert {f["path"] for f in change(plan, "Stack/team")["fields"]} == {"bucket.tags.team", "bucket.tags.cost-center", "role.tags.team", "role.tags.cost-center"}
     berth.apply()
-    assert tags.ours("function") == tags.ours("own role") == {"team": "blue"}
+    assert tags.ours("function") == tags.ours("logs") == tags.ours("own role") == {"team": "blue"}
     assert tags.ours("bucket") == tags.ours("role") == tags.ours("repository") == {}
     berth.assert_settled()
     write(berth, None, {"team": "platform"}, {"team": "blue"})
     berth.apply()
-    assert tags.ours("function") == tags.ours("own role") == {}
+    assert tags.ours("function") == tags.ours("logs") == tags.ours("own role") == {}
+    berth.assert_settled()
+
+
+@pytest.mark.parametrize("operation", ["ListTagsForResource", "TagResource", "UntagResource"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_death_while_a_log_group_gets_its_tags_leaves_no_old_ones(cloud, applied, berth, tags, tmp_path, operation, when):
+    cloud.aws("logs").tag_resource(resourceArn=tags.group, tags={"theirs": "stays"})
+    write(berth, ["team", "cost-center"], {"team": "platform"}, {"team": "blue"}, {"cost-center": "9"})
+    pidfile = tmp_path / "pid"
+    cloud.faults(({"service": "logs", "operation": operation, "nth": 1}, {"kind": "signal", "when": when, "pidfile": str(pidfile)}))
+    assert end_of(berth, "apply", pidfile) < 0
+    cloud.faults()
+    berth.apply()
+    assert tags.ours("function") == {"team": "blue"} and tags.ours("logs") == {"team": "blue", "theirs": "stays"}
+    berth.assert_settled()
+
+
+def test_a_log_group_that_berth_did_not_make_keeps_its_tags(cloud, berth, prebuilt, tags):
+    cloud.aws("logs").create_log_group(logGroupName=GROUP, tags={"team": "theirs"})
+    write(berth, ["team"], labels={"team": "red"})
+    berth.apply("--allow", "expires-logs")
+    write(berth, ["team"], labels={"team": "blue"})
+    berth.apply()
+    assert tags.ours("function") == {"team": "blue"} and tags.of("logs") == {"team": "theirs"}
+
+
+def test_a_log_group_that_went_is_no_hindrance(cloud, applied, berth, tags):
+    cloud.aws("logs").delete_log_group(logGroupName=GROUP)
+    write(berth, ["team"], labels={"team": "blue"})
+    berth.apply()
+    assert tags.ours("function") == {"team": "blue"} and tags.ours("logs") == {"team": "blue"}, "made anew, with the tags of now"
     berth.assert_settled()
 
 

@@ -227,6 +227,8 @@ int environment_ask_ties(struct provider *provider, struct change *change, struc
 #define ENVIRONMENT_LOG_GROUP "logGroup"
 /* Whether a deletion takes the group with it, if Berth made that. Pure. */
 bool environment_deletes_logs(const struct change *change);
+/* The log group's ARN, without the ":*" at its end. */
+const char *environment_log_group_arn(const struct provider *provider, const char *name, struct arena *arena);
 /* The tags of an environment's group say whether Berth made it, where nobody noted it. */
 struct aws_request environment_log_group_tags(const struct provider *provider, const char *name,
                                               struct arena *arena);

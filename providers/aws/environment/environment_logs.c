@@ -49,12 +49,15 @@ bool environment_deletes_logs(const struct change *change) {
                 value_get_boolean(change->observed->extra, ENVIRONMENT_LOG_GROUP, false));
 }
 
+const char *environment_log_group_arn(const struct provider *provider, const char *name,
+                                      struct arena *arena) {
+        return arena_printf(arena, "arn:%s:logs:%s:%s:log-group:%s", provider->partition, provider->region,
+                            provider->account, environment_log_group(provider, name, arena));
+}
+
 struct aws_request environment_log_group_tags(const struct provider *provider, const char *name,
                                               struct arena *arena) {
-        return logs_list_tags(arena_printf(arena, "arn:%s:logs:%s:%s:log-group:%s", provider->partition,
-                                           provider->region, provider->account,
-                                           environment_log_group(provider, name, arena)),
-                              arena);
+        return logs_list_tags(environment_log_group_arn(provider, name, arena), arena);
 }
 
 bool environment_made_log_group(const struct provider *provider, const struct aws_response *response,

@@ -31,6 +31,9 @@ enum {
         ENVIRONMENT_STAGE_RETENTION,
         ENVIRONMENT_STAGE_CREATE,
         ENVIRONMENT_STAGE_CREATED,
+        ENVIRONMENT_STAGE_LOOK_LOG_TAGS,
+        ENVIRONMENT_STAGE_TAG_LOGS,
+        ENVIRONMENT_STAGE_UNTAG_LOGS,
         ENVIRONMENT_STAGE_TAG,
         ENVIRONMENT_STAGE_UNTAG,
         ENVIRONMENT_STAGE_CONCURRENCY,
@@ -132,6 +135,9 @@ int environment_run_created(struct stage_turn *turn);
 int environment_run_updated(struct stage_turn *turn);
 int environment_run_tag(struct stage_turn *turn);
 int environment_run_untag(struct stage_turn *turn);
+int environment_run_look_log_tags(struct stage_turn *turn);
+int environment_run_tag_logs(struct stage_turn *turn);
+int environment_run_untag_logs(struct stage_turn *turn);
 int environment_run_concurrency(struct stage_turn *turn);
 int environment_run_configure(struct stage_turn *turn);
 int environment_run_code(struct stage_turn *turn);

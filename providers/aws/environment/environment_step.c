@@ -78,6 +78,17 @@ static bool needs_untag(const struct change *change) {
                aws_any_tag_beyond(observed_tags(change), value_get(change->desired, "tags"), true);
 }
 
+/*
+ * Tags of the function that change are those of its log group as well, which no list shows. The group comes first: as long as the
+ * function has the old ones, the next plan has this change again.
+ */
+static bool needs_log_tags(const struct change *change) {
+        return (needs_tag(change) || needs_untag(change)) &&
+               (value_get(change->observed->spec, "logRetentionDays") ||
+                value_get(change->observed->spec, "logKmsKey") ||
+                value_get_boolean(change->observed->extra, ENVIRONMENT_LOG_GROUP, false));
+}
+
 static bool needs_concurrency(const struct change *change) {
         if (environment_makes(change))
                 return value_get(change->desired, "reservedConcurrency");
@@ -116,7 +127,8 @@ static const char control[] = "lambda", reads[] = "lambda GetFunction", roles[] 
 /* The retention is one call or the other, with the same quota. */
 static const char log_group[] = "logs CreateLogGroup", retention[] = "logs PutRetentionPolicy",
                   no_log_group[] = "logs DeleteLogGroup", log_key[] = "logs AssociateKmsKey",
-                  log_tags[] = "logs ListTagsForResource";
+                  log_tags[] = "logs ListTagsForResource", tag_logs[] = "logs TagResource",
+                  untag_logs[] = "logs UntagResource";
 
 static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         /* Their calls are several: environment_cost_sources(). */
@@ -149,6 +161,9 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
         [ENVIRONMENT_STAGE_RETENTION] = { retention, NULL, needs_retention, environment_run_retention },
         [ENVIRONMENT_STAGE_CREATE] = { control, NULL, needs_create, environment_run_create },
         [ENVIRONMENT_STAGE_CREATED] = { reads, "to become active", needs_create, environment_run_created },
+        [ENVIRONMENT_STAGE_LOOK_LOG_TAGS] = { log_tags, NULL, needs_log_tags, environment_run_look_log_tags },
+        [ENVIRONMENT_STAGE_TAG_LOGS] = { tag_logs, NULL, needs_log_tags, environment_run_tag_logs },
+        [ENVIRONMENT_STAGE_UNTAG_LOGS] = { untag_logs, NULL, needs_log_tags, environment_run_untag_logs },
         [ENVIRONMENT_STAGE_TAG] = { control, NULL, needs_tag, environment_run_tag },
         [ENVIRONMENT_STAGE_UNTAG] = { control, NULL, needs_untag, environment_run_untag },
         [ENVIRONMENT_STAGE_CONCURRENCY] = { control, NULL, needs_concurrency, environment_run_concurrency },

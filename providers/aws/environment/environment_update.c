@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "providers/aws/environment/environment_stages.h"
 #include "providers/aws/services/lambda.h"
+#include "providers/aws/services/logs.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 
@@ -108,6 +109,52 @@ int environment_run_untag(struct stage_turn *turn) {
                 return result;
         value_set_integer(arena, stage_data(turn), "untagged", from);
         return from < keys->count ? STEP_AGAIN : STAGE_OVER;
+}
+
+/* Where there is none, or none that Berth made, the two stages after this one have nothing to do. */
+int environment_run_look_log_tags(struct stage_turn *turn) {
+        struct arena *arena = turn->progress->arena;
+        struct aws_request request = environment_log_group_tags(turn->provider, turn->change->name, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result = stage_call(turn, &request, environment_not_there, NULL, &response);
+
+        if (result != 0)
+                return result;
+        value_unset(stage_data(turn), "logTags");
+        if (environment_made_log_group(turn->provider, &response, arena))
+                value_set(arena, stage_data(turn), "logTags",
+                          *aws_tags_from_json(json_object_get(response.json, "tags"), arena));
+        return STAGE_OVER;
+}
+
+int environment_run_tag_logs(struct stage_turn *turn) {
+        struct arena *arena = turn->progress->arena;
+        const struct value *there = value_get(turn->progress->data, "logTags"),
+                           *tags = aws_tags_beyond(value_get(turn->change->desired, "tags"), there, false,
+                                                   arena);
+
+        if (!there || tags->count == 0)
+                return STAGE_OVER;
+        return stage_call_over(
+                turn,
+                logs_tag(environment_log_group_arn(turn->provider, turn->change->name, arena), tags, arena),
+                environment_not_there, NULL);
+}
+
+int environment_run_untag_logs(struct stage_turn *turn) {
+        struct arena *arena = turn->progress->arena;
+        const struct change *change = turn->change;
+        const struct value *there = value_get(turn->progress->data, "logTags"),
+                           *desired = value_get(change->desired, "tags"),
+                           *ours = aws_tags_of_ours(there, desired, value_get(change->recorded, "tags"),
+                                                    arena),
+                           *tags = aws_tags_beyond(ours, desired, true, arena);
+
+        if (tags->count == 0)
+                return STAGE_OVER;
+        return stage_call_over(
+                turn, logs_untag(environment_log_group_arn(turn->provider, change->name, arena), tags, arena),
+                environment_not_there, NULL);
 }
 
 int environment_run_concurrency(struct stage_turn *turn) {

@@ -58,3 +58,18 @@ struct aws_request logs_list_tags(const char *arn, struct arena *arena) {
         return aws_json_request(AWS_LOGS, "ListTagsForResource", json_pack("{s:s}", "resourceArn", arn),
                                 arena);
 }
+
+struct aws_request logs_tag(const char *arn, const struct value *tags, struct arena *arena) {
+        return aws_json_request(AWS_LOGS, "TagResource",
+                                json_pack("{s:s, s:o}", "resourceArn", arn, "tags", aws_json_map(tags)),
+                                arena);
+}
+
+struct aws_request logs_untag(const char *arn, const struct value *tags, struct arena *arena) {
+        json_t *keys = json_array();
+
+        for (uint32_t i = 0; i < tags->count; i++)
+                json_array_append_new(keys, json_string(tags->members[i].name));
+        return aws_json_request(AWS_LOGS, "UntagResource",
+                                json_pack("{s:s, s:o}", "resourceArn", arn, "tagKeys", keys), arena);
+}

@@ -30,5 +30,8 @@ struct aws_request logs_delete_retention(const char *group, struct arena *arena)
  * ResourceNotFoundException where it does not exist.
  */
 struct aws_request logs_list_tags(const char *arn, struct arena *arena);
+/* TagResource {resourceArn, tags} and UntagResource {resourceArn, tagKeys}, of the keys of `tags`; `arn` as above. */
+struct aws_request logs_tag(const char *arn, const struct value *tags, struct arena *arena);
+struct aws_request logs_untag(const char *arn, const struct value *tags, struct arena *arena);
 
 #endif
