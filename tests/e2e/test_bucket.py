@@ -649,7 +649,7 @@ def test_a_rule_beside_those_of_the_policy_is_seen_and_removed(cloud, stack, s3,
     before = rules_of(s3, bucket)
     rule = {"ID": "berth:team:some", "Status": "Enabled", "Filter": {"Prefix": "workspaces/sessions/"}, "Expiration": {"Days": 1}}
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [*before.values(), rule]})
-    assert [(c["address"], [f["path"] for f in c["fields"]]) for c in stack.plan()["changes"]] == [("WorkspacePolicy/some", ["environments"])]
+    assert [(c["address"], [f["path"] for f in c["fields"]]) for c in stack.plan()["changes"]] == [("WorkspacePolicy/some", ["environments", "lineage"])]
     stack.apply()
     assert rules_of(s3, bucket) == before
     stack.assert_settled()

@@ -16,6 +16,10 @@ def kept(found):
     return {key: {k: v for k, v in dict(value).items() if k != "berth:lineage"} for key, value in found.items() if key in ("bucket", "role") or key.startswith("alphaagent-")}
 
 
+def rules(found):
+    return {rule["ID"].split("@")[0]: {k: v for k, v in rule.items() if k != "ID"} for rule in found["rules"]}
+
+
 def everything(team, digest):
     """A stack of every kind, with a tag that has moved on from what runs."""
     return team.write(
@@ -58,7 +62,8 @@ def test_a_lost_state_is_made_again(cloud, bucket, stack):  # noqa: F811
     assert {f["path"] for c in plan["changes"] for f in c["fields"]} == {"tags.berth:lineage", "bucket.tags.berth:lineage", "role.tags.berth:lineage", "lineage"}
     stack.berth.apply()
     after = world(cloud, bucket)
-    assert kept(after) == kept(before) and after["rules"] == before["rules"]
+    assert kept(after) == kept(before) and rules(after) == rules(before)
+    assert {rule["ID"].split("@")[1] for rule in after["rules"]} == {stack.lineage()}
     assert after[FUNCTION]["berth:lineage"] == stack.lineage() != lost
     assert cloud.aws("lambda").get_function(FunctionName=FUNCTION)["Code"]["ImageUri"].endswith("@" + stack.pinned), "what runs stays pinned"
     assert note(cloud, bucket, lost)["takenBy"] == stack.lineage()
