@@ -29,14 +29,17 @@
 #define TRIES 128
 /* As many as the kernel follows. */
 #define LINKS_MAX 40
+/* Names that are opened for one path. Each ".." walks again what led there: from deep folders, links of links could ask for millions. */
+#define STEPS_MAX 65536
 
 /* --- where openat2 is denied --- */
 
 struct walk {
-        int top, at;          /* the folder, and how far we are: the same at first */
-        uint64_t mount;       /* of the folder */
-        uint64_t resolve;     /* RESOLVE_ flags */
-        int links;            /* followed so far */
+        int top, at;      /* the folder, and how far we are: the same at first */
+        uint64_t mount;   /* of the folder */
+        uint64_t resolve; /* RESOLVE_ flags */
+        int links;        /* followed so far */
+        int steps;
         char names[PATH_MAX]; /* what led from `top` to `at`: folders alone, each behind a '/' */
         char ahead[PATH_MAX]; /* what is still to be walked */
 };
@@ -98,6 +101,8 @@ static int go_into(struct walk *walk, const char *name, int *ret_link) {
 
         if (length + 1 + strlen(name) >= sizeof(walk->names))
                 return refuse(ENAMETOOLONG);
+        if (++walk->steps > STEPS_MAX)
+                return refuse(ELOOP);
         if (enter(walk, name, ret_link) < 0)
                 return -1;
         if (!ret_link || *ret_link < 0) {

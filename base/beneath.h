@@ -2,7 +2,7 @@
 /*
  * Opening what lies below a folder whose content nobody may be trusted with: openat2(2), which itself refuses to leave
  * the folder, to follow a link, or to enter another file system. Where openat2 is denied, the same in steps: what is answered does
- * not differ, but that without openat2 no link in /proc is followed.
+ * not differ, but that without openat2 no link in /proc is followed, and who goes up from deep folders again and again gets ELOOP.
  */
 #ifndef BERTH_BASE_BENEATH_H
 #define BERTH_BASE_BENEATH_H

@@ -15,6 +15,7 @@ import stacks
 from binary import ROOT
 from controllers import wait_until
 from git_servers import Daemon, Repository
+from layouts import Made, file, folder, link
 
 NAME = "berth-controller.service"
 STACK = stacks.text(stacks.document("Stack", "lab", {"provider": "local"}))
@@ -111,6 +112,35 @@ def test_it_is_nobody(unit):
     assert status["Uid"].split()[0] not in ("0", "65534") and int(status["CapEff"], 16) == 0
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
     assert Path("/var/lib/berth/").resolve() == Path("/var/lib/private/berth")
+
+
+def test_its_settings_leave_images_and_includes(way_or_skip, binary):
+    """DynamicUser= sets RestrictSUIDSGID=, which denies openat2(2)."""
+    units.install_program(binary)
+    tree = Path("/srv/berth-test-tree")
+    for name, text in {
+        "eu/stack.yaml": stacks.text(stacks.document("Stack", "eu", {"provider": "local", "include": ["../common"]})),
+        "common/one.yaml": environment("one"),
+        ".git/HEAD": "ref: refs/heads/main\n",
+    }.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    Made([folder("opt"), file("opt/note", "hello"), link("note", "opt/note")]).write(tree / "image")
+    script = f"""
+set -e
+cp -r {tree} tree && cd tree/eu
+python3 -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); c.syscall(437, -100, b".", 0, 0); print("openat2:", ctypes.get_errno())'
+berth image import data/etl:stable ../image
+berth apply --yes
+"""
+    done = subprocess.run(
+        ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--property=DynamicUser=yes", "--property=StateDirectory=berth-test",
+         "--property=WorkingDirectory=/var/lib/berth-test", "sh", "-c", script], capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "openat2: 38" in done.stdout, "it is not denied here: " + done.stdout
+    assert (Path("/var/lib/private/berth-test/tree/eu/.berth/local/eu/images")).is_dir()
+    shutil.rmtree(tree)
 
 
 def test_stop_ends_all_of_it(unit):

@@ -281,6 +281,42 @@ static void test_without_openat2_mounts_are_not_entered(void **state) {
         assert_int_equal(status, 0);
 }
 
+/* Deep down, and up again name by name: what that costs is bounded. */
+static void test_without_openat2_no_path_takes_for_ever(void **state) {
+        enum { DEEP = 600 };
+        struct place *place = *state;
+        int folder = make_folder(place), at = dup(folder), status;
+        char path[DEEP * 5 + 16] = "", *end = path;
+        pid_t child;
+
+        for (int i = 0; i < DEEP; i++) {
+                int next;
+
+                assert_int_equal(mkdirat(at, "d", 0700), 0);
+                next = openat(at, "d", O_PATH | O_DIRECTORY | O_CLOEXEC);
+                assert_true(next >= 0);
+                close(at);
+                at = next;
+                end = stpcpy(end, "d/");
+        }
+        close(at);
+        child = fork();
+        if (child == 0) {
+                int wrong;
+
+                deny_openat2(ENOSYS);
+                wrong = outcome(beneath_open(folder, path, O_RDONLY)) != 0;
+                for (int i = 0; i < DEEP; i++)
+                        end = stpcpy(end, "../");
+                (void)stpcpy(end, "file");
+                wrong |= outcome(beneath_open(folder, path, O_RDONLY)) != ELOOP;
+                _exit(wrong);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        close(folder);
+}
+
 /* Somebody exchanges a folder for a link that leads out, and moves folders out, all the time. */
 static void test_without_openat2_nobody_is_led_out(void **state) {
         struct place *place = *state;
@@ -331,6 +367,7 @@ int main(void) {
                                             TEST(test_pipes_are_not_waited_for),
                                             TEST(test_without_openat2_all_is_the_same),
                                             TEST(test_without_openat2_mounts_are_not_entered),
+                                            TEST(test_without_openat2_no_path_takes_for_ever),
                                             TEST(test_without_openat2_nobody_is_led_out) };
 
         return cmocka_run_group_tests_name("beneath", tests, NULL, NULL);
