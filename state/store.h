@@ -28,8 +28,16 @@ enum store_database {
         STORE_JOURNAL,
         STORE_OVERRIDES,
         STORE_HISTORY,
-        STORE_DATABASE_COUNT
+        STORE_DATABASE_COUNT,
+        /* Of the other file, that of sessions' records; it has a meta of its own. */
+        STORE_SESSIONS = STORE_META + 1,
+        STORE_CONVERSATIONS,
+        STORE_EXECUTIONS,
+        STORE_KEYS,
+        STORE_SESSIONS_COUNT
 };
+
+enum store_layout { STORE_OF_STATE, STORE_OF_SESSIONS };
 
 #define STORE_DATA_FILE "data.mdb"
 #define STORE_LOCK_FILE "lock.mdb"
@@ -51,13 +59,16 @@ struct slice {
         size_t length;
 };
 
-const char *store_database_name(enum store_database database);
+const char *store_database_name(enum store_database database); /* of a state */
+const char *store_layout_name(enum store_layout layout, enum store_database database);
 
 /*
  * Checks the file before LMDB sees it and all of its pages before the first read. One process opens a folder once at
  * a time: LMDB's locks belong to the process, so a second open is refused.
  */
 int store_open(const char *folder, enum store_mode mode, struct store **ret, struct error *err) MUST_USE;
+int store_open_layout(const char *folder, enum store_layout layout, enum store_mode mode, struct store **ret,
+                      struct error *err) MUST_USE;
 void store_close(struct store *store); /* NULL is fine */
 
 typedef int store_body(struct store_txn *txn, void *context, struct error *err);
@@ -81,6 +92,8 @@ struct store_cursor;
 /* All of one database in the order of keys, or backwards. */
 int store_cursor_open(struct store_txn *txn, enum store_database database, bool backwards,
                       struct store_cursor **ret, struct error *err) MUST_USE;
+/* The next entry is the first whose key is `key` or comes after it; backwards, the first that comes before it. */
+void store_cursor_seek(struct store_cursor *cursor, const char *key);
 /* 1 and an entry, 0 after the last. The key is bytes as stored, without a NUL. */
 int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct slice *ret_value,
                       struct error *err) MUST_USE;

@@ -80,6 +80,7 @@ struct store {
         pthread_rwlock_t map_lock;
         size_t map_size;
         bool lost_map; /* it could not be mapped again: nothing works any more */
+        enum store_layout layout;
         bool read_only;
         bool unlocked; /* opened without a lock file: nothing keeps a writer from what we read */
         struct store_file file;
@@ -95,6 +96,7 @@ struct store_cursor {
         struct store_txn *txn;
         MDB_cursor *cursor;
         bool begun, backwards;
+        const char *sought; /* where it begins, until it has begun; borrowed */
         /* What was read since the map's pages were last let go. */
         uintptr_t low, high;
         size_t entries;
@@ -105,9 +107,27 @@ static const char *const database_names[STORE_DATABASE_COUNT] = {
         [STORE_BINDINGS] = "bindings", [STORE_JOURNAL] = "journal",   [STORE_OVERRIDES] = "overrides",
         [STORE_HISTORY] = "history",
 };
+static const char *const sessions_names[STORE_SESSIONS_COUNT] = {
+        [STORE_META] = "meta",
+        [STORE_SESSIONS] = "sessions",
+        [STORE_CONVERSATIONS] = "conversations",
+        [STORE_EXECUTIONS] = "executions",
+        [STORE_KEYS] = "keys",
+};
+static const struct layout {
+        const char *const *names;
+        int count;
+} layouts[] = {
+        [STORE_OF_STATE] = { database_names, STORE_DATABASE_COUNT },
+        [STORE_OF_SESSIONS] = { sessions_names, STORE_SESSIONS_COUNT },
+};
 
 const char *store_database_name(enum store_database database) {
         return database_names[database];
+}
+
+const char *store_layout_name(enum store_layout layout, enum store_database database) {
+        return layouts[layout].names[database];
 }
 
 /* A write that the disk cut short reaches us as EIO. */
@@ -451,16 +471,35 @@ static void note_entry_read(struct store_cursor *cursor, const MDB_val *value) {
         cursor->entries++;
 }
 
+void store_cursor_seek(struct store_cursor *cursor, const char *key) {
+        cursor->begun = false;
+        cursor->sought = key;
+}
+
+/* LMDB finds the first that does not come before a key: of what comes before it, the last is the one in front of that. */
+static int first_entry(struct store_cursor *cursor, MDB_val *key, MDB_val *value) {
+        int code;
+
+        if (!cursor->sought)
+                return sym_mdb_cursor_get(cursor->cursor, key, value,
+                                          cursor->backwards ? MDB_LAST : MDB_FIRST);
+        *key = key_of(cursor->sought);
+        code = sym_mdb_cursor_get(cursor->cursor, key, value, MDB_SET_RANGE);
+        if (!cursor->backwards || (code != 0 && code != MDB_NOTFOUND))
+                return code;
+        return sym_mdb_cursor_get(cursor->cursor, key, value, code == 0 ? MDB_PREV : MDB_LAST);
+}
+
 int store_cursor_next(struct store_cursor *cursor, struct slice *ret_key, struct slice *ret_value,
                       struct error *err) {
-        MDB_cursor_op first = cursor->backwards ? MDB_LAST : MDB_FIRST;
-        MDB_cursor_op next = cursor->backwards ? MDB_PREV : MDB_NEXT;
         MDB_val key, value;
         int code;
 
         if (cursor->entries == ENTRIES_MAPPED)
                 release_mapped_pages(cursor);
-        code = sym_mdb_cursor_get(cursor->cursor, &key, &value, cursor->begun ? next : first);
+        code = cursor->begun ? sym_mdb_cursor_get(cursor->cursor, &key, &value,
+                                                  cursor->backwards ? MDB_PREV : MDB_NEXT)
+                             : first_entry(cursor, &key, &value);
         if (code == MDB_NOTFOUND)
                 return 0;
         if (code != 0)
@@ -565,15 +604,17 @@ static int open_env(struct store *store, const char *folder, enum store_mode mod
 }
 
 static int open_databases(struct store_txn *txn, bool create, struct error *err) {
-        for (int i = 0; i < STORE_DATABASE_COUNT; i++) {
-                int code = sym_mdb_dbi_open(txn->txn, database_names[i], create ? MDB_CREATE : 0,
+        const struct layout *layout = &layouts[txn->store->layout];
+
+        for (int i = 0; i < layout->count; i++) {
+                int code = sym_mdb_dbi_open(txn->txn, layout->names[i], create ? MDB_CREATE : 0,
                                             &txn->store->databases[i]);
 
                 if (code == MDB_NOTFOUND)
                         return error_set(
                                 err,
                                 "the file %s is not a state file of Berth (it has no database \"%s\"); " STATE_REMEDY,
-                                txn->store->path, database_names[i]);
+                                txn->store->path, layout->names[i]);
                 if (code != 0)
                         return fail_lmdb(txn->store->path, code, "read", err);
         }
@@ -644,6 +685,11 @@ static int open_store(struct store *store, const char *folder, enum store_mode m
 }
 
 int store_open(const char *folder, enum store_mode mode, struct store **ret, struct error *err) {
+        return store_open_layout(folder, STORE_OF_STATE, mode, ret, err);
+}
+
+int store_open_layout(const char *folder, enum store_layout layout, enum store_mode mode, struct store **ret,
+                      struct error *err) {
         struct store *store;
 
         if (library_load(&lmdb, err) < 0)
@@ -652,6 +698,7 @@ int store_open(const char *folder, enum store_mode mode, struct store **ret, str
         if (!store)
                 abort();
         store->path = path_join(folder, STORE_DATA_FILE);
+        store->layout = layout;
         store->read_only = mode == STORE_MODE_READ;
         if (open_store(store, folder, mode, err) < 0) {
                 store_close(store);

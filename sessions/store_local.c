@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The records of sessions on this machine: a database a table in a store of state/'s, values as sealed_value.h seals them (number 0
+ * is the version, text 0 the value). A write is one transaction: conditions are looked at inside it, so nothing comes between.
+ *
+ * The folder has a lock, held for as long as the store is open: a second engine would believe that sandboxes are its own. A new
+ * store is made in a folder beside and moved into place whole, so that a process that dies meanwhile leaves none or all of it.
+ */
+#include "sessions/store.h"
+
+#include "base/array.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "state/sealed_value.h"
+#include "state/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOCK_FILE "engine.lock"
+#define NEW_FOLDER "new"
+
+struct local_store {
+        struct session_store store; /* first */
+        struct store *records;
+        int lock;
+};
+
+static const enum store_database databases[SESSION_TABLE_COUNT] = {
+        [SESSION_TABLE_SESSIONS] = STORE_SESSIONS,
+        [SESSION_TABLE_CONVERSATIONS] = STORE_CONVERSATIONS,
+        [SESSION_TABLE_EXECUTIONS] = STORE_EXECUTIONS,
+        [SESSION_TABLE_KEYS] = STORE_KEYS,
+};
+
+static struct sealed_place place_of(enum session_table table, const char *key) {
+        return (struct sealed_place){ store_layout_name(STORE_OF_SESSIONS, databases[table]), key };
+}
+
+/* Reading */
+
+struct reading {
+        enum session_table table;
+        const char *key; /* get */
+        /* list */
+        const char *prefix, *after;
+        bool backwards;
+        size_t limit;
+        struct arena *arena;
+        struct session_item *items;
+        size_t count;
+};
+
+/* Copies what the store has at the key into the arena. */
+static int add_item(struct reading *reading, const char *key, struct slice value, struct error *err) {
+        struct sealed_value form;
+
+        if (sealed_value_parse(value.data, value.length, place_of(reading->table, key), 1, 1, &form, err) < 0)
+                return -1;
+        reading->items = array_grow(reading->arena, reading->items, reading->count, sizeof(*reading->items));
+        reading->items[reading->count++] = (struct session_item){
+                .table = reading->table,
+                .key = key,
+                .value = arena_strndup(reading->arena, form.texts[0].text, form.texts[0].length),
+                .version = form.numbers[0],
+        };
+        return 0;
+}
+
+static int read_one(struct store_txn *txn, void *context, struct error *err) {
+        struct reading *reading = context;
+        struct slice value;
+        int found = store_get(txn, databases[reading->table], reading->key, &value, err);
+
+        if (found <= 0)
+                return found;
+        return add_item(reading, arena_strdup(reading->arena, reading->key), value, err) < 0 ? -1 : 1;
+}
+
+static int local_get(struct session_store *store, enum session_table table, const char *key,
+                     struct arena *arena, struct session_item *ret, struct error *err) {
+        struct local_store *local = (struct local_store *)store;
+        struct reading reading = { .table = table, .key = key, .arena = arena };
+        int found = store_read(local->records, read_one, &reading, err);
+
+        if (found > 0)
+                *ret = reading.items[0];
+        return found;
+}
+
+/*
+ * Keys are printable ASCII, so DEL comes after all that begin with a prefix: backwards the first one is found in front of
+ * that. What stands at `after` itself is left out.
+ */
+static int read_many(struct store_txn *txn, void *context, struct error *err) {
+        struct reading *reading = context;
+        struct store_cursor *cursor = NULL;
+        struct slice key, value;
+        const char *from = reading->after ? reading->after : reading->prefix;
+        int found = 0;
+
+        if (reading->backwards && !reading->after)
+                from = arena_printf(reading->arena, "%s\x7f", reading->prefix);
+        if (store_cursor_open(txn, databases[reading->table], reading->backwards, &cursor, err) < 0)
+                return -1;
+        if (*from)
+                store_cursor_seek(cursor, from);
+        while (reading->count < reading->limit &&
+               (found = store_cursor_next(cursor, &key, &value, err)) == 1) {
+                const char *name = arena_strndup(reading->arena, key.data, key.length);
+
+                if (reading->after && strcmp(name, reading->after) == 0)
+                        continue;
+                if (!text_begins_with(name, reading->prefix))
+                        break;
+                found = add_item(reading, name, value, err);
+                if (found < 0)
+                        break;
+        }
+        store_cursor_close(&cursor);
+        return found < 0 ? -1 : 0;
+}
+
+static int local_list(struct session_store *store, enum session_table table, const char *prefix,
+                      const char *after, bool backwards, size_t limit, struct arena *arena,
+                      struct session_item **ret, size_t *ret_count, struct error *err) {
+        struct local_store *local = (struct local_store *)store;
+        struct reading reading = {
+                .table = table,
+                .prefix = prefix,
+                .after = after,
+                .backwards = backwards,
+                .limit = limit,
+                .arena = arena,
+        };
+
+        if (store_read(local->records, read_many, &reading, err) < 0)
+                return -1;
+        *ret = reading.items;
+        *ret_count = reading.count;
+        return 0;
+}
+
+/* Writing */
+
+struct writing {
+        const struct session_change *changes;
+        size_t count;
+        struct arena *arena;
+        uint64_t versions[SESSION_CHANGES_MAX]; /* of what is there; 0: nothing */
+};
+
+static int check_condition(struct store_txn *txn, struct writing *writing, size_t index, struct error *err) {
+        const struct session_change *change = &writing->changes[index];
+        struct sealed_value form = { 0 };
+        struct slice value;
+        int found = store_get(txn, databases[change->table], change->key, &value, err);
+
+        if (found < 0 ||
+            (found > 0 && sealed_value_parse(value.data, value.length, place_of(change->table, change->key),
+                                             1, 1, &form, err) < 0))
+                return -1;
+        writing->versions[index] = found ? form.numbers[0] : 0;
+        switch (change->expect) {
+        case SESSION_EXPECT_ABSENT:
+                return !found;
+        case SESSION_EXPECT_VERSION:
+                return found && form.numbers[0] == change->version;
+        case SESSION_EXPECT_NOTHING:
+                break;
+        }
+        return 1;
+}
+
+static int write_all(struct store_txn *txn, void *context, struct error *err) {
+        struct writing *writing = context;
+
+        for (size_t i = 0; i < writing->count; i++) {
+                int holds = check_condition(txn, writing, i, err);
+
+                if (holds <= 0)
+                        return holds;
+        }
+        for (size_t i = 0; i < writing->count; i++) {
+                const struct session_change *change = &writing->changes[i];
+                struct sealed_value form = { 0 };
+                uint8_t *bytes;
+                size_t length;
+
+                if (!change->value) {
+                        if (store_delete(txn, databases[change->table], change->key, err) < 0)
+                                return -1;
+                        continue;
+                }
+                sealed_value_add_number(&form, writing->versions[i] + 1);
+                sealed_value_add_text(&form, change->value);
+                if (sealed_value_pack(&form, writing->arena, &bytes, &length, err) < 0)
+                        return -1;
+                sealed_value_seal(bytes, length, place_of(change->table, change->key));
+                if (store_put(txn, databases[change->table], change->key, bytes, length, err) < 0)
+                        return -1;
+        }
+        return 1;
+}
+
+static int local_write(struct session_store *store, const struct session_change *changes, size_t count,
+                       struct error *err) {
+        struct local_store *local = (struct local_store *)store;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct writing writing = { .changes = changes, .count = count, .arena = arena };
+
+        if (count > SESSION_CHANGES_MAX)
+                return error_set(err, "%zu records cannot be changed at once", count);
+        for (size_t i = 0; i < count; i++) {
+                if (strlen(changes[i].key) > SESSION_KEY_MAX ||
+                    (changes[i].value && strlen(changes[i].value) > SESSION_VALUE_MAX))
+                        return error_set(err, "a record of a session is too large to be kept");
+        }
+        return store_write(local->records, write_all, &writing, err);
+}
+
+/* Opening and closing */
+
+static void local_close(struct session_store *store) {
+        struct local_store *local = (struct local_store *)store;
+
+        store_close(local->records);
+        close_descriptor(&local->lock);
+        free(local);
+}
+
+static const struct session_store_class local_class = {
+        .get = local_get,
+        .write = local_write,
+        .list = local_list,
+        .close = local_close,
+};
+
+static int lock_folder(const char *folder, int *ret, struct error *err) {
+        char *path TEXT_CLEANUP = path_join(folder, LOCK_FILE);
+        int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+        if (descriptor < 0)
+                return error_set(err, "cannot open %s: %s", path, strerror(errno));
+        if (flock(descriptor, LOCK_EX | LOCK_NB) < 0) {
+                int code = errno;
+
+                close(descriptor);
+                if (code == EWOULDBLOCK)
+                        return error_set_kind(err, ERROR_LOCKED,
+                                              "another server has the sessions in %s; there is one at a time",
+                                              folder);
+                return error_set(err, "cannot lock %s: %s", path, strerror(code));
+        }
+        *ret = descriptor;
+        return 0;
+}
+
+static void remove_new(const char *made) {
+        static const char *const names[] = { STORE_DATA_FILE, STORE_LOCK_FILE };
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                char *path TEXT_CLEANUP = path_join(made, names[i]);
+
+                unlink(path);
+        }
+        rmdir(made);
+}
+
+static int make_records(const char *folder, struct error *err) {
+        char *made TEXT_CLEANUP = path_join(folder, NEW_FOLDER);
+        char *from TEXT_CLEANUP = path_join(made, STORE_DATA_FILE);
+        char *to TEXT_CLEANUP = path_join(folder, STORE_DATA_FILE);
+        struct store *store;
+        int result;
+
+        remove_new(made); /* what a process that died has left */
+        if (mkdir(made, 0700) < 0)
+                return error_set(err, "cannot make the folder %s: %s", made, strerror(errno));
+        result = store_open_layout(made, STORE_OF_SESSIONS, STORE_MODE_NEW, &store, err);
+        if (result == 0) {
+                store_close(store);
+                result = path_move(from, to, err);
+        }
+        remove_new(made);
+        return result;
+}
+
+int session_store_open(const char *folder, struct session_store **ret, struct error *err) {
+        char *data TEXT_CLEANUP = path_join(folder, STORE_DATA_FILE);
+        int lock DESCRIPTOR_CLEANUP = -1;
+        struct local_store *local;
+        struct store *records;
+
+        if (folder_make(folder, err) < 0 || lock_folder(folder, &lock, err) < 0)
+                return -1;
+        if (access(data, F_OK) < 0 && errno == ENOENT && make_records(folder, err) < 0)
+                return error_context(err, "sessions' records");
+        if (store_open_layout(folder, STORE_OF_SESSIONS, STORE_MODE_WRITE, &records, err) < 0)
+                return error_context(err, "sessions' records");
+        local = calloc(1, sizeof(*local));
+        if (!local)
+                abort();
+        *local = (struct local_store){ .store.class = &local_class, .records = records, .lock = lock };
+        lock = -1;
+        *ret = &local->store;
+        return 0;
+}
