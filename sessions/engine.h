@@ -43,6 +43,19 @@
 struct engine;
 struct place;
 
+/* Where the files of sessions are kept: they are there before the sandbox, and stay when it has gone. All may be any thread's. */
+struct engine_workspaces {
+        void *context;
+        /* Makes an empty one. Its files are not to be swept before `lives_until_ms`. */
+        int (*make)(void *context, const char *owner, const char *id, const char *environment,
+                    int64_t created_ms, int64_t lives_until_ms, struct problem *problem);
+        /* 0: the session has ended. */
+        int (*set_life)(void *context, const char *owner, const char *id, int64_t lives_until_ms,
+                        struct problem *problem);
+        /* What place_opening calls `workspace`; in the arena. */
+        const char *(*path)(void *context, const char *id, struct arena *arena);
+};
+
 /* Seconds where 0 stands for the default; counts where 0 stands for no limit. */
 struct engine_limits {
         int64_t idle_seconds, ttl_seconds; /* of sessions that do not say: 3600, 86400 */
@@ -55,13 +68,14 @@ struct engine_config {
         struct session_store *store;
         struct place *place;
         struct catalog *catalog;
-        const struct clock *clock;
+        const struct engine_workspaces *workspaces;
+        const struct clock *clock; /* wall time: of records, ages and idleness */
         struct engine_limits limits;
 };
 
 /* Reads the records, joins the sandboxes that live, says of what was cut off that it was, and starts the engine's thread. */
 int engine_open(const struct engine_config *config, struct engine **ret, struct error *err) MUST_USE;
-/* Sandboxes live on; followers are told that the server stops. No call may be under way, and no follower open. NULL is fine. */
+/* Sandboxes live on, and what runs in them. No call may be under way, and no follower open. NULL is fine. */
 void engine_close(struct engine *engine);
 
 /* Who calls, as the door has established it. All borrowed for the call. */
@@ -150,9 +164,15 @@ struct engine_code {
         struct engine_once once;
 };
 
-/* Puts it at the end of the session's line; 1, and *ret its number; 0 where the key's was there already. */
+struct engine_follower;
+
+/*
+ * Puts it at the end of the session's line; 1, and *ret its number; 0 where the key's was there already. ret_follower may be NULL;
+ * who follows from the start (engine_follow() from 0) gets its result whole however soon it ends.
+ */
 int engine_execute(struct engine *engine, const struct engine_caller *caller, const char *id,
-                   const struct engine_code *code, int64_t *ret, struct problem *problem) MUST_USE;
+                   const struct engine_code *code, int64_t *ret, struct engine_follower **ret_follower,
+                   struct problem *problem) MUST_USE;
 
 /*
  * A result as clients get it, or {session, n, status: "queued" | "running"}. For as long as the engine remembers the execution (it
@@ -183,11 +203,8 @@ struct engine_event {
 enum engine_next {
         ENGINE_NOTHING = 0, /* nothing yet: poll the descriptor */
         ENGINE_EVENT = 1,   /* *ret */
-        ENGINE_ENDED = 2,   /* there will be no more */
-        ENGINE_STOPPED = 3  /* the server stops; it may be followed again once it is back */
+        ENGINE_ENDED = 2    /* there will be no more */
 };
-
-struct engine_follower;
 
 /*
  * The events of one execution with an id of `from` or more (0: all). One that has ended is told again, as far as history has kept it.

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine as a whole: how it begins, its thread, how a session is found.
+ *
+ * The thread waits with poll(2) for all sandboxes at once, without the lock. It looks for what has expired and what may be parked
+ * once a second; who asks for a session that has expired in between does not find it either (engine_find()).
+ */
+#include "sessions/engine_parts.h"
+
+#include "base/array.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define SWEEP_MS 1000
+#define PURGE_MS ((int64_t)3600 * 1000)
+#define PAGE 500
+
+int64_t engine_now(const struct engine *engine) {
+        return engine->config.clock->wall_ms(engine->config.clock);
+}
+
+/* The thread's own pace, which no test's clock stops. */
+static int64_t pace_ms(void) {
+        return clock_system.monotonic_ms(&clock_system);
+}
+
+void engine_wake(struct engine *engine) {
+        const uint64_t one = 1;
+
+        if (write(engine->wake, &one, sizeof(one)) < 0 && errno != EAGAIN)
+                abort();
+}
+
+/* Finding */
+
+static size_t bucket_of(const char *id) {
+        size_t hash = 5381;
+
+        for (; *id; id++)
+                hash = hash * 33 + (unsigned char)*id;
+        return hash % ENGINE_BUCKETS;
+}
+
+static bool is_before(const struct session *one, const struct session *other) {
+        if (one->record.created_ms != other->record.created_ms)
+                return one->record.created_ms < other->record.created_ms;
+        return strcmp(one->record.id, other->record.id) < 0;
+}
+
+/* Nearly always the last: the order is that of lists, in which ids decide between two of one millisecond. */
+void engine_add(struct engine *engine, struct session *session) {
+        struct session **bucket = &engine->buckets[bucket_of(session->record.id)];
+        struct session *before = engine->last;
+
+        while (before && is_before(session, before))
+                before = before->previous;
+        session->same_bucket = *bucket;
+        *bucket = session;
+        session->previous = before;
+        session->next = before ? before->next : engine->first;
+        *(before ? &before->next : &engine->first) = session;
+        *(session->next ? &session->next->previous : &engine->last) = session;
+        engine->count++;
+}
+
+void engine_forget_session(struct engine *engine, struct session *session) {
+        struct session **link = &engine->buckets[bucket_of(session->record.id)];
+
+        while (*link != session)
+                link = &(*link)->same_bucket;
+        *link = session->same_bucket;
+        *(session->previous ? &session->previous->next : &engine->first) = session->next;
+        *(session->next ? &session->next->previous : &engine->last) = session->previous;
+        if (!session->gone)
+                engine->count--;
+        session_changed(session);
+        while (session->followers) {
+                struct engine_follower *follower = session->followers;
+
+                session->followers = follower->next;
+                follower->session = NULL;
+        }
+        execution_drop(session->running);
+        while (session->first_waiting) {
+                struct execution *execution = session->first_waiting;
+
+                session->first_waiting = execution->next;
+                execution_drop(execution);
+        }
+        record_dispose(&session->record);
+        free(session);
+}
+
+int engine_not_found(struct problem *problem) {
+        return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such session");
+}
+
+static bool is_listed(const char *const *list, const char *name) {
+        for (; list && *list; list++) {
+                if (strcmp(*list, name) == 0)
+                        return true;
+        }
+        return !list;
+}
+
+bool engine_may_use(const struct engine_caller *caller, const char *environment, const char *agent) {
+        return is_listed(caller->environments, environment) && (!agent || is_listed(caller->agents, agent));
+}
+
+static struct session *find(struct engine *engine, const struct engine_caller *caller, const char *id,
+                            bool any_owner, struct problem *problem) {
+        struct session *session = record_is_id(id) ? engine->buckets[bucket_of(id)] : NULL;
+
+        for (; session; session = session->same_bucket) {
+                const struct record_session *record = &session->record;
+
+                if (strcmp(record->id, id) != 0 ||
+                    !(any_owner || (caller->owner && strcmp(record->owner, caller->owner) == 0)))
+                        continue;
+                if (session->gone || session_expires_ms(session) <= engine_now(engine) ||
+                    !engine_may_use(caller, record->environment, record->agent))
+                        break;
+                return session;
+        }
+        engine_not_found(problem);
+        return NULL;
+}
+
+struct session *engine_find(struct engine *engine, const struct engine_caller *caller, const char *id,
+                            struct problem *problem) {
+        return find(engine, caller, id, false, problem);
+}
+
+struct session *engine_find_any(struct engine *engine, const struct engine_caller *caller, const char *id,
+                                struct problem *problem) {
+        return find(engine, caller, id, true, problem);
+}
+
+/* The thread */
+
+/* A sandbox of a session that has ended is no more: what was written down so that it would not be forgotten goes. */
+static void forget_ending(struct engine *engine, const char *id) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_change change = { SESSION_TABLE_SESSIONS, arena_printf(arena, RECORD_ENDING "%s", id),
+                                         NULL, SESSION_EXPECT_NOTHING, 0 };
+        struct error err;
+
+        if (session_store_write(engine->config.store, &change, 1, &err) < 0)
+                log_warning("session %s: %s", id, err.message);
+}
+
+static void park_if_idle(struct engine *engine, struct session *session, int64_t now_ms) {
+        int64_t park_ms = engine->config.limits.park_seconds * 1000;
+        struct error err;
+
+        if (session->phase != SESSION_OPEN || session_busy(session) ||
+            now_ms < session->record.active_ms + park_ms || now_ms < session->park_after_ms)
+                return;
+        if (engine->config.place->class->park(session->place, &err) == 0) {
+                session->phase = SESSION_PARKING;
+                return;
+        }
+        session->park_after_ms = now_ms + park_ms;
+        log_debug("session %s: it is not parked: %s", session->record.id, err.message);
+}
+
+/*
+ * What has expired ends; what is idle is parked; of what has ended, and its sandbox too, the rest is removed (a checkpoint, a sandbox
+ * that lived unknown to us), and it is forgotten. Removing may take its time, so that is done without the lock.
+ */
+static void sweep(struct engine *engine) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        int64_t now_ms = engine_now(engine);
+        struct session **ended = NULL;
+        size_t count = 0;
+
+        for (struct session *session = engine->first; session; session = session->next) {
+                struct problem problem;
+
+                if (!session->gone && session_expires_ms(session) <= now_ms &&
+                    session_end(engine, session, "the session has expired", &problem) < 0)
+                        log_warning("session %s: %s", session->record.id, problem.detail);
+                if (!session->gone) {
+                        park_if_idle(engine, session, now_ms);
+                } else if (!session->place) {
+                        ended = array_grow(arena, ended, count, sizeof(*ended));
+                        ended[count++] = session;
+                }
+        }
+        for (size_t i = 0; i < count; i++) {
+                struct error err;
+                int cleared;
+
+                pthread_mutex_unlock(&engine->lock);
+                cleared = engine->config.place->class->clear(engine->config.place, ended[i]->record.id, &err);
+                pthread_mutex_lock(&engine->lock);
+                if (cleared < 0)
+                        log_warning("session %s: %s", ended[i]->record.id, err.message);
+                else
+                        forget_ending(engine, ended[i]->record.id);
+                engine_forget_session(engine, ended[i]);
+        }
+}
+
+/* Idempotency keys of more than a day ago. */
+static void purge_keys(struct engine *engine) {
+        int64_t oldest_ms = engine_now(engine) - (int64_t)ENGINE_KEY_SECONDS * 1000;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *after = NULL;
+        struct session_item *items;
+        struct error err;
+        size_t count;
+
+        do {
+                if (session_store_list(engine->config.store, SESSION_TABLE_KEYS, "", after, false, PAGE,
+                                       arena, &items, &count, &err) < 0)
+                        return;
+                for (size_t i = 0; i < count; i++) {
+                        json_t *json JSON_CLEANUP = json_loads(items[i].value, 0, NULL);
+                        struct session_change change = { SESSION_TABLE_KEYS, items[i].key, NULL,
+                                                         SESSION_EXPECT_VERSION, items[i].version };
+
+                        after = items[i].key;
+                        if (json_integer_or(json, "at", 0) < oldest_ms &&
+                            session_store_write(engine->config.store, &change, 1, &err) < 0)
+                                return;
+                }
+        } while (count == PAGE);
+}
+
+struct waiting {
+        struct pollfd *descriptors;
+        struct session **sessions;
+        int64_t *due_ms; /* of the thread's pace; INT64_MAX: none */
+        size_t count;
+};
+
+static void gather(struct engine *engine, struct arena *arena, struct waiting *ret) {
+        const struct place_class *class = engine->config.place->class;
+        size_t count = 0;
+
+        for (struct session *session = engine->first; session; session = session->next)
+                count += session->place != NULL;
+        *ret = (struct waiting){
+                .descriptors = arena_array(arena, count + 1, sizeof(*ret->descriptors)),
+                .sessions = arena_array(arena, count + 1, sizeof(*ret->sessions)),
+                .due_ms = arena_array(arena, count + 1, sizeof(*ret->due_ms)),
+        };
+        for (struct session *session = engine->first; session; session = session->next) {
+                int64_t patience = session->place ? class->patience_ms(session->place) : -1;
+
+                if (!session->place)
+                        continue;
+                ret->sessions[ret->count] = session;
+                ret->due_ms[ret->count] = patience < 0 ? INT64_MAX : pace_ms() + patience;
+                ret->descriptors[ret->count++] =
+                        (struct pollfd){ .fd = class->descriptor(session->place), .events = POLLIN };
+        }
+        ret->descriptors[ret->count] = (struct pollfd){ .fd = engine->wake, .events = POLLIN };
+}
+
+static void *run(void *context) {
+        struct engine *engine = context;
+        struct arena *arena = arena_new();
+
+        pthread_mutex_lock(&engine->lock);
+        while (!engine->stopping) {
+                struct waiting waiting;
+                int64_t until_ms = engine->last_sweep_ms + SWEEP_MS, left_ms;
+                uint64_t ignored;
+
+                arena_clear(arena);
+                gather(engine, arena, &waiting);
+                for (size_t i = 0; i < waiting.count; i++)
+                        until_ms = waiting.due_ms[i] < until_ms ? waiting.due_ms[i] : until_ms;
+                left_ms = until_ms - pace_ms();
+                pthread_mutex_unlock(&engine->lock);
+                poll(waiting.descriptors, waiting.count + 1, left_ms > 0 ? (int)left_ms : 0);
+                pthread_mutex_lock(&engine->lock);
+                if (waiting.descriptors[waiting.count].revents &&
+                    read(engine->wake, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN)
+                        abort();
+                for (size_t i = 0; i < waiting.count; i++) {
+                        if (waiting.descriptors[i].revents || waiting.due_ms[i] <= pace_ms())
+                                session_hear(engine, waiting.sessions[i]);
+                }
+                if (pace_ms() - engine->last_sweep_ms >= SWEEP_MS) {
+                        engine->last_sweep_ms = pace_ms();
+                        sweep(engine);
+                }
+                if (pace_ms() - engine->last_purge_ms >= PURGE_MS) {
+                        engine->last_purge_ms = pace_ms();
+                        purge_keys(engine);
+                }
+        }
+        pthread_mutex_unlock(&engine->lock);
+        arena_free(arena);
+        return NULL;
+}
+
+/* Beginning */
+
+/* Sandboxes that were to be ended when the last engine died. */
+static int end_what_was_ending(struct engine *engine, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_item *items;
+        size_t count;
+
+        do {
+                if (session_store_list(engine->config.store, SESSION_TABLE_SESSIONS, RECORD_ENDING, NULL,
+                                       false, PAGE, arena, &items, &count, err) < 0)
+                        return -1;
+                for (size_t i = 0; i < count; i++) {
+                        const char *id = items[i].key + strlen(RECORD_ENDING);
+
+                        if (engine->config.place->class->clear(engine->config.place, id, err) < 0)
+                                return error_context(err, "session %s", id);
+                        forget_ending(engine, id);
+                }
+        } while (count == PAGE);
+        return 0;
+}
+
+/*
+ * What had not ended when the last engine died. What its sandbox was given last may run on, if that lives: the place will say.
+ * What waited is not begun now: nobody knows whether whoever asked for it still wants it, or has asked elsewhere.
+ */
+static int revive_executions(struct engine *engine, struct session *session, struct error *err) {
+        const struct record_session *record = &session->record;
+        int64_t last_n = record->last_n;
+
+        for (int64_t n = record->oldest_n; n <= last_n; n++) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct execution_owner owner = { record->id, record->environment, NULL };
+                struct session_item item = { 0 };
+                json_t *json JSON_CLEANUP = NULL;
+                struct execution *execution;
+                int found = session_store_get(engine->config.store, SESSION_TABLE_EXECUTIONS,
+                                              record_execution_key(record->owner, record->id, n, arena),
+                                              arena, &item, err);
+
+                if (found < 0)
+                        return -1;
+                json = found ? json_loads(item.value, JSON_REJECT_DUPLICATES, NULL) : NULL;
+                if (!json || json_object_get(json_object_get(json, "result"), "exitCode"))
+                        continue;
+                execution = execution_revive(n, json);
+                if (!execution)
+                        return error_set(err, "the record of execution %lld of session %s makes no sense",
+                                         (long long)n, record->id);
+                if (n == record->taken_n) {
+                        execution->status = EXECUTION_RUNNING;
+                        session->running = execution;
+                        continue;
+                }
+                execution_cut_off(execution, &owner, REPORT_FAILED,
+                                  "nothing of it ran: the server was restarted while it waited",
+                                  engine_now(engine));
+                session_execution_ended(engine, session, execution);
+        }
+        return 0;
+}
+
+static int compare_ages(const void *a, const void *b) {
+        const struct session *one = *(struct session *const *)a, *other = *(struct session *const *)b;
+
+        return is_before(one, other) ? -1 : is_before(other, one);
+}
+
+static int load_sessions(struct engine *engine, struct session ***ret, size_t *ret_count, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *after = NULL;
+        struct session_item *items;
+        size_t count;
+
+        do {
+                if (session_store_list(engine->config.store, SESSION_TABLE_SESSIONS, "", after, false, PAGE,
+                                       arena, &items, &count, err) < 0)
+                        return -1;
+                for (size_t i = 0; i < count; i++) {
+                        struct record_session record;
+                        struct session *session;
+
+                        after = items[i].key;
+                        if (strncmp(after, RECORD_ENDING, strlen(RECORD_ENDING)) == 0)
+                                continue;
+                        if (record_read(&items[i], &record, err) < 0)
+                                return -1;
+                        session = calloc(1, sizeof(*session));
+                        if (!session)
+                                abort();
+                        session->record = record;
+                        *ret = array_grow_alone(*ret, *ret_count, sizeof(struct session *));
+                        (*ret)[(*ret_count)++] = session;
+                }
+        } while (count == PAGE);
+        return 0;
+}
+
+/* Joins the sandbox, if it lives. */
+static int rejoin(struct engine *engine, struct session *session, struct error *err) {
+        struct error failure = { 0 };
+
+        if (revive_executions(engine, session, err) < 0)
+                return -1;
+        session->ever_open = true; /* before this engine was */
+        if (!session->running && session->record.parked)
+                return 0;
+        if (session_open_place(engine, session, true, &failure) < 0)
+                session_cut_off(
+                        engine, session, REPORT_FAILED,
+                        failure.kind == ERROR_NOT_FOUND
+                                ? "cut off: the server was restarted, and its sandbox did not live any more"
+                                : "cut off: the server was restarted, and its sandbox cannot be found");
+        return 0;
+}
+
+static int find_sessions(struct engine *engine, struct error *err) {
+        struct session **sessions = NULL;
+        size_t count = 0;
+        int result = load_sessions(engine, &sessions, &count, err);
+
+        if (count > 0)
+                qsort(sessions, count, sizeof(struct session *), compare_ages);
+        for (size_t i = 0; i < count; i++)
+                engine_add(engine, sessions[i]);
+        for (size_t i = 0; i < count && result == 0; i++)
+                result = rejoin(engine, sessions[i], err);
+        array_free_alone(sessions);
+        return result;
+}
+
+int engine_open(const struct engine_config *config, struct engine **ret, struct error *err) {
+        struct engine *engine = calloc(1, sizeof(*engine));
+        struct engine_limits *limits;
+        int code;
+
+        if (!engine)
+                abort();
+        engine->config = *config;
+        limits = &engine->config.limits;
+        limits->idle_seconds = limits->idle_seconds ? limits->idle_seconds : 3600;
+        limits->ttl_seconds = limits->ttl_seconds ? limits->ttl_seconds : 86400;
+        limits->park_seconds = limits->park_seconds ? limits->park_seconds : 300;
+        pthread_mutex_init(&engine->lock, NULL);
+        engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (engine->wake < 0) {
+                engine_close(engine);
+                return error_set(err, "cannot make an eventfd: %s", strerror(errno));
+        }
+        if (end_what_was_ending(engine, err) < 0 || find_sessions(engine, err) < 0) {
+                engine_close(engine);
+                return -1;
+        }
+        engine->last_purge_ms = pace_ms() - PURGE_MS;
+        code = pthread_create(&engine->thread, NULL, run, engine);
+        if (code != 0) {
+                engine_close(engine);
+                return error_set(err, "cannot start a thread: %s", strerror(code));
+        }
+        engine->started = true;
+        *ret = engine;
+        return 0;
+}
+
+void engine_close(struct engine *engine) {
+        if (!engine)
+                return;
+        if (engine->started) {
+                pthread_mutex_lock(&engine->lock);
+                engine->stopping = true;
+                pthread_mutex_unlock(&engine->lock);
+                engine_wake(engine);
+                pthread_join(engine->thread, NULL);
+        }
+        while (engine->first) {
+                if (engine->first->place)
+                        engine->config.place->class->leave(engine->first->place);
+                engine_forget_session(engine, engine->first);
+        }
+        close_descriptor(&engine->wake);
+        pthread_mutex_destroy(&engine->lock);
+        free(engine);
+}

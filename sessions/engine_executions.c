@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executions as clients ask for them, and as history keeps them. The session that had them may have ended: what is kept is found by
+ * owner and id all the same, for as long as the workspace is there.
+ */
+#include "sessions/engine_parts.h"
+
+#include "base/json.h"
+#include "base/text.h"
+#include "sessions/checks.h"
+#include "sessions/once.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIMEOUT_DEFAULT 300
+
+/* One that the engine remembers: it waits, it runs, or somebody follows it. */
+static struct execution *find_remembered(struct session *session, int64_t n) {
+        if (session->running && session->running->n == n)
+                return session->running;
+        for (struct execution *waiting = session->first_waiting; waiting; waiting = waiting->next) {
+                if (waiting->n == n)
+                        return waiting;
+        }
+        for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
+                if (follower->execution && follower->execution->n == n)
+                        return follower->execution;
+        }
+        return NULL;
+}
+
+/* 1 and what history has of it; PROBLEM_NOT_FOUND where the caller may not see it. A new reference. */
+static int find_kept(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
+                     json_t **ret, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_item item = { 0 };
+        struct error err;
+        json_t *json;
+        int found = 0;
+
+        if (record_is_id(id) && n >= 1 && caller->owner)
+                found = session_store_get(engine->config.store, SESSION_TABLE_EXECUTIONS,
+                                          record_execution_key(caller->owner, id, n, arena), arena, &item,
+                                          &err);
+        if (found < 0)
+                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        if (found == 0)
+                return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such execution");
+        json = json_loads(item.value, 0, NULL);
+        if (!json_text(json, "environment") || !json_is_object(json_object_get(json, "result"))) {
+                json_decref(json);
+                return problem_set(problem, PROBLEM_STORE_FAILED,
+                                   "the record of execution %lld makes no sense", (long long)n);
+        }
+        if (!engine_may_use(caller, json_text(json, "environment"), json_text(json, "agent"))) {
+                json_decref(json);
+                return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such execution");
+        }
+        *ret = json;
+        return 1;
+}
+
+/* Whether such an id is the caller's at all decides what he is told: whose it is not hears the same as for one that never was. */
+static struct session *find_living(struct engine *engine, const struct engine_caller *caller,
+                                   const char *id) {
+        struct problem ignored;
+
+        return engine_find(engine, caller, id, &ignored);
+}
+
+static int put_in_line(struct engine *engine, const struct engine_caller *caller, struct session *session,
+                       const struct engine_code *code, int64_t *ret, struct engine_follower **ret_follower,
+                       struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct engine_code checked = *code;
+        struct record_session *record = &session->record;
+        struct execution *execution;
+        struct session_change more[2];
+        int64_t old_active_ms = record->active_ms, n = record->last_n + 1;
+        size_t count = 0;
+        char *text;
+        int stored;
+
+        checked.timeout_seconds = code->timeout_seconds ? code->timeout_seconds : TIMEOUT_DEFAULT;
+        execution = execution_new(n, &checked, engine_now(engine));
+        text = execution_record_pending(execution, record->id, record->environment, record->agent);
+        more[count++] = (struct session_change){ SESSION_TABLE_EXECUTIONS,
+                                                 record_execution_key(record->owner, record->id, n, arena),
+                                                 text, SESSION_EXPECT_NOTHING, 0 };
+        if (code->once.key)
+                more[count++] = once_change(caller, &code->once, record->id, n, engine_now(engine), arena);
+        record->last_n = n;
+        record->active_ms = engine_now(engine);
+        stored = session_store_record(engine, session, more, count, problem);
+        free(text);
+        if (stored < 0) {
+                record->last_n = n - 1;
+                record->active_ms = old_active_ms;
+                execution_drop(execution);
+                return -1;
+        }
+        if (ret_follower)
+                *ret_follower = engine_follower_new(engine, session, execution, 1);
+        *(session->last_waiting ? &session->last_waiting->next : &session->first_waiting) = execution;
+        session->last_waiting = execution;
+        session->waiting++;
+        *ret = n;
+        session_go_on(engine, session);
+        session_changed(session);
+        engine_wake(engine);
+        return 1;
+}
+
+static int execute(struct engine *engine, const struct engine_caller *caller, const char *id,
+                   const struct engine_code *code, int64_t *ret, struct engine_follower **ret_follower,
+                   struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session *session = engine_find(engine, caller, id, problem);
+        struct once_answer answer = { 0 };
+        struct catalog_agent agent = { 0 };
+        int seen;
+
+        if (!session)
+                return -1;
+        seen = once_look(engine, caller, &code->once, arena, &answer, problem);
+        if (seen < 0)
+                return -1;
+        if (seen == 1) {
+                *ret = answer.n;
+                return 0;
+        }
+        if (session->record.agent &&
+            engine_check_agent(engine, session->record.agent, arena, &agent, problem) < 0)
+                return -1;
+        if (session->waiting >= ENGINE_QUEUE_MAX + (session->running ? 0U : 1U))
+                return problem_set(problem, PROBLEM_QUEUE_FULL, "%zu executions wait in this session",
+                                   session->waiting);
+        return put_in_line(engine, caller, session, code, ret, ret_follower, problem);
+}
+
+int engine_execute(struct engine *engine, const struct engine_caller *caller, const char *id,
+                   const struct engine_code *code, int64_t *ret, struct engine_follower **ret_follower,
+                   struct problem *problem) {
+        struct engine_follower *follower = NULL;
+        int result;
+
+        if (check_code(code, problem) < 0)
+                return -1;
+        pthread_mutex_lock(&engine->lock);
+        result = execute(engine, caller, id, code, ret, ret_follower ? &follower : NULL, problem);
+        pthread_mutex_unlock(&engine->lock);
+        if (result == 0 && ret_follower && engine_follow(engine, caller, id, *ret, 0, &follower, problem) < 0)
+                return -1;
+        if (result >= 0 && ret_follower)
+                *ret_follower = follower;
+        return result;
+}
+
+int engine_result(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
+                  json_t **ret, struct problem *problem) {
+        struct session *session;
+        struct execution *execution;
+        json_t *kept JSON_CLEANUP = NULL;
+        int result = 0;
+
+        pthread_mutex_lock(&engine->lock);
+        session = find_living(engine, caller, id);
+        execution = session ? find_remembered(session, n) : NULL;
+        if (execution)
+                *ret = execution->result ? json_incref(execution->result) : execution_pending(execution, id);
+        else
+                result = find_kept(engine, caller, id, n, &kept, problem) < 0 ? -1 : 0;
+        if (kept)
+                *ret = execution_kept_result(kept);
+        pthread_mutex_unlock(&engine->lock);
+        return result;
+}
+
+int engine_history(struct engine *engine, const struct engine_caller *caller, const char *id, size_t limit,
+                   const char *cursor, json_t **ret, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *prefix, *after = NULL;
+        json_t *items, *next = json_null();
+        struct session_item *found;
+        struct error err;
+        char *end = NULL;
+        size_t count;
+        bool lives;
+
+        limit = limit ? limit : 100;
+        if (limit > ENGINE_LIST_MAX)
+                return problem_set(problem, PROBLEM_INVALID, "limit must be 1 to %d, found %zu",
+                                   ENGINE_LIST_MAX, limit);
+        if (!record_is_id(id) || !caller->owner)
+                return engine_not_found(problem);
+        prefix = record_executions_prefix(caller->owner, id, arena);
+        if (cursor) {
+                int64_t n = strtoll(cursor, &end, 10);
+
+                if (end == cursor || *end || n < 1 || n > 9999999999LL)
+                        return problem_set(problem, PROBLEM_INVALID, "cursor is none that a list has given");
+                after = record_execution_key(caller->owner, id, n, arena);
+        }
+        pthread_mutex_lock(&engine->lock);
+        lives = find_living(engine, caller, id) != NULL;
+        pthread_mutex_unlock(&engine->lock);
+        if (session_store_list(engine->config.store, SESSION_TABLE_EXECUTIONS, prefix, after, false,
+                               limit + 1, arena, &found, &count, &err) < 0)
+                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        if (count == 0 && !lives && !cursor)
+                return engine_not_found(problem);
+        items = json_checked(json_array());
+        for (size_t i = 0; i < count && i < limit; i++) {
+                json_t *json JSON_CLEANUP = json_loads(found[i].value, 0, NULL);
+
+                if (!json ||
+                    !engine_may_use(caller, json_text(json, "environment"), json_text(json, "agent"))) {
+                        json_decref(items);
+                        return engine_not_found(problem);
+                }
+                json_add(items, execution_kept_summary(json));
+        }
+        if (count > limit) {
+                char text[32];
+
+                snprintf(text, sizeof(text), "%lld",
+                         strtoll(found[limit - 1].key + strlen(prefix), NULL, 10));
+                next = json_checked(json_string(text));
+        }
+        *ret = json_checked(json_pack("{s:o, s:o}", "items", items, "cursor", next));
+        return 0;
+}
+
+int engine_interrupt(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
+                     struct problem *problem) {
+        struct session *session;
+        struct execution *execution;
+        json_t *kept JSON_CLEANUP = NULL;
+        int result = 0;
+
+        pthread_mutex_lock(&engine->lock);
+        session = find_living(engine, caller, id);
+        execution = session ? find_remembered(session, n) : NULL;
+        if (execution && execution->status != EXECUTION_ENDED)
+                session_interrupt(engine, session, execution);
+        else if (find_kept(engine, caller, id, n, &kept, problem) < 0)
+                result = -1;
+        else
+                result = problem_set(problem, PROBLEM_NOT_RUNNING, "execution %lld has ended", (long long)n);
+        engine_wake(engine);
+        pthread_mutex_unlock(&engine->lock);
+        return result;
+}
+
+int engine_follow(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
+                  int64_t from, struct engine_follower **ret, struct problem *problem) {
+        struct session *session;
+        struct execution *execution;
+        json_t *kept = NULL;
+        int result = 0;
+
+        pthread_mutex_lock(&engine->lock);
+        session = find_living(engine, caller, id);
+        execution = session ? find_remembered(session, n) : NULL;
+        if (!execution)
+                result = find_kept(engine, caller, id, n, &kept, problem) < 0 ? -1 : 0;
+        if (result == 0) {
+                *ret = engine_follower_new(engine, execution ? session : NULL, execution, from);
+                (*ret)->kept = kept;
+        }
+        pthread_mutex_unlock(&engine->lock);
+        return result;
+}
+
+int engine_forget(struct engine *engine, const struct engine_caller *caller, const char *id,
+                  struct problem *problem) {
+        const char *prefix;
+        struct error err;
+        bool lives;
+
+        if (!record_is_id(id) || !caller->owner)
+                return engine_not_found(problem);
+        pthread_mutex_lock(&engine->lock);
+        lives = find_living(engine, caller, id) != NULL;
+        pthread_mutex_unlock(&engine->lock);
+        if (lives)
+                return problem_set(problem, PROBLEM_HAS_SESSIONS, "the session still lives: end it first");
+        for (;;) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct session_change changes[SESSION_CHANGES_MAX];
+                struct session_item *items;
+                size_t count;
+
+                prefix = record_executions_prefix(caller->owner, id, arena);
+                if (session_store_list(engine->config.store, SESSION_TABLE_EXECUTIONS, prefix, NULL, false,
+                                       SESSION_CHANGES_MAX, arena, &items, &count, &err) < 0)
+                        return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+                if (count == 0)
+                        return 0;
+                for (size_t i = 0; i < count; i++)
+                        changes[i] = (struct session_change){ SESSION_TABLE_EXECUTIONS, items[i].key, NULL,
+                                                              SESSION_EXPECT_NOTHING, 0 };
+                if (session_store_write(engine->config.store, changes, count, &err) < 0)
+                        return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        }
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files behind engine.h share. Everything here is guarded by the engine's lock, which is held while a place is spoken to as
+ * well: a place's functions return at once. Only the engine's thread waits for places, and it does that without the lock; it
+ * alone forgets sessions, so what it waits for stays.
+ */
+#ifndef BERTH_SESSIONS_ENGINE_PARTS_H
+#define BERTH_SESSIONS_ENGINE_PARTS_H
+
+#include "sessions/engine.h"
+#include "sessions/execution.h"
+#include "sessions/place.h"
+#include "sessions/record.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum session_phase {
+        SESSION_NO_PLACE, /* parked, or its sandbox has gone, or nobody has looked yet */
+        SESSION_OPENING,
+        SESSION_OPEN,
+        SESSION_PARKING,
+        SESSION_ENDING
+};
+
+struct session {
+        struct record_session record;
+        struct session *next, *previous; /* all, in the order in which they were made */
+        struct session *same_bucket;
+        bool gone; /* ended: nobody finds it any more; it waits for its sandbox to end */
+
+        enum session_phase phase;
+        struct place_session *place; /* NULL in SESSION_NO_PLACE */
+        bool ever_open;
+        bool rejoining;            /* opened to be found again: it may not live any more */
+        int64_t park_after_ms;     /* wall time before which it is not tried: its place has refused */
+        char restart[65];          /* the context whose kernel is to be a fresh one; "": none */
+        struct execution *running; /* begun in the sandbox */
+        struct execution *first_waiting, *last_waiting;
+        size_t waiting;
+        struct engine_follower *followers; /* of the session itself, and of its executions */
+};
+
+struct engine_follower {
+        struct engine *engine;
+        struct engine_follower *next; /* of the session's */
+        struct session *session;      /* NULL once that is forgotten */
+        struct execution *execution;  /* held; NULL: of the session itself, or of history */
+        json_t *kept;                 /* history's record */
+        int64_t from;                 /* the next event's id */
+        int descriptor;               /* eventfd */
+        bool changed;                 /* the session's status has, and it was not told */
+        bool of_session, disconnects;
+};
+
+#define ENGINE_BUCKETS 4096
+
+struct engine {
+        struct engine_config config;
+        pthread_mutex_t lock;
+        pthread_t thread;
+        bool started, stopping;
+        int wake; /* eventfd: there is something for the thread to do */
+        struct session *first, *last;
+        struct session *buckets[ENGINE_BUCKETS];
+        size_t count; /* not gone */
+        int64_t last_sweep_ms, last_purge_ms;
+};
+
+/* --- engine.c --- */
+
+void engine_wake(struct engine *engine);
+/* The living session of that owner and id that the caller may use; PROBLEM_NOT_FOUND otherwise. */
+struct session *engine_find(struct engine *engine, const struct engine_caller *caller, const char *id,
+                            struct problem *problem);
+/* The same of any owner. */
+struct session *engine_find_any(struct engine *engine, const struct engine_caller *caller, const char *id,
+                                struct problem *problem);
+int engine_not_found(struct problem *problem);
+bool engine_may_use(const struct engine_caller *caller, const char *environment, const char *agent);
+void engine_add(struct engine *engine, struct session *session);
+/* Takes it out of the lists and frees it. Its place has been left. */
+void engine_forget_session(struct engine *engine, struct session *session);
+int64_t engine_now(const struct engine *engine);
+
+/* --- engine_sessions.c --- */
+
+/* PROBLEM_UNKNOWN_AGENT, PROBLEM_AGENT_OUT_OF_SERVICE. */
+int engine_check_agent(struct engine *engine, const char *agent, struct arena *arena,
+                       struct catalog_agent *ret, struct problem *problem) MUST_USE;
+
+/* --- session.c: one session's life --- */
+
+const char *session_status(const struct session *session);
+json_t *session_json(const struct session *session);
+int64_t session_expires_ms(const struct session *session);
+bool session_busy(const struct session *session);
+/* Writes its record, with the given ones in one step. -1 where that failed: what is in memory is to be put back then. */
+int session_store_record(struct engine *engine, struct session *session, const struct session_change *more,
+                         size_t count, struct problem *problem) MUST_USE;
+/* Its status has changed: whoever follows it is woken. */
+void session_changed(struct session *session);
+/* Gives the sandbox the next execution in line, opens a sandbox where there is none, parks and ends as it was asked to. */
+void session_go_on(struct engine *engine, struct session *session);
+/* What the place has to say, until it has nothing more. */
+void session_hear(struct engine *engine, struct session *session);
+int session_open_place(struct engine *engine, struct session *session, bool only_living,
+                       struct error *err) MUST_USE;
+/* The record goes, what ran and waited ends as `killed` with that detail, the sandbox is told to end. */
+int session_end(struct engine *engine, struct session *session, const char *detail,
+                struct problem *problem) MUST_USE;
+/* Cuts off all that runs and waits. */
+void session_cut_off(struct engine *engine, struct session *session, enum report_status status,
+                     const char *detail);
+/* One that runs is interrupted in its sandbox; one that waits ends. */
+void session_interrupt(struct engine *engine, struct session *session, struct execution *execution);
+/* It has ended: its record is written, followers hear of it. Gives up the line's reference. */
+void session_execution_ended(struct engine *engine, struct session *session, struct execution *execution);
+
+/* --- engine_follow.c --- */
+
+void engine_followers_wake(struct session *session, const struct execution *execution);
+struct engine_follower *engine_follower_new(struct engine *engine, struct session *session,
+                                            struct execution *execution, int64_t from);
+
+#endif

@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes from the place was bounded and checked for its form, but an execution may send any amount of it. So what is kept here is
+ * bounded by itself: each stream to ENGINE_STREAM_MAX, displays to DISPLAYS_MAX, and events to as many as that allows: from
+ * EVENTS_EAGER on, output becomes an event by EVENT_BYTES at a time, else a program that prints single characters would cost
+ * a structure for each.
+ */
+#include "sessions/execution.h"
+
+#include "base/array.h"
+#include "base/digest.h"
+#include "base/json.h"
+#include "base/terminal.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DISPLAYS_MAX ((size_t)16 << 20)
+#define EVENTS_EAGER 16384
+#define EVENT_BYTES 4096
+#define EVENT_BYTES_MAX 262144
+#define FILES_STORED 1000 /* of each list, in history */
+
+static const char *const stream_names[EXECUTION_STREAMS] = { "stdout", "stderr" };
+
+static void *copy_bytes(const void *bytes, size_t length) {
+        char *copy = malloc(length + 1);
+
+        if (!copy)
+                abort();
+        if (length > 0)
+                memcpy(copy, bytes, length);
+        copy[length] = '\0';
+        return copy;
+}
+
+struct execution *execution_new(int64_t n, const struct engine_code *code, int64_t now_ms) {
+        struct execution *execution = calloc(1, sizeof(*execution));
+
+        if (!execution)
+                abort();
+        *execution = (struct execution){
+                .n = n,
+                .references = 1,
+                .code = copy_bytes(code->code, code->code_length),
+                .code_length = code->code_length,
+                .input = code->input ? copy_bytes(code->input, code->input_length) : NULL,
+                .input_length = code->input_length,
+                .context = copy_bytes(code->context ? code->context : "main",
+                                      strlen(code->context ? code->context : "main")),
+                .language =
+                        code->language && strcmp(code->language, "sh") == 0 ? REQUEST_SHELL : REQUEST_PYTHON,
+                .variables = json_deep_copy(code->variables),
+                .timeout_seconds = code->timeout_seconds,
+                .interrupt_on_disconnect = code->interrupt_on_disconnect,
+                .queued_ms = now_ms,
+                .displays = json_checked(json_array()),
+        };
+        for (size_t i = 0; i < EXECUTION_STREAMS; i++)
+                execution->streams[i].digest = digest_stream_new();
+        return execution;
+}
+
+void execution_hold(struct execution *execution) {
+        execution->references++;
+}
+
+void execution_drop(struct execution *execution) {
+        if (!execution || --execution->references > 0)
+                return;
+        for (size_t i = 0; i < execution->event_count; i++)
+                json_decref(execution->events[i].data);
+        array_free_alone(execution->events);
+        for (size_t i = 0; i < EXECUTION_STREAMS; i++) {
+                strbuf_release(&execution->streams[i].bytes);
+                digest_stream_end(execution->streams[i].digest, NULL);
+        }
+        json_decref(execution->displays);
+        json_decref(execution->state);
+        json_decref(execution->result);
+        json_decref(execution->variables);
+        free(execution->code);
+        free(execution->input);
+        free(execution->context);
+        free(execution);
+}
+
+/* Events */
+
+static struct execution_event *add_event(struct execution *execution) {
+        execution->events =
+                array_grow_alone(execution->events, execution->event_count, sizeof(*execution->events));
+        execution->events[execution->event_count] = (struct execution_event){ 0 };
+        return &execution->events[execution->event_count++];
+}
+
+/* `data` is taken over. */
+static void add_json_event(struct execution *execution, const char *name, json_t *data) {
+        struct execution_event *event = add_event(execution);
+
+        event->type = EXECUTION_EVENT_JSON;
+        event->name = name;
+        event->data = data;
+}
+
+/* How much of it ends on a whole character; what can be none is whole, too. */
+static size_t whole_characters(const char *bytes, size_t length) {
+        for (size_t back = 1; back <= 3 && back <= length; back++) {
+                unsigned char byte = (unsigned char)bytes[length - back];
+                size_t size = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+
+                if (byte >= 0x80 && byte < 0xc0)
+                        continue; /* goes on with one that began before */
+                return size > back ? length - back : length;
+        }
+        return length;
+}
+
+/* Makes events of what of the stream no event has told yet; `all`: of an unfinished character too. */
+static void tell_output(struct execution *execution, size_t index, bool all) {
+        struct execution_stream *stream = &execution->streams[index];
+        size_t least = !all && execution->event_count >= EVENTS_EAGER ? EVENT_BYTES : 1;
+
+        while (stream->bytes.length - stream->told >= least) {
+                const char *from = stream->bytes.data + stream->told;
+                size_t length = stream->bytes.length - stream->told;
+                bool cut = length > EVENT_BYTES_MAX;
+                struct execution_event *event;
+
+                length = cut ? EVENT_BYTES_MAX : length;
+                if (cut || !all)
+                        length = whole_characters(from, length);
+                if (length == 0)
+                        break;
+                event = add_event(execution);
+                event->type = EXECUTION_EVENT_OUTPUT;
+                event->stream = (uint8_t)index;
+                event->at = (uint32_t)stream->told;
+                event->length = (uint32_t)length;
+                stream->told += length;
+        }
+}
+
+static void tell_all_output(struct execution *execution) {
+        for (size_t i = 0; i < EXECUTION_STREAMS; i++)
+                tell_output(execution, i, true);
+}
+
+static json_t *base64_json(const char *bytes, size_t length) {
+        char *text = malloc(4 * ((length + 2) / 3) + 1);
+        json_t *json;
+
+        if (!text)
+                abort();
+        digest_base64((const uint8_t *)bytes, length, text);
+        json = json_checked(json_string(text));
+        free(text);
+        return json;
+}
+
+bool execution_event(const struct execution *execution, int64_t id, struct engine_event *ret) {
+        const struct execution_event *event;
+        const char *bytes;
+        json_t *text;
+
+        if (id < 1 || (uint64_t)id > execution->event_count)
+                return false;
+        event = &execution->events[id - 1];
+        if (event->type == EXECUTION_EVENT_JSON) {
+                *ret = (struct engine_event){ id, event->name, json_incref(event->data) };
+                return true;
+        }
+        bytes = execution->streams[event->stream].bytes.data + event->at;
+        text = json_stringn(bytes, event->length); /* NULL: it is no UTF-8 */
+        *ret = (struct engine_event){
+                id,
+                stream_names[event->stream],
+                json_checked(text ? json_pack("{s:o}", "text", text)
+                                  : json_pack("{s:o}", "contentBase64", base64_json(bytes, event->length))),
+        };
+        return true;
+}
+
+json_t *execution_pending(const struct execution *execution, const char *session) {
+        return json_checked(json_pack("{s:s, s:I, s:s}", "session", session, "n", (json_int_t)execution->n,
+                                      "status",
+                                      execution->status == EXECUTION_QUEUED ? "queued" : "running"));
+}
+
+/* What the place says */
+
+static json_t *list_or_empty(const json_t *list) {
+        return list ? json_checked(json_deep_copy(list)) : json_checked(json_array());
+}
+
+void execution_started(struct execution *execution, const struct place_event *event, int64_t now_ms) {
+        static const char *const was[] = { [PLACE_NEW] = "new",
+                                           [PLACE_KEPT] = "kept",
+                                           [PLACE_RESTORED] = "restored",
+                                           [PLACE_LOST] = "lost" };
+        json_t *state = json_null();
+
+        execution->status = EXECUTION_RUNNING;
+        execution->begun_ms = execution->begun_ms ? execution->begun_ms : now_ms;
+        if (event->generation > 0) {
+                state = json_checked(json_pack(
+                        "{s:I, s:s, s:s?, s:o, s:o, s:n}", "generation", (json_int_t)event->generation, "was",
+                        was[event->was], "reason", event->reason, "restored", list_or_empty(event->restored),
+                        "lost", list_or_empty(event->lost), "ended"));
+                json_decref(execution->state);
+                execution->state = json_incref(state);
+        }
+        add_json_event(execution, "started",
+                       json_checked(json_pack("{s:I, s:s?, s:o}", "n", (json_int_t)execution->n, "context",
+                                              event->context, "state", state)));
+}
+
+void execution_output(struct execution *execution, bool is_stderr, const char *bytes, size_t length) {
+        size_t index = is_stderr ? EXECUTION_STDERR : EXECUTION_STDOUT;
+        struct execution_stream *stream = &execution->streams[index];
+        size_t room = ENGINE_STREAM_MAX - stream->bytes.length, kept = length < room ? length : room;
+
+        stream->total += length;
+        if (stream->digest)
+                digest_stream_add(stream->digest, bytes, length);
+        if (execution->head_lost)
+                return;
+        strbuf_append_bytes(&stream->bytes, bytes, kept);
+        tell_output(execution, index, false);
+}
+
+/* Images are base64 but for SVG, which is text like all else; what should be text and is no UTF-8 is base64 as well. */
+static json_t *part_json(const struct content_part *part) {
+        json_t *text = NULL;
+
+        if (!text_begins_with(part->type, "image/") || strcmp(part->type, "image/svg+xml") == 0)
+                text = json_stringn(part->bytes, part->length);
+        return text ? text : base64_json(part->bytes, part->length);
+}
+
+void execution_display(struct execution *execution, const struct place_event *event) {
+        json_t *mime, *display;
+        size_t bytes = 0;
+
+        for (size_t i = 0; i < event->display->count; i++)
+                bytes += event->display->parts[i].length;
+        if (bytes > DISPLAYS_MAX - execution->displays_bytes || execution->head_lost)
+                return;
+        execution->displays_bytes += bytes;
+        mime = json_checked(json_object());
+        for (size_t i = 0; i < event->display->count; i++)
+                json_put(mime, event->display->parts[i].type, part_json(&event->display->parts[i]));
+        display = json_checked(json_pack("{s:o, s:b}", "mime", mime, "main", event->is_main));
+        if (event->file)
+                json_put(display, "file", json_from_text(event->file));
+        json_add(execution->displays, json_incref(display));
+        tell_all_output(execution);
+        add_json_event(execution, "display", display);
+}
+
+/* Results */
+
+static json_t *stream_json(const struct strbuf *bytes, size_t cap, uint64_t total, const char *sha256) {
+        size_t length = bytes->length;
+        bool cut = length > cap || total > length;
+        json_t *content;
+        const char *encoding = "utf-8";
+
+        length = length > cap ? cap : length;
+        if (cut)
+                length = whole_characters(strbuf_text(bytes), length);
+        content = json_stringn(strbuf_text(bytes), length);
+        if (!content) {
+                content = base64_json(strbuf_text(bytes), length);
+                encoding = "base64";
+        }
+        return json_checked(json_pack("{s:I, s:I, s:b, s:s?, s:s, s:o}", "bytesTotal", (json_int_t)total,
+                                      "bytesReturned", (json_int_t)length, "truncated", total > length,
+                                      "sha256", sha256, "encoding", encoding, "content", content));
+}
+
+/* `said`: how many bytes there were, as the place counts; what was not seen here has no digest. */
+static json_t *whole_stream_json(struct execution_stream *stream, int64_t said) {
+        char sha256[SHA256_HEX_SIZE];
+        bool whole = stream->digest && (said < 0 || (uint64_t)said == stream->total);
+
+        if (stream->digest)
+                digest_stream_end(stream->digest, sha256);
+        stream->digest = NULL;
+        if (said > 0 && (uint64_t)said > stream->total)
+                stream->total = (uint64_t)said;
+        return stream_json(&stream->bytes, ENGINE_STREAM_MAX, stream->total, whole ? sha256 : NULL);
+}
+
+static json_t *files_json(const struct place_file_list *list, bool reasons, bool digests) {
+        json_t *json = json_checked(json_array());
+
+        for (size_t i = 0; i < list->count; i++) {
+                const struct place_file *file = &list->items[i];
+
+                if (digests)
+                        json_add(json, json_pack("{s:o, s:I, s:s?}", "path", json_from_text(file->path),
+                                                 "bytes", (json_int_t)file->bytes, "sha256", file->sha256));
+                else if (reasons)
+                        json_add(json, json_pack("{s:o, s:o}", "path", json_from_text(file->path), "reason",
+                                                 json_from_text(file->reason)));
+                else
+                        json_add(json, json_from_text(file->path));
+        }
+        return json;
+}
+
+static void end_with(struct execution *execution, json_t *result, int64_t now_ms) {
+        execution->ended_ms = now_ms;
+        execution->status = EXECUTION_ENDED;
+        execution->result = result;
+        tell_all_output(execution);
+        add_json_event(execution, "done", json_incref(result));
+}
+
+void execution_done(struct execution *execution, const struct execution_owner *owner,
+                    const struct place_event *event, int64_t now_ms) {
+        int64_t begun_ms = execution->begun_ms ? execution->begun_ms : now_ms;
+        json_t *value = content_value_json(&event->value), *error = content_error_json(&event->error);
+        json_t *result = json_checked(json_pack("{s:s, s:I, s:s}", "session", owner->session, "n",
+                                                (json_int_t)execution->n, "status",
+                                                report_status_name(event->status)));
+
+        json_put(result, "exitCode",
+                 event->exit_code < 0 || (event->status == REPORT_OK) != (event->exit_code == 0)
+                         ? json_null()
+                         : json_integer(event->exit_code));
+        json_put(result, "stdout",
+                 whole_stream_json(&execution->streams[EXECUTION_STDOUT], event->stdout_bytes));
+        json_put(result, "stderr",
+                 whole_stream_json(&execution->streams[EXECUTION_STDERR], event->stderr_bytes));
+        json_put(result, "value", value);
+        json_put(result, "displays", json_incref(execution->displays));
+        if (event->displays_dropped > 0)
+                json_put(result, "displaysDropped", json_integer(event->displays_dropped));
+        json_put(result, "error", error);
+        json_put(result, "detail", json_from_text(event->detail));
+        json_put(result, "files",
+                 json_pack("{s:o, s:o, s:o, s:o}", "changed", files_json(&event->changed, false, true),
+                           "deleted", files_json(&event->deleted, false, false), "conflict",
+                           files_json(&event->conflict, false, false), "skipped",
+                           files_json(&event->skipped, true, false)));
+        json_put(result, "returned", json_array());
+        json_put(result, "usage",
+                 json_pack("{s:I, s:I, s:I, s:I}", "queuedMs", (json_int_t)(begun_ms - execution->queued_ms),
+                           "wallMs", (json_int_t)event->wall_ms, "cpuMs", (json_int_t)event->cpu_ms,
+                           "peakMemoryBytes", (json_int_t)event->peak_memory_bytes));
+        if (execution->state && event->ended)
+                json_put(execution->state, "ended", json_from_text(event->ended));
+        json_put(result, "state", execution->state ? json_incref(execution->state) : json_null());
+        json_put(result, "environment",
+                 json_pack("{s:s, s:s?}", "name", owner->environment, "imageDigest", owner->image_digest));
+        end_with(execution, result, now_ms);
+}
+
+void execution_cut_off(struct execution *execution, const struct execution_owner *owner,
+                       enum report_status status, const char *detail, int64_t now_ms) {
+        struct place_event event = {
+                .n = execution->n,
+                .status = status,
+                .exit_code = -1,
+                .detail = detail,
+                .wall_ms = execution->begun_ms ? now_ms - execution->begun_ms : 0,
+                .stdout_bytes = -1,
+                .stderr_bytes = -1,
+        };
+
+        execution_done(execution, owner, &event, now_ms);
+}
+
+/* History */
+
+static void cut_list(json_t *object, const char *name, size_t most) {
+        json_t *list = json_object_get(object, name), *shorter;
+
+        if (json_array_size(list) <= most)
+                return;
+        shorter = json_checked(json_array());
+        for (size_t i = 0; i < most; i++)
+                json_add(shorter, json_incref(json_array_get(list, i)));
+        json_put(object, name, shorter);
+        json_put(object, "truncated", json_true());
+}
+
+/* Displays as far as there is room: one that has none keeps its file, and says what is missing. */
+static json_t *cut_displays(const json_t *displays, size_t room) {
+        json_t *kept = json_checked(json_array()), *display, *text;
+        size_t index;
+
+        json_array_foreach (displays, index, display) {
+                json_t *copy = json_checked(json_copy(display)), *mime = json_checked(json_object());
+                const char *type;
+
+                json_object_foreach (json_object_get(display, "mime"), type, text) {
+                        size_t length = json_string_length(text);
+
+                        if (length > room) {
+                                json_put(copy, "truncated", json_true());
+                                continue;
+                        }
+                        room -= length;
+                        json_put(mime, type, json_incref(text));
+                }
+                json_put(copy, "mime", mime);
+                json_add(kept, copy);
+        }
+        return kept;
+}
+
+static json_t *cut_text(const json_t *text, size_t most) {
+        const char *bytes = json_string_value(text);
+        size_t length = json_string_length(text);
+
+        if (!bytes || length <= most)
+                return json_deep_copy(text);
+        return json_stringn(bytes, whole_characters(bytes, most));
+}
+
+static json_t *cut_result(const struct execution *execution, size_t cap, size_t files) {
+        json_t *result = json_checked(json_copy(execution->result));
+        json_t *lists = json_checked(json_copy(json_object_get(result, "files")));
+        static const char *const names[] = { "changed", "deleted", "conflict", "skipped" };
+
+        for (size_t i = 0; i < EXECUTION_STREAMS; i++) {
+                const struct execution_stream *stream = &execution->streams[i];
+
+                json_put(result, stream_names[i],
+                         stream_json(&stream->bytes, cap, stream->total,
+                                     json_text(json_object_get(result, stream_names[i]), "sha256")));
+        }
+        json_put(result, "displays", cut_displays(execution->displays, cap));
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                cut_list(lists, names[i], files);
+        json_put(result, "files", lists);
+        if (cap < ENGINE_STREAM_STORED / 2) {
+                json_t *value = json_copy(json_object_get(result, "value"));
+                json_t *error = json_copy(json_object_get(result, "error"));
+                json_t *state = json_copy(json_object_get(result, "state"));
+
+                if (json_is_object(value))
+                        json_put(value, "text", cut_text(json_object_get(value, "text"), cap));
+                if (json_is_object(error)) {
+                        json_put(error, "value", cut_text(json_object_get(error, "value"), cap));
+                        json_put(error, "traceback", json_array());
+                }
+                if (json_is_object(state)) {
+                        cut_list(state, "restored", files);
+                        cut_list(state, "lost", files);
+                }
+                json_put(result, "value", value);
+                json_put(result, "error", error);
+                json_put(result, "state", state);
+        }
+        return result;
+}
+
+static json_t *times_json(const struct execution *execution, const char *environment, const char *agent) {
+        return json_checked(json_pack(
+                "{s:I, s:I, s:I, s:s, s:s?, s:s, s:s?}", "queuedMs", (json_int_t)execution->queued_ms,
+                "begunMs", (json_int_t)execution->begun_ms, "endedMs", (json_int_t)execution->ended_ms,
+                "environment", environment, "agent", agent, "language",
+                execution->language == REQUEST_SHELL ? "sh" : "python", "context", execution->context));
+}
+
+static json_t *code_json(const struct execution *execution, size_t cap) {
+        size_t length = execution->code_length;
+        json_t *json;
+
+        length = length > cap ? whole_characters(execution->code, cap) : length;
+        json = json_stringn(execution->code ? execution->code : "", execution->code ? length : 0);
+        return json ? json : json_null();
+}
+
+/* What has many control characters grows in JSON: where it does not fit, all caps are halved. */
+char *execution_record(const struct execution *execution, const char *environment, const char *agent) {
+        for (int halvings = 0;; halvings++) {
+                size_t cap = (size_t)ENGINE_STREAM_STORED >> halvings;
+                json_t *json JSON_CLEANUP = times_json(execution, environment, agent);
+                char *text;
+
+                json_put(json, "result", cut_result(execution, cap, FILES_STORED >> halvings));
+                json_put(json, "events", json_integer((json_int_t)execution->event_count));
+                json_put(json, "code", code_json(execution, cap));
+                text = json_compact(json);
+                if (strlen(text) <= SESSION_VALUE_MAX || halvings == 12)
+                        return text;
+                free(text);
+        }
+}
+
+char *execution_record_pending(const struct execution *execution, const char *session,
+                               const char *environment, const char *agent) {
+        json_t *json JSON_CLEANUP = times_json(execution, environment, agent);
+
+        json_put(json, "result", execution_pending(execution, session));
+        json_put(json, "timeoutSeconds", json_integer(execution->timeout_seconds));
+        json_put(json, "code", code_json(execution, ENGINE_STREAM_STORED / 4));
+        for (size_t i = 0; execution->heard_early && i < EXECUTION_STREAMS; i++)
+                json_put(json, stream_names[i],
+                         base64_json(strbuf_text(&execution->streams[i].bytes),
+                                     execution->streams[i].bytes.length > ENGINE_STREAM_STORED
+                                             ? ENGINE_STREAM_STORED
+                                             : execution->streams[i].bytes.length));
+        return json_compact(json);
+}
+
+/* What base64_json() has made; a text that is none ends where it goes wrong. */
+static void append_base64(struct strbuf *to, const char *text) {
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        uint32_t bits = 0;
+        unsigned held = 0;
+
+        for (; *text && *text != '='; text++) {
+                const char *letter = strchr(letters, *text);
+
+                if (!letter)
+                        return;
+                bits = bits << 6 | (uint32_t)(letter - letters);
+                held += 6;
+                if (held >= 8) {
+                        held -= 8;
+                        strbuf_append_char(to, (char)(bits >> held & 255));
+                }
+        }
+}
+
+struct execution *execution_revive(int64_t n, const json_t *record) {
+        const char *language = json_text(record, "language"), *context = json_text(record, "context");
+        const char *code = json_text(record, "code");
+        const struct engine_code again = {
+                .code = code ? code : "",
+                .code_length = code ? strlen(code) : 0,
+                .language = language,
+                .context = context,
+                .timeout_seconds = json_integer_or(record, "timeoutSeconds", ENGINE_TIMEOUT_MAX),
+        };
+        struct execution *execution;
+
+        if (!language || !context)
+                return NULL;
+        execution = execution_new(n, &again, json_integer_or(record, "queuedMs", 0));
+        execution->begun_ms = json_integer_or(record, "begunMs", 0);
+        for (size_t i = 0; i < EXECUTION_STREAMS; i++) {
+                struct execution_stream *stream = &execution->streams[i];
+                const char *head = json_text(record, stream_names[i]);
+
+                if (!head)
+                        continue;
+                execution->head_lost = true;
+                append_base64(&stream->bytes, head);
+                stream->total = stream->bytes.length;
+                digest_stream_end(stream->digest, NULL);
+                stream->digest = NULL;
+                tell_output(execution, i, true);
+        }
+        return execution;
+}
+
+json_t *execution_kept_result(const json_t *record) {
+        json_t *result = json_object_get(record, "result");
+
+        return json_is_object(result) ? json_incref(result) : NULL;
+}
+
+json_t *execution_kept_summary(const json_t *record) {
+        static const char *const taken[] = { "session", "n",     "status",      "exitCode", "error",
+                                             "detail",  "usage", "environment", "state" };
+        static const char *const times[][2] = { { "queuedAt", "queuedMs" },
+                                                { "startedAt", "begunMs" },
+                                                { "endedAt", "endedMs" } };
+        json_t *result = json_object_get(record, "result"), *summary = json_checked(json_object());
+
+        for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+                json_t *member = json_object_get(result, taken[i]);
+
+                if (member)
+                        json_put(summary, taken[i], json_incref(member));
+        }
+        json_set_text(summary, "language", json_text(record, "language"));
+        json_set_text(summary, "context", json_text(record, "context"));
+        json_set_text(summary, "code", json_text(record, "code"));
+        for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+                int64_t at = json_integer_or(record, times[i][1], 0);
+                char text[32];
+
+                clock_format(at, text, sizeof(text));
+                json_put(summary, times[i][0], at > 0 ? json_string(text) : json_null());
+        }
+        return summary;
+}
+
+/*
+ * What was kept has no order among streams and displays: it is told as one event a stream and one a display. The last has the
+ * number that it had; what comes before it, as many as there can be below that.
+ */
+bool execution_kept_event(const json_t *record, int64_t from, struct engine_event *ret) {
+        const json_t *result = json_object_get(record, "result");
+        const json_t *displays = json_object_get(result, "displays");
+        int64_t last = json_integer_or(record, "events", 1), id = 0;
+        json_t *display;
+        size_t index;
+
+        if (from > last || from < 0)
+                return false;
+        if (!json_is_null(json_object_get(result, "state")) && ++id < last && id >= from) {
+                *ret = (struct engine_event){ id, "started",
+                                              json_checked(json_pack("{s:O, s:s?, s:O}", "n",
+                                                                     json_object_get(result, "n"), "context",
+                                                                     json_text(record, "context"), "state",
+                                                                     json_object_get(result, "state"))) };
+                return true;
+        }
+        for (size_t i = 0; i < EXECUTION_STREAMS; i++) {
+                const json_t *stream = json_object_get(result, stream_names[i]);
+
+                if (json_integer_or(stream, "bytesReturned", 0) > 0 && ++id < last && id >= from) {
+                        const char *name = strcmp(json_text(stream, "encoding"), "utf-8") == 0
+                                                   ? "text"
+                                                   : "contentBase64";
+
+                        *ret = (struct engine_event){
+                                id, stream_names[i],
+                                json_checked(json_pack("{s:O}", name, json_object_get(stream, "content")))
+                        };
+                        return true;
+                }
+        }
+        json_array_foreach (displays, index, display) {
+                if (++id < last && id >= from) {
+                        *ret = (struct engine_event){ id, "display", json_incref(display) };
+                        return true;
+                }
+        }
+        *ret = (struct engine_event){ last, "done", execution_kept_result(record) };
+        return true;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One execution as long as the engine remembers it: what it has said so far, as events, and its result. Pure: it hears no place and
+ * writes no record.
+ *
+ * Its output is kept once, as bytes; events of output are ranges of them, and begin and end between two characters. What is
+ * beyond ENGINE_STREAM_MAX is counted and hashed, and no event tells of it.
+ */
+#ifndef BERTH_SESSIONS_EXECUTION_H
+#define BERTH_SESSIONS_EXECUTION_H
+
+#include "base/strbuf.h"
+#include "sessions/engine.h"
+#include "sessions/place.h"
+
+struct digest_stream;
+
+enum { EXECUTION_STDOUT, EXECUTION_STDERR, EXECUTION_STREAMS };
+
+struct execution_stream {
+        struct strbuf bytes;
+        size_t told;                  /* of them, by events */
+        uint64_t total;               /* that came */
+        struct digest_stream *digest; /* of all that came; NULL: not all of it was seen */
+};
+
+struct execution_event {
+        enum execution_event_type { EXECUTION_EVENT_JSON, EXECUTION_EVENT_OUTPUT } type;
+        uint8_t stream;      /* output */
+        uint32_t at, length; /* output: the range */
+        const char *name;    /* JSON: static */
+        json_t *data;        /* JSON */
+};
+
+enum execution_status { EXECUTION_QUEUED, EXECUTION_RUNNING, EXECUTION_ENDED };
+
+struct execution {
+        int64_t n;
+        enum execution_status status;
+        bool interrupted; /* asked to stop while it waited, or before its sandbox had it */
+        size_t references;
+        struct execution *next; /* in its session's line */
+
+        /* What was asked; released when it has begun. */
+        char *code, *input, *context;
+        size_t code_length, input_length;
+        enum request_language language;
+        json_t *variables; /* NULL: none */
+        int64_t timeout_seconds;
+        bool interrupt_on_disconnect;
+
+        int64_t queued_ms, begun_ms, ended_ms; /* wall time */
+        struct execution_event *events;
+        size_t event_count;
+        struct execution_stream streams[EXECUTION_STREAMS];
+        json_t *displays; /* a list */
+        size_t displays_bytes;
+        json_t *state;    /* NULL: it has none */
+        json_t *result;   /* whole, once it has ended */
+        uint64_t unheard; /* bytes of events that the place keeps for us */
+        bool heard_early; /* its record has the heads of the streams, and the place has let go of them */
+        bool head_lost; /* the server was restarted amid more output than the place keeps: its streams are not whole */
+};
+
+struct execution *execution_new(int64_t n, const struct engine_code *code, int64_t now_ms);
+void execution_hold(struct execution *execution);
+void execution_drop(struct execution *execution); /* the last one frees it; NULL is fine */
+
+/* Whose it is, for results. */
+struct execution_owner {
+        const char *session, *environment, *image_digest; /* the last may be NULL */
+};
+
+/* Each may add events. */
+void execution_started(struct execution *execution, const struct place_event *event, int64_t now_ms);
+void execution_output(struct execution *execution, bool is_stderr, const char *bytes, size_t length);
+void execution_display(struct execution *execution, const struct place_event *event);
+void execution_done(struct execution *execution, const struct execution_owner *owner,
+                    const struct place_event *event, int64_t now_ms);
+/* Ends it without the place's word: `killed`, `interrupted` or `failed`, never `ok`. */
+void execution_cut_off(struct execution *execution, const struct execution_owner *owner,
+                       enum report_status status, const char *detail, int64_t now_ms);
+
+/* The event of that id, from 1; false where there is none yet. Its data is a new reference. */
+bool execution_event(const struct execution *execution, int64_t id, struct engine_event *ret);
+
+/* One of which a record told, that may still run: after a restart. NULL where the record makes no sense. */
+struct execution *execution_revive(int64_t n, const json_t *record);
+
+/* {session, n, status} of one that has not ended. */
+json_t *execution_pending(const struct execution *execution, const char *session);
+
+/*
+ * What history keeps of an ended one, as text to be released with free(): {result, code, language, context, agent, ..., events};
+ * the result with its second caps. Never longer than SESSION_VALUE_MAX.
+ */
+char *execution_record(const struct execution *execution, const char *environment, const char *agent);
+/* The same of one that has not ended: that it was there. */
+char *execution_record_pending(const struct execution *execution, const char *session,
+                               const char *environment, const char *agent);
+
+/* --- what history has kept, read again --- */
+
+/* The result or {session, n, status}; a new reference. NULL where the record makes no sense. */
+json_t *execution_kept_result(const json_t *record);
+/* One item of a list. */
+json_t *execution_kept_summary(const json_t *record);
+/* The event with the least id that is at least `from`. False behind the last. */
+bool execution_kept_event(const json_t *record, int64_t from, struct engine_event *ret);
+
+#endif

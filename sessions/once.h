@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Idempotency-Keys: what was made under one is given again, by the record that was written in the same step as what it made. */
+#ifndef BERTH_SESSIONS_ONCE_H
+#define BERTH_SESSIONS_ONCE_H
+
+#include "sessions/engine_parts.h"
+
+struct once_answer {
+        const char *session; /* in the arena */
+        int64_t n;           /* of the execution; 0: the session itself */
+};
+
+/*
+ * 1: the key was used, and this is what it made; 0: it was not, or there is none, or it is older than a day. PROBLEM_KEY_REUSED where
+ * it was used for another body.
+ */
+int once_look(struct engine *engine, const struct engine_caller *caller, const struct engine_once *once,
+              struct arena *arena, struct once_answer *ret, struct problem *problem) MUST_USE;
+/* What writes it down, on the condition that nobody else has. In the arena. */
+struct session_change once_change(const struct engine_caller *caller, const struct engine_once *once,
+                                  const char *session, int64_t n, int64_t now_ms, struct arena *arena);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Owners have up to 600 bytes of any script, keys 256 of ASCII: so a key has the owner's digest, and the record the owner. Whoever
+ * reads a record by an owner's key holds its owner against his own once more.
+ */
+#include "sessions/record.h"
+
+#include "base/digest.h"
+#include "base/json.h"
+#include "base/strbuf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void record_dispose(struct record_session *record) {
+        free(record->owner);
+        free(record->environment);
+        free(record->agent);
+        free(record->conversation);
+        json_decref(record->labels);
+        json_decref(record->variables);
+        *record = (struct record_session){ 0 };
+}
+
+char *record_write(const struct record_session *record) {
+        json_t *json JSON_CLEANUP = json_checked(
+                json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:O?, s:O?}", "id", record->id, "owner", record->owner,
+                          "environment", record->environment, "agent", record->agent, "conversation",
+                          record->conversation, "labels", record->labels, "variables", record->variables));
+
+        json_put(json, "createdMs", json_integer(record->created_ms));
+        json_put(json, "activeMs", json_integer(record->active_ms));
+        json_put(json, "idleSeconds", json_integer(record->idle_seconds));
+        json_put(json, "ttlSeconds", json_integer(record->ttl_seconds));
+        json_put(json, "generation", json_integer(record->generation));
+        json_put(json, "lastN", json_integer(record->last_n));
+        json_put(json, "takenN", json_integer(record->taken_n));
+        json_put(json, "oldestN", json_integer(record->oldest_n));
+        json_put(json, "parked", json_boolean(record->parked));
+        return json_compact(json);
+}
+
+/* NULL stays NULL. */
+static char *copy_text(const char *text) {
+        char *copy = text ? strdup(text) : NULL;
+
+        if (text && !copy)
+                abort();
+        return copy;
+}
+
+int record_read(const struct session_item *item, struct record_session *ret, struct error *err) {
+        json_error_t where;
+        json_t *json JSON_CLEANUP = json_loads(item->value, JSON_REJECT_DUPLICATES, &where);
+        const char *id = json_text(json, "id"), *owner = json_text(json, "owner");
+        const char *environment = json_text(json, "environment");
+        json_t *labels = json_object_get(json, "labels"), *variables = json_object_get(json, "variables");
+
+        if (!id || !record_is_id(id) || !owner || !environment)
+                return error_set(err, "the record of the session %s makes no sense", item->key);
+        *ret = (struct record_session){
+                .owner = copy_text(owner),
+                .environment = copy_text(environment),
+                .agent = copy_text(json_text(json, "agent")),
+                .conversation = copy_text(json_text(json, "conversation")),
+                .labels = json_is_object(labels) ? json_incref(labels) : NULL,
+                .variables = json_is_object(variables) ? json_incref(variables) : NULL,
+                .created_ms = json_integer_or(json, "createdMs", 0),
+                .active_ms = json_integer_or(json, "activeMs", 0),
+                .idle_seconds = json_integer_or(json, "idleSeconds", 0),
+                .ttl_seconds = json_integer_or(json, "ttlSeconds", 0),
+                .generation = json_integer_or(json, "generation", 0),
+                .last_n = json_integer_or(json, "lastN", 0),
+                .taken_n = json_integer_or(json, "takenN", 0),
+                .oldest_n = json_integer_or(json, "oldestN", 1),
+                .parked = json_is_true(json_object_get(json, "parked")),
+                .version = item->version,
+        };
+        snprintf(ret->id, sizeof(ret->id), "%s", id);
+        return 0;
+}
+
+static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567"; /* RFC 4648, in lower case */
+
+void record_new_id(char id[ENGINE_ID_SIZE]) {
+        uint8_t bytes[17] = { 0 }; /* one more, so that the last character finds two */
+        char *at = id;
+
+        random_bytes(bytes, 16);
+        *at++ = 's';
+        *at++ = '-';
+        for (unsigned bit = 0; bit < 128; bit += 5) {
+                unsigned pair = (unsigned)bytes[bit / 8] << 8 | bytes[bit / 8 + 1];
+
+                *at++ = base32[pair >> (11 - bit % 8) & 31];
+        }
+        *at = '\0';
+}
+
+bool record_is_id(const char *id) {
+        return strlen(id) == ENGINE_ID_SIZE - 1 && id[0] == 's' && id[1] == '-' &&
+               strspn(id + 2, base32) == ENGINE_ID_SIZE - 3;
+}
+
+void record_digest(const char *const *texts, size_t count, char digest[RECORD_DIGEST_SIZE]) {
+        struct strbuf joined STRBUF_CLEANUP = STRBUF_INIT;
+        char hex[SHA256_HEX_SIZE];
+
+        for (size_t i = 0; i < count; i++) {
+                strbuf_append_char(&joined, texts[i] ? '+' : '-');
+                strbuf_append_bytes(&joined, texts[i] ? texts[i] : "", (texts[i] ? strlen(texts[i]) : 0) + 1);
+        }
+        digest_sha256_hex(strbuf_text(&joined), joined.length, hex);
+        snprintf(digest, RECORD_DIGEST_SIZE, "%.*s", RECORD_DIGEST_SIZE - 1, hex);
+}
+
+const char *record_session_key(const char *owner, const char *id, struct arena *arena) {
+        char digest[RECORD_DIGEST_SIZE];
+
+        record_digest(&owner, 1, digest);
+        return arena_printf(arena, "%s/%s", digest, id);
+}
+
+const char *record_conversation_key(const struct record_session *record, struct arena *arena) {
+        const char *const what[] = { record->agent ? NULL : record->environment, record->agent,
+                                     record->conversation };
+        char owner[RECORD_DIGEST_SIZE], digest[RECORD_DIGEST_SIZE];
+
+        record_digest((const char *const[]){ record->owner }, 1, owner);
+        record_digest(what, 3, digest);
+        return arena_printf(arena, "%s/%s", owner, digest);
+}
+
+const char *record_executions_prefix(const char *owner, const char *id, struct arena *arena) {
+        return arena_printf(arena, "%s/", record_session_key(owner, id, arena));
+}
+
+const char *record_execution_key(const char *owner, const char *id, int64_t n, struct arena *arena) {
+        return arena_printf(arena, "%s%010lld", record_executions_prefix(owner, id, arena), (long long)n);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the engine keeps of a session, as text for the store and back; keys; ids. */
+#ifndef BERTH_SESSIONS_RECORD_H
+#define BERTH_SESSIONS_RECORD_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "sessions/engine.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RECORD_DIGEST_SIZE 41 /* 160 bits in hex, NUL */
+
+/* One session as it is kept. Texts are owned, by malloc. */
+struct record_session {
+        char id[ENGINE_ID_SIZE];
+        char *owner, *environment, *agent, *conversation; /* the last two may be NULL */
+        json_t *labels, *variables;                       /* objects; NULL: none */
+        int64_t created_ms, active_ms, idle_seconds, ttl_seconds;
+        int64_t generation;
+        int64_t last_n;   /* number of the newest execution; 0: there was none */
+        int64_t taken_n;  /* of the one that was given to the sandbox last */
+        int64_t oldest_n; /* all before it have ended, and are recorded so */
+        bool parked;
+        uint64_t version; /* the store's */
+};
+void record_dispose(struct record_session *record);
+
+/* To be released with free(). */
+char *record_write(const struct record_session *record);
+/* *ret is all zero where it fails: a record that makes no sense is damage. */
+int record_read(const struct session_item *item, struct record_session *ret, struct error *err) MUST_USE;
+
+/* 128 random bits of the kernel's. */
+void record_new_id(char id[ENGINE_ID_SIZE]);
+/* Whether it can be one at all: what cannot is nowhere. */
+bool record_is_id(const char *id);
+
+/* Of texts that follow one another, NULL among them for one that is absent; ended by count. No two lists of texts have the same. */
+void record_digest(const char *const *texts, size_t count, char digest[RECORD_DIGEST_SIZE]);
+
+/* Keys, in the arena. */
+const char *record_session_key(const char *owner, const char *id, struct arena *arena);
+const char *record_conversation_key(const struct record_session *record, struct arena *arena);
+const char *record_execution_key(const char *owner, const char *id, int64_t n, struct arena *arena);
+/* What the keys of all of its executions begin with. */
+const char *record_executions_prefix(const char *owner, const char *id, struct arena *arena);
+/* In the table of sessions, beside them: a sandbox that is to be ended. No digest begins as it does. */
+#define RECORD_ENDING "~ending/"
+
+#endif

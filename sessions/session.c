@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One session: its sandbox, its line of executions, its end.
+ *
+ * An execution's record is written when it is put in line, and again when it has ended; the place is told that its events were heard
+ * only after the second. So whatever dies in between, either the place tells the end once more to whoever comes next, or the
+ * record says that nobody knows. `taken_n` in the session's record is written before a sandbox gets an execution: an engine that
+ * starts knows by it which of them may have begun.
+ */
+#include "sessions/engine_parts.h"
+
+#include "base/json.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of events that the place keeps until they are heard: from there on its code would soon have to wait. */
+#define UNHEARD_ENOUGH (PLACE_UNHEARD_MAX / 4)
+
+const char *session_status(const struct session *session) {
+        if (session->running || session->waiting > 0)
+                return session->ever_open || session->record.parked ? "running" : "starting";
+        if (session->phase == SESSION_OPENING && !session->ever_open)
+                return "starting";
+        return session->record.parked && session->phase == SESSION_NO_PLACE ? "parked" : "idle";
+}
+
+bool session_busy(const struct session *session) {
+        return session->running || session->waiting > 0;
+}
+
+int64_t session_expires_ms(const struct session *session) {
+        const struct record_session *record = &session->record;
+        int64_t age = record->created_ms + record->ttl_seconds * 1000;
+        int64_t idle = record->active_ms + record->idle_seconds * 1000;
+
+        return session_busy(session) || age < idle ? age : idle;
+}
+
+static void put_time(json_t *json, const char *name, int64_t ms) {
+        char text[32];
+
+        clock_format(ms, text, sizeof(text));
+        json_put(json, name, json_string(text));
+}
+
+json_t *session_json(const struct session *session) {
+        const struct record_session *record = &session->record;
+        json_t *json =
+                json_checked(json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:o, s:s}", "id", record->id, "owner",
+                                       record->owner, "environment", record->environment, "agent",
+                                       record->agent, "conversation", record->conversation, "labels",
+                                       record->labels ? json_deep_copy(record->labels) : json_object(),
+                                       "status", session_status(session)));
+
+        put_time(json, "createdAt", record->created_ms);
+        put_time(json, "lastActiveAt", record->active_ms);
+        json_put(json, "idleSeconds", json_integer(record->idle_seconds));
+        json_put(json, "ttlSeconds", json_integer(record->ttl_seconds));
+        put_time(json, "expiresAt", session_expires_ms(session));
+        json_put(json, "generation", json_integer(record->generation));
+        return json;
+}
+
+void session_changed(struct session *session) {
+        for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
+                if (follower->of_session)
+                        follower->changed = true;
+        }
+        engine_followers_wake(session, NULL);
+}
+
+int session_store_record(struct engine *engine, struct session *session, const struct session_change *more,
+                         size_t count, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        char *text = record_write(&session->record);
+        struct session_change changes[SESSION_CHANGES_MAX] = {
+                { SESSION_TABLE_SESSIONS,
+                  record_session_key(session->record.owner, session->record.id, arena), text,
+                  session->record.version ? SESSION_EXPECT_VERSION : SESSION_EXPECT_ABSENT,
+                  session->record.version },
+        };
+        struct error err;
+        int stored;
+
+        for (size_t i = 0; i < count; i++)
+                changes[i + 1] = more[i];
+        stored = session_store_write(engine->config.store, changes, count + 1, &err);
+        free(text);
+        if (stored < 0)
+                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        if (stored == 0)
+                return problem_set(problem, PROBLEM_BUSY,
+                                   "the session was changed by somebody else meanwhile");
+        session->record.version++;
+        return 0;
+}
+
+/* What cannot be told to anybody who asked: the session goes on, and its record is as it was. */
+static void store_or_warn(struct engine *engine, struct session *session, const struct session_change *more,
+                          size_t count) {
+        struct problem problem;
+
+        if (session_store_record(engine, session, more, count, &problem) < 0)
+                log_warning("session %s: its record cannot be written: %s", session->record.id,
+                            problem.detail);
+}
+
+/* Executions */
+
+static void describe_owner(struct engine *engine, const struct session *session, struct arena *arena,
+                           struct execution_owner *ret) {
+        struct catalog_environment environment = { 0 };
+        struct error ignored;
+
+        *ret = (struct execution_owner){ session->record.id, session->record.environment, NULL };
+        if (engine->config.catalog->environment(engine->config.catalog, session->record.environment, arena,
+                                                &environment, &ignored) == 1)
+                ret->image_digest = environment.image_digest;
+}
+
+void session_execution_ended(struct engine *engine, struct session *session, struct execution *execution) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        char *text = execution_record(execution, session->record.environment, session->record.agent);
+        struct session_change change = {
+                SESSION_TABLE_EXECUTIONS,
+                record_execution_key(session->record.owner, session->record.id, execution->n, arena),
+                text,
+                SESSION_EXPECT_NOTHING,
+                0,
+        };
+        struct error err;
+
+        session->record.active_ms = engine_now(engine);
+        session->record.oldest_n = session->running         ? session->running->n
+                                   : session->first_waiting ? session->first_waiting->n
+                                                            : session->record.last_n + 1;
+        if (session->gone) {
+                if (session_store_write(engine->config.store, &change, 1, &err) < 0)
+                        log_warning("session %s: %s", session->record.id, err.message);
+        } else {
+                store_or_warn(engine, session, &change, 1);
+        }
+        free(text);
+        engine_followers_wake(session, execution);
+        session_changed(session);
+        execution_drop(execution);
+}
+
+/* From the line; the caller's then. */
+static struct execution *next_waiting(struct session *session) {
+        struct execution *execution = session->first_waiting;
+
+        session->first_waiting = execution->next;
+        if (!session->first_waiting)
+                session->last_waiting = NULL;
+        session->waiting--;
+        return execution;
+}
+
+static void end_waiting(struct engine *engine, struct session *session, struct execution *execution,
+                        enum report_status status, const char *detail) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct execution_owner owner;
+
+        describe_owner(engine, session, arena, &owner);
+        execution_cut_off(execution, &owner, status, detail, engine_now(engine));
+        session_execution_ended(engine, session, execution);
+}
+
+void session_cut_off(struct engine *engine, struct session *session, enum report_status status,
+                     const char *detail) {
+        struct execution *running = session->running;
+
+        if (running) {
+                session->running = NULL;
+                end_waiting(engine, session, running, status, detail);
+        }
+        while (session->waiting > 0)
+                end_waiting(engine, session, next_waiting(session), status, detail);
+}
+
+void session_interrupt(struct engine *engine, struct session *session, struct execution *execution) {
+        struct execution **link = &session->first_waiting, *before = NULL;
+
+        if (execution == session->running) {
+                execution->interrupted = true;
+                if (session->phase == SESSION_OPEN)
+                        engine->config.place->class->interrupt(session->place, execution->n);
+                return;
+        }
+        while (*link && *link != execution) {
+                before = *link;
+                link = &before->next;
+        }
+        if (!*link)
+                return;
+        *link = execution->next;
+        if (session->last_waiting == execution)
+                session->last_waiting = before;
+        session->waiting--;
+        end_waiting(engine, session, execution, REPORT_INTERRUPTED,
+                    "nothing of it ran: it was interrupted while it waited");
+}
+
+/* The sandbox */
+
+int session_open_place(struct engine *engine, struct session *session, bool only_living, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const struct record_session *record = &session->record;
+        int64_t left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct place_opening opening = {
+                .id = record->id,
+                .environment = record->environment,
+                .agent = record->agent,
+                .workspace = workspaces->path(workspaces->context, record->id, arena),
+                .ttl_ms = left_ms > 1 ? left_ms : 1,
+                .only_living = only_living,
+                .running = session->running ? session->running->n : 0,
+                .running_ms = session->running ? session->running->timeout_seconds * 1000 : 0,
+        };
+
+        if (engine->config.place->class->open(engine->config.place, &opening, &session->place, err) < 0)
+                return -1;
+        session->phase = SESSION_OPENING;
+        session->rejoining = only_living;
+        engine_wake(engine);
+        return 0;
+}
+
+static void leave_place(struct engine *engine, struct session *session) {
+        engine->config.place->class->leave(session->place);
+        session->place = NULL;
+        session->phase = SESSION_NO_PLACE;
+        session->rejoining = false;
+}
+
+/* The session's and the execution's own, which comes first; a new reference, or NULL. */
+static json_t *all_variables(const struct session *session, const struct execution *execution) {
+        json_t *all;
+
+        if (!session->record.variables)
+                return execution->variables ? json_incref(execution->variables) : NULL;
+        all = json_checked(json_copy(session->record.variables));
+        if (execution->variables && json_object_update(all, execution->variables) < 0)
+                abort();
+        return all;
+}
+
+static void give_next(struct engine *engine, struct session *session) {
+        const struct place_class *class = engine->config.place->class;
+        struct execution *execution = next_waiting(session);
+        json_t *variables JSON_CLEANUP = all_variables(session, execution);
+        struct place_execution given = {
+                .n = execution->n,
+                .language = execution->language,
+                .context = execution->context,
+                .code = execution->code,
+                .code_length = execution->code_length,
+                .input = execution->input,
+                .input_length = execution->input_length,
+                .variables = variables,
+                .timeout_ms = execution->timeout_seconds * 1000,
+        };
+        int64_t was_taken = session->record.taken_n;
+        struct problem problem;
+        struct error err;
+
+        execution->status = EXECUTION_RUNNING;
+        execution->begun_ms = engine_now(engine);
+        session->record.taken_n = execution->n;
+        session->record.active_ms = execution->begun_ms;
+        if (session_store_record(engine, session, NULL, 0, &problem) < 0) {
+                session->record.taken_n = was_taken;
+                end_waiting(engine, session, execution, REPORT_FAILED,
+                            "nothing of it ran: the server cannot write its records");
+                return;
+        }
+        if (class->execute(session->place, &given, &err) < 0) {
+                struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+
+                strbuf_printf(&detail, "nothing of it ran: %s", err.message);
+                end_waiting(engine, session, execution, REPORT_FAILED, strbuf_text(&detail));
+                return;
+        }
+        session->running = execution;
+        if (execution->interrupted)
+                class->interrupt(session->place, execution->n);
+        session_changed(session);
+}
+
+void session_go_on(struct engine *engine, struct session *session) {
+        struct error err;
+
+        if (session->gone) {
+                if (session->place && session->phase != SESSION_ENDING) {
+                        session->phase = SESSION_ENDING;
+                        engine->config.place->class->end(session->place);
+                        engine_wake(engine);
+                }
+                return;
+        }
+        if (session->restart[0] && session->phase == SESSION_OPEN) {
+                if (engine->config.place->class->restart(session->place, session->restart, &err) < 0)
+                        log_warning("session %s: its kernel was not restarted: %s", session->record.id,
+                                    err.message);
+                session->restart[0] = '\0';
+                engine_wake(engine);
+        }
+        while ((session->waiting > 0 && !session->running) || session->restart[0]) {
+                if (session->phase == SESSION_OPEN) {
+                        give_next(engine, session);
+                } else if (session->phase == SESSION_NO_PLACE) {
+                        if (session_open_place(engine, session, false, &err) < 0) {
+                                struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+
+                                strbuf_printf(&detail, "nothing of it ran: %s", err.message);
+                                session->restart[0] = '\0';
+                                session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
+                        } else {
+                                session_changed(session);
+                        }
+                        return;
+                } else {
+                        return; /* it is being opened, or parked: that ends in an event */
+                }
+        }
+}
+
+/* Whether the event is of what runs; anything else is no more than a place that is out of step. */
+static struct execution *running_of(struct session *session, int64_t n) {
+        return session->running && session->running->n == n ? session->running : NULL;
+}
+
+/*
+ * The place keeps what was not heard, and makes the code wait once that is too much. Before that it is heard early, and the
+ * record has the heads of the streams from then on: an engine that is started later has no more than these.
+ */
+static void count_unheard(struct engine *engine, struct session *session, struct execution *execution,
+                          const struct place_event *event) {
+        execution->unheard += event->length;
+        for (size_t i = 0; event->display && i < event->display->count; i++)
+                execution->unheard += event->display->parts[i].length;
+        if (execution->unheard < UNHEARD_ENOUGH)
+                return;
+        execution->unheard = 0;
+        if (!execution->heard_early && !execution->head_lost) {
+                struct arena *arena ARENA_CLEANUP = arena_new();
+                struct session_change change = {
+                        SESSION_TABLE_EXECUTIONS,
+                        record_execution_key(session->record.owner, session->record.id, execution->n, arena),
+                        NULL,
+                        SESSION_EXPECT_NOTHING,
+                        0,
+                };
+                struct error err;
+                char *text;
+
+                execution->heard_early = true;
+                change.value = text = execution_record_pending(
+                        execution, session->record.id, session->record.environment, session->record.agent);
+                if (session_store_write(engine->config.store, &change, 1, &err) < 0)
+                        log_warning("session %s: %s", session->record.id, err.message);
+                free(text);
+        }
+        engine->config.place->class->heard(session->place, event->id);
+}
+
+static void hear_opened(struct engine *engine, struct session *session, const struct place_event *event) {
+        struct execution *running = session->running;
+
+        session->phase = SESSION_OPEN;
+        session->ever_open = true;
+        session->rejoining = false;
+        if (session->record.parked) {
+                session->record.parked = false;
+                store_or_warn(engine, session, NULL, 0);
+        }
+        if (running && (!event->kept || event->last < running->n)) {
+                session->running = NULL;
+                end_waiting(engine, session, running, REPORT_FAILED,
+                            event->kept ? "nothing of it ran: the server died before its sandbox had it"
+                                        : "cut off: its sandbox died, and nobody knows how far it had come");
+        } else if (running && running->interrupted) {
+                engine->config.place->class->interrupt(session->place, running->n);
+        }
+        session_changed(session);
+}
+
+/*
+ * The sandbox has gone, whatever it was about; the next execution starts another. Where it never came to be, what waits for it ends as
+ * well: the next attempt would fare no better.
+ */
+static void hear_ended(struct engine *engine, struct session *session, const char *reason) {
+        bool never_was = session->phase == SESSION_OPENING && !session->rejoining;
+        struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+        struct execution *running = session->running;
+
+        leave_place(engine, session);
+        if (never_was)
+                session->restart[0] = '\0';
+        if (running) {
+                session->running = NULL;
+                strbuf_printf(&detail, "cut off: its sandbox ended%s%s", reason ? ": " : "",
+                              reason ? reason : "");
+                end_waiting(engine, session, running, REPORT_FAILED, strbuf_text(&detail));
+        } else if (never_was) {
+                strbuf_printf(&detail, "nothing of it ran: its sandbox did not start%s%s", reason ? ": " : "",
+                              reason ? reason : "");
+                session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
+        }
+        session_changed(session);
+}
+
+static void hear_event(struct engine *engine, struct session *session, const struct place_event *event) {
+        const struct place_class *class = engine->config.place->class;
+        struct execution *execution = running_of(session, event->n);
+        int64_t now_ms = engine_now(engine);
+
+        switch (event->type) {
+        case PLACE_OPENED:
+                hear_opened(engine, session, event);
+                break;
+        case PLACE_STARTED:
+                if (event->generation > session->record.generation)
+                        session->record.generation = event->generation;
+                if (execution)
+                        execution_started(execution, event, now_ms);
+                break;
+        case PLACE_OUTPUT:
+                if (execution) {
+                        execution_output(execution, event->is_stderr, event->bytes, event->length);
+                        count_unheard(engine, session, execution, event);
+                }
+                break;
+        case PLACE_DISPLAY:
+                if (execution) {
+                        execution_display(execution, event);
+                        count_unheard(engine, session, execution, event);
+                }
+                break;
+        case PLACE_DONE:
+                if (execution) {
+                        struct arena *arena ARENA_CLEANUP = arena_new();
+                        struct execution_owner owner;
+
+                        describe_owner(engine, session, arena, &owner);
+                        execution_done(execution, &owner, event, now_ms);
+                        session->running = NULL;
+                        session_execution_ended(engine, session, execution);
+                        execution = NULL;
+                }
+                class->heard(session->place, event->id);
+                break;
+        case PLACE_RESTARTED:
+                class->heard(session->place, event->id);
+                break;
+        case PLACE_PARKED:
+                session->record.parked = true;
+                store_or_warn(engine, session, NULL, 0);
+                class->heard(session->place, event->id);
+                break;
+        case PLACE_ENDED:
+                hear_ended(engine, session, event->reason);
+                break;
+        case PLACE_NOTHING:
+                break;
+        }
+        if (execution)
+                engine_followers_wake(session, execution);
+}
+
+/* It cannot be heard any more: what is left of it is ended, and what ran in it is cut off. */
+static void give_up(struct engine *engine, struct session *session, const struct error *why) {
+        bool was_gone = session->rejoining && why->kind == ERROR_NOT_FOUND;
+        struct error err;
+
+        hear_ended(engine, session,
+                   was_gone ? "the server was restarted, and it did not live any more" : why->message);
+        if (was_gone)
+                return;
+        log_warning("session %s: its sandbox cannot be heard any more: %s", session->record.id, why->message);
+        if (engine->config.place->class->clear(engine->config.place, session->record.id, &err) < 0)
+                log_warning("session %s: %s", session->record.id, err.message);
+}
+
+void session_hear(struct engine *engine, struct session *session) {
+        const struct place_class *class = engine->config.place->class;
+
+        while (session->place) {
+                struct place_event event = { 0 };
+                struct error err = { 0 };
+
+                if (class->next(session->place, &event, &err) < 0) {
+                        give_up(engine, session, &err);
+                        break;
+                }
+                if (event.type == PLACE_NOTHING)
+                        break;
+                hear_event(engine, session, &event);
+                if (session->phase == SESSION_OPEN || session->gone)
+                        session_go_on(engine, session);
+        }
+        session_go_on(engine, session);
+}
+
+/* The end */
+
+int session_end(struct engine *engine, struct session *session, const char *detail, struct problem *problem) {
+        const struct record_session *record = &session->record;
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct session_change changes[3] = {
+                { SESSION_TABLE_SESSIONS, record_session_key(record->owner, record->id, arena), NULL,
+                  SESSION_EXPECT_NOTHING, 0 },
+                { SESSION_TABLE_SESSIONS, arena_printf(arena, RECORD_ENDING "%s", record->id), record->id,
+                  SESSION_EXPECT_NOTHING, 0 },
+        };
+        size_t count = 2;
+        struct problem ignored;
+        struct error err;
+
+        if (record->conversation)
+                changes[count++] = (struct session_change){ SESSION_TABLE_CONVERSATIONS,
+                                                            record_conversation_key(record, arena), NULL,
+                                                            SESSION_EXPECT_NOTHING, 0 };
+        if (session_store_write(engine->config.store, changes, count, &err) < 0)
+                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        session->gone = true;
+        engine->count--;
+        session_cut_off(engine, session, REPORT_KILLED, detail);
+        if (workspaces->set_life(workspaces->context, record->owner, record->id, 0, &ignored) < 0)
+                log_debug("session %s: %s", record->id, ignored.detail);
+        session_go_on(engine, session);
+        session_changed(session);
+        engine_wake(engine);
+        return 0;
+}

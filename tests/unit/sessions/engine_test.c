@@ -1,0 +1,934 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine against a place without sandboxes and a store of its own: owners, races, lines, ends, restarts. */
+#include "sessions/engine.h"
+
+#include "sessions/fake_place.h"
+
+#include "base/json.h"
+#include "folder.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* Long enough for any machine: nothing here waits that long unless it is broken. */
+#define PATIENCE_MS 60000
+
+struct fixture {
+        char folder[sizeof(FOLDER_TEMPLATE)];
+        struct session_store *store;
+        struct engine *engine;
+        struct fake_place place;
+        struct engine_limits limits;
+        struct arena *arena;
+};
+
+static atomic_llong now_ms;
+static atomic_bool in_service;
+
+static int64_t test_wall_ms(const struct clock *clock) {
+        (void)clock;
+        return atomic_load(&now_ms);
+}
+static const struct clock test_clock = { .wall_ms = test_wall_ms };
+
+static int find_environment(struct catalog *catalog, const char *name, struct arena *arena,
+                            struct catalog_environment *ret, struct error *err) {
+        (void)catalog;
+        (void)arena;
+        (void)err;
+        if (strcmp(name, "python") != 0 && strcmp(name, "other") != 0)
+                return 0;
+        *ret = (struct catalog_environment){ name, "sha256:abc" };
+        return 1;
+}
+
+static int find_agent(struct catalog *catalog, const char *name, struct arena *arena,
+                      struct catalog_agent *ret, struct error *err) {
+        (void)catalog;
+        (void)arena;
+        (void)err;
+        if (strcmp(name, "analyst") != 0)
+                return 0;
+        *ret = (struct catalog_agent){ name, "python", atomic_load(&in_service) };
+        return 1;
+}
+static struct catalog catalog = { find_environment, find_agent };
+
+static int make_workspace(void *context, const char *owner, const char *id, const char *environment,
+                          int64_t created_ms, int64_t lives_until_ms, struct problem *problem) {
+        (void)context;
+        (void)problem;
+        assert_non_null(owner);
+        assert_non_null(id);
+        assert_non_null(environment);
+        assert_true(lives_until_ms > created_ms);
+        return 0;
+}
+
+static int set_life(void *context, const char *owner, const char *id, int64_t lives_until_ms,
+                    struct problem *problem) {
+        (void)context;
+        (void)owner;
+        (void)id;
+        (void)lives_until_ms;
+        (void)problem;
+        return 0;
+}
+
+static const char *path_of(void *context, const char *id, struct arena *arena) {
+        (void)context;
+        return arena_printf(arena, "/nowhere/%s", id);
+}
+static const struct engine_workspaces workspaces = { NULL, make_workspace, set_life, path_of };
+
+static void start(struct fixture *fixture) {
+        const struct engine_config config = { fixture->store, &fixture->place.place, &catalog,
+                                              &workspaces,    &test_clock,           fixture->limits };
+        struct error err = { 0 };
+
+        if (engine_open(&config, &fixture->engine, &err) < 0)
+                fail_msg("%s", err.message);
+}
+
+static void restart(struct fixture *fixture) {
+        engine_close(fixture->engine);
+        start(fixture);
+}
+
+static int setup(void **state) {
+        struct fixture *fixture = calloc(1, sizeof(*fixture));
+        struct error err;
+
+        folder_make_temporary(fixture->folder);
+        fixture->arena = arena_new();
+        fixture->place.place.class = &fake_class;
+        pthread_mutex_init(&fixture->place.lock, NULL);
+        atomic_store(&now_ms, 1700000000000);
+        atomic_store(&in_service, true);
+        if (session_store_open(fixture->folder, &fixture->store, &err) < 0)
+                return -1;
+        start(fixture);
+        *state = fixture;
+        return 0;
+}
+
+static int teardown(void **state) {
+        struct fixture *fixture = *state;
+
+        engine_close(fixture->engine);
+        session_store_close(fixture->store);
+        fake_kill_all(&fixture->place);
+        folder_remove(fixture->folder);
+        arena_free(fixture->arena);
+        free(fixture);
+        return 0;
+}
+
+static const struct engine_caller alice = { .client = "app", .owner = "app/alice" };
+static const struct engine_caller bob = { .client = "app", .owner = "app/bob" };
+
+/* Shorthands */
+
+static const char *make(struct fixture *fixture, const struct engine_caller *caller,
+                        const struct engine_wish *wish, int expected) {
+        struct problem problem = { 0 };
+        json_t *json JSON_CLEANUP = NULL;
+
+        assert_int_equal(engine_create(fixture->engine, caller, wish, &json, &problem), expected);
+        return expected < 0 ? arena_strdup(fixture->arena, problem_name(problem.code))
+                            : arena_strdup(fixture->arena, json_text(json, "id"));
+}
+
+static const char *session_of(struct fixture *fixture, const struct engine_caller *caller) {
+        return make(fixture, caller, &(struct engine_wish){ .environment = "python" }, 1);
+}
+
+static int64_t run_code(struct fixture *fixture, const struct engine_caller *caller, const char *id,
+                        const char *code, struct engine_follower **ret) {
+        const struct engine_code wanted = { .code = code, .code_length = strlen(code) };
+        struct problem problem = { 0 };
+        int64_t n = 0;
+
+        if (engine_execute(fixture->engine, caller, id, &wanted, &n, ret, &problem) < 0)
+                return -(int64_t)problem.code;
+        return n;
+}
+
+/* What it has said, one event after another: "started stdout(hi) done(ok)". Closes the follower. */
+static const char *hear_all(struct fixture *fixture, struct engine_follower *follower) {
+        struct strbuf heard STRBUF_CLEANUP = STRBUF_INIT;
+        struct engine_event event;
+
+        for (;;) {
+                enum engine_next next = engine_follower_next(follower, &event);
+
+                if (next == ENGINE_ENDED)
+                        break;
+                if (next == ENGINE_NOTHING) {
+                        struct pollfd ready = { engine_follower_descriptor(follower), POLLIN, 0 };
+
+                        assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
+                        continue;
+                }
+                strbuf_printf(&heard, "%s%s", heard.length ? " " : "", event.name);
+                if (json_text(event.data, "text"))
+                        strbuf_printf(&heard, "(%s)", json_text(event.data, "text"));
+                if (strcmp(event.name, "done") == 0)
+                        strbuf_printf(&heard, "(%s)", json_text(event.data, "status"));
+                json_decref(event.data);
+        }
+        engine_follower_close(follower);
+        return arena_strdup(fixture->arena, strbuf_text(&heard));
+}
+
+static void wait_for(struct fixture *fixture, const struct engine_caller *caller, const char *id,
+                     const char *status) {
+        struct engine_follower *follower = NULL;
+        struct problem problem;
+        struct engine_event event;
+        bool seen = false;
+
+        if (engine_follow_session(fixture->engine, caller, id, &follower, &problem) < 0) {
+                assert_null(status);
+                return;
+        }
+        while (!seen) {
+                enum engine_next next = engine_follower_next(follower, &event);
+
+                if (next == ENGINE_ENDED) {
+                        assert_null(status);
+                        break;
+                }
+                if (next == ENGINE_EVENT) {
+                        seen = status && strcmp(json_text(event.data, "status"), status) == 0;
+                        json_decref(event.data);
+                } else {
+                        struct pollfd ready = { engine_follower_descriptor(follower), POLLIN, 0 };
+
+                        assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
+                }
+        }
+        engine_follower_close(follower);
+}
+
+static json_t *result_of(struct fixture *fixture, const struct engine_caller *caller, const char *id,
+                         int64_t n) {
+        struct problem problem;
+        json_t *json = NULL;
+
+        assert_int_equal(engine_result(fixture->engine, caller, id, n, &json, &problem), 0);
+        return json;
+}
+
+static const char *status_of(struct fixture *fixture, const struct engine_caller *caller, const char *id,
+                             int64_t n) {
+        json_t *json JSON_CLEANUP = result_of(fixture, caller, id, n);
+
+        return arena_strdup(fixture->arena, json_text(json, "status"));
+}
+
+/* Until the code in it holds, which it does soon after it was begun. */
+static void release_when_held(struct fixture *fixture, const char *id) {
+        for (int i = 0; i < PATIENCE_MS && !fake_release(&fixture->place, id); i++)
+                usleep(1000);
+}
+
+static void wait_until_running(struct fixture *fixture, struct engine_follower *follower) {
+        struct engine_event event;
+        enum engine_next next;
+
+        (void)fixture;
+        while ((next = engine_follower_next(follower, &event)) == ENGINE_NOTHING) {
+                struct pollfd ready = { engine_follower_descriptor(follower), POLLIN, 0 };
+
+                assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
+        }
+        assert_int_equal(next, ENGINE_EVENT);
+        assert_string_equal(event.name, "started");
+        json_decref(event.data);
+}
+
+/* Tests */
+
+static void one_execution(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower = NULL;
+        json_t *result = NULL, *session JSON_CLEANUP = NULL, *stream;
+        struct problem problem;
+
+        assert_int_equal(strlen(id), 28);
+        assert_int_equal(run_code(fixture, &alice, id, "say hello\nshow chart", &follower), 1);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(hello) display done(ok)");
+        result = result_of(fixture, &alice, id, 1);
+        assert_string_equal(json_text(result, "status"), "ok");
+        assert_string_equal(json_text(result, "session"), id);
+        assert_int_equal(json_integer_or(result, "exitCode", -1), 0);
+        stream = json_object_get(result, "stdout");
+        assert_string_equal(json_text(stream, "content"), "hello");
+        assert_int_equal(json_integer_or(stream, "bytesTotal", -1), 5);
+        assert_string_equal(json_text(stream, "sha256"),
+                            "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824");
+        assert_int_equal(json_array_size(json_object_get(result, "displays")), 1);
+        assert_string_equal(json_text(json_object_get(result, "environment"), "imageDigest"), "sha256:abc");
+        json_decref(result);
+        assert_int_equal(engine_show(fixture->engine, &alice, id, &session, &problem), 0);
+        assert_string_equal(json_text(session, "status"), "idle");
+        assert_string_equal(json_text(session, "createdAt"), "2023-11-14T22:13:20Z");
+        assert_int_equal(run_code(fixture, &alice, id, "fail", &follower), 2);
+        assert_string_equal(hear_all(fixture, follower), "started done(error)");
+        /* And again, from what history has. */
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 1, 0, &follower, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(hello) display done(ok)");
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 1, 3, &follower, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "display done(ok)");
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 1, 5, &follower, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "");
+}
+
+/* Whatever another asks about somebody's session, he hears what he would hear of one that never was. */
+static void not_yours_is_not_there(void **state) {
+        static const char never[] = "s-aaaaaaaaaaaaaaaaaaaaaaaaaa";
+        const struct engine_caller others[] = {
+                bob,
+                { .client = "app", .owner = "app/alice/" },
+                { .client = "app", .owner = NULL },
+                { .client = "app",
+                  .owner = "app/alice",
+                  .environments = (const char *const[]){ "other", NULL } },
+        };
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower = NULL;
+
+        run_code(fixture, &alice, id, "say secret", &follower);
+        hear_all(fixture, follower);
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+                const char *const ids[] = { id, never, "", "s-", "../../etc/passwd" };
+                struct problem answers[5][9];
+                json_t *json = NULL;
+                int64_t n;
+
+                memset(answers, 0, sizeof(answers));
+                for (size_t k = 0; k < 5; k++) {
+                        const struct engine_code code = { .code = "x", .code_length = 1 };
+                        const struct engine_patch patch = { .idle_seconds = 5 };
+                        struct problem *at = answers[k];
+
+                        assert_int_equal(engine_show(fixture->engine, &others[i], ids[k], &json, at++), -1);
+                        assert_int_equal(
+                                engine_patch(fixture->engine, &others[i], ids[k], &patch, &json, at++), -1);
+                        assert_int_equal(engine_end(fixture->engine, &others[i], ids[k], at++), -1);
+                        assert_int_equal(
+                                engine_execute(fixture->engine, &others[i], ids[k], &code, &n, NULL, at++),
+                                -1);
+                        assert_int_equal(engine_result(fixture->engine, &others[i], ids[k], 1, &json, at++),
+                                         -1);
+                        assert_int_equal(
+                                engine_history(fixture->engine, &others[i], ids[k], 0, NULL, &json, at++),
+                                -1);
+                        assert_int_equal(engine_interrupt(fixture->engine, &others[i], ids[k], 1, at++), -1);
+                        assert_int_equal(
+                                engine_follow(fixture->engine, &others[i], ids[k], 1, 0, &follower, at++),
+                                -1);
+                        assert_int_equal(engine_park(fixture->engine, &others[i], ids[k], at++), -1);
+                        assert_memory_equal(answers[k], answers[0], sizeof(answers[0]));
+                        assert_int_equal(answers[k][0].code, PROBLEM_NOT_FOUND);
+                }
+        }
+        assert_string_equal(status_of(fixture, &alice, id, 1), "ok");
+}
+
+static void who_observes_sees_states_and_ends_nothing(void **state) {
+        const struct engine_caller watcher = { .client = "w", .owner = "w/eve", .observes = true };
+        const struct engine_caller ruler = { .client = "r", .owner = "r/root", .ends_any = true };
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        json_t *json = NULL;
+        struct problem problem;
+
+        assert_int_equal(engine_show(fixture->engine, &watcher, id, &json, &problem), 0);
+        json_decref(json);
+        assert_int_equal(engine_list(fixture->engine, &watcher, &(struct engine_filter){ .all_owners = true },
+                                     &json, &problem),
+                         0);
+        assert_int_equal(json_array_size(json_object_get(json, "items")), 1);
+        json_decref(json);
+        assert_int_equal(engine_list(fixture->engine, &bob, &(struct engine_filter){ .all_owners = true },
+                                     &json, &problem),
+                         0);
+        assert_int_equal(json_array_size(json_object_get(json, "items")), 0);
+        json_decref(json);
+        assert_int_equal(engine_history(fixture->engine, &watcher, id, 0, NULL, &json, &problem), -1);
+        assert_int_equal(engine_end(fixture->engine, &watcher, id, &problem), -1);
+        assert_int_equal(engine_show(fixture->engine, &ruler, id, &json, &problem), -1);
+        assert_int_equal(engine_end(fixture->engine, &ruler, id, &problem), 0);
+        assert_int_equal(engine_show(fixture->engine, &alice, id, &json, &problem), -1);
+}
+
+static void what_cannot_be_made(void **state) {
+        static const struct {
+                struct engine_wish wish;
+                const char *code;
+        } cases[] = {
+                { { .environment = "nowhere" }, "unknown-environment" },
+                { { .agent = "nobody" }, "unknown-agent" },
+                { { 0 }, "invalid" },
+                { { .environment = "python", .agent = "analyst" }, "invalid" },
+                { { .environment = "python", .idle_seconds = 1209601 }, "invalid" },
+                { { .environment = "python", .ttl_seconds = -1 }, "invalid" },
+                { { .environment = "python", .conversation = "" }, "invalid" },
+                { { .environment = "python", .conversation = "a\nb" }, "invalid" },
+        };
+        struct fixture *fixture = *state;
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                assert_string_equal(make(fixture, &alice, &cases[i].wish, -1), cases[i].code);
+        make(fixture, &alice,
+             &(struct engine_wish){
+                     .environment = "python", .idle_seconds = 1209600, .ttl_seconds = 1209600 },
+             1);
+        fixture->place.refuse_open = true;
+        assert_string_equal(make(fixture, &alice, &(struct engine_wish){ .environment = "python" }, -1),
+                            "place-failed");
+}
+
+static void an_agent_out_of_service(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = make(fixture, &alice, &(struct engine_wish){ .agent = "analyst" }, 1);
+        struct engine_follower *follower;
+
+        assert_int_equal(run_code(fixture, &alice, id, "say a", &follower), 1);
+        hear_all(fixture, follower);
+        atomic_store(&in_service, false);
+        assert_int_equal(run_code(fixture, &alice, id, "say b", NULL), -PROBLEM_AGENT_OUT_OF_SERVICE);
+        assert_string_equal(make(fixture, &alice, &(struct engine_wish){ .agent = "analyst" }, -1),
+                            "agent-out-of-service");
+        atomic_store(&in_service, true);
+        assert_int_equal(run_code(fixture, &alice, id, "say c", &follower), 2);
+        hear_all(fixture, follower);
+}
+
+struct talker {
+        struct fixture *fixture;
+        pthread_t thread;
+        char id[64];
+        int made;
+};
+
+static void *talk(void *context) {
+        const struct engine_wish wish = { .environment = "python", .conversation = "chat 1" };
+        struct talker *talker = context;
+        struct problem problem;
+        json_t *json = NULL;
+
+        talker->made = engine_create(talker->fixture->engine, &alice, &wish, &json, &problem);
+        snprintf(talker->id, sizeof(talker->id), "%s", json_text(json, "id"));
+        json_decref(json);
+        return NULL;
+}
+
+static void a_conversation_has_one_session(void **state) {
+        const struct engine_wish wish = { .environment = "python", .conversation = "chat 1" };
+        struct fixture *fixture = *state;
+        struct talker talkers[8] = { 0 };
+        struct problem problem;
+        int made = 0;
+
+        for (size_t i = 0; i < 8; i++) {
+                talkers[i].fixture = fixture;
+                assert_int_equal(pthread_create(&talkers[i].thread, NULL, talk, &talkers[i]), 0);
+        }
+        for (size_t i = 0; i < 8; i++) {
+                pthread_join(talkers[i].thread, NULL);
+                assert_string_equal(talkers[i].id, talkers[0].id);
+                made += talkers[i].made;
+        }
+        assert_int_equal(made, 1);
+        /* Another owner's, another environment's and another conversation are others. */
+        assert_string_not_equal(make(fixture, &bob, &wish, 1), talkers[0].id);
+        make(fixture, &alice, &(struct engine_wish){ .environment = "other", .conversation = "chat 1" }, 1);
+        make(fixture, &alice, &(struct engine_wish){ .agent = "analyst", .conversation = "chat 1" }, 1);
+        make(fixture, &alice, &(struct engine_wish){ .environment = "python", .conversation = "chat 2" }, 1);
+        /* It outlives the engine, and ends with its session. */
+        restart(fixture);
+        assert_string_equal(make(fixture, &alice, &wish, 0), talkers[0].id);
+        assert_int_equal(engine_end(fixture->engine, &alice, talkers[0].id, &problem), 0);
+        assert_string_not_equal(make(fixture, &alice, &wish, 1), talkers[0].id);
+}
+
+static void a_line_of_eight(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *followers[9];
+        struct problem problem;
+
+        for (int i = 0; i < 9; i++) {
+                assert_int_equal(
+                        run_code(fixture, &alice, id, i == 0 ? "hold\nsay 0" : "say next", &followers[i]),
+                        i + 1);
+                if (i == 0)
+                        wait_until_running(fixture, followers[0]);
+        }
+        assert_string_equal(status_of(fixture, &alice, id, 1), "running");
+        assert_string_equal(status_of(fixture, &alice, id, 2), "queued");
+        assert_int_equal(run_code(fixture, &alice, id, "say too much", NULL), -PROBLEM_QUEUE_FULL);
+        /* One in the middle of the line, and the last. */
+        assert_int_equal(engine_interrupt(fixture->engine, &alice, id, 5, &problem), 0);
+        assert_int_equal(engine_interrupt(fixture->engine, &alice, id, 9, &problem), 0);
+        assert_string_equal(status_of(fixture, &alice, id, 5), "interrupted");
+        assert_int_equal(engine_interrupt(fixture->engine, &alice, id, 5, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_NOT_RUNNING);
+        assert_int_equal(engine_park(fixture->engine, &alice, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_BUSY);
+        release_when_held(fixture, id);
+        assert_string_equal(hear_all(fixture, followers[0]), "stdout(0) done(ok)");
+        for (int i = 1; i < 9; i++)
+                assert_string_equal(hear_all(fixture, followers[i]),
+                                    i == 4 || i == 8 ? "done(interrupted)" : "started stdout(next) done(ok)");
+}
+
+static void interrupts(void **state) {
+        const struct engine_code code = { .code = "hold", .code_length = 4, .interrupt_on_disconnect = true };
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower, *second;
+        struct problem problem;
+        int64_t n;
+
+        run_code(fixture, &alice, id, "hold", &follower);
+        wait_until_running(fixture, follower);
+        assert_int_equal(engine_interrupt(fixture->engine, &alice, id, 1, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "done(interrupted)");
+        /* The last one who follows goes. */
+        assert_int_equal(engine_execute(fixture->engine, &alice, id, &code, &n, &follower, &problem), 1);
+        wait_until_running(fixture, follower);
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, n, 0, &second, &problem), 0);
+        engine_follower_close(follower);
+        assert_string_equal(status_of(fixture, &alice, id, n), "running");
+        engine_follower_close(second);
+        wait_for(fixture, &alice, id, "idle");
+        assert_string_equal(status_of(fixture, &alice, id, n), "interrupted");
+}
+
+static void ends_by_age_and_by_idleness(void **state) {
+        struct fixture *fixture = *state;
+        const char *idle = make(fixture, &alice,
+                                &(struct engine_wish){ .environment = "python", .idle_seconds = 60 }, 1);
+        const char *old =
+                make(fixture, &alice,
+                     &(struct engine_wish){
+                             .environment = "python", .idle_seconds = 1209600, .ttl_seconds = 1209600 },
+                     1);
+        struct engine_follower *follower;
+        struct problem problem;
+        json_t *json = NULL;
+
+        /* What runs is active. */
+        run_code(fixture, &alice, idle, "hold", &follower);
+        wait_until_running(fixture, follower);
+        atomic_fetch_add(&now_ms, 61000);
+        assert_int_equal(engine_show(fixture->engine, &alice, idle, &json, &problem), 0);
+        json_decref(json);
+        release_when_held(fixture, idle);
+        hear_all(fixture, follower);
+        atomic_fetch_add(&now_ms, 59000);
+        assert_int_equal(engine_show(fixture->engine, &alice, idle, &json, &problem), 0);
+        json_decref(json);
+        atomic_fetch_add(&now_ms, 2000);
+        assert_int_equal(engine_show(fixture->engine, &alice, idle, &json, &problem), -1);
+        wait_for(fixture, &alice, idle, NULL);
+        /* 14 days, but a moment; then over, whatever runs. */
+        atomic_store(&now_ms, 1700000000000 + 1209599000LL);
+        run_code(fixture, &alice, old, "hold", &follower);
+        wait_until_running(fixture, follower);
+        atomic_fetch_add(&now_ms, 1000);
+        assert_string_equal(hear_all(fixture, follower), "done(killed)");
+        assert_int_equal(engine_show(fixture->engine, &alice, old, &json, &problem), -1);
+        for (int i = 0; i < PATIENCE_MS && fake_lives(&fixture->place, old); i++)
+                usleep(1000);
+        assert_false(fake_lives(&fixture->place, old));
+        assert_string_equal(status_of(fixture, &alice, old, 1), "killed");
+}
+
+static void the_end_and_what_stays(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower, *waiting;
+        struct problem problem;
+        json_t *json = NULL;
+
+        run_code(fixture, &alice, id, "hold", &follower);
+        wait_until_running(fixture, follower);
+        run_code(fixture, &alice, id, "say x", &waiting);
+        assert_int_equal(engine_forget(fixture->engine, &alice, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_HAS_SESSIONS);
+        assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "done(killed)");
+        assert_string_equal(hear_all(fixture, waiting), "done(killed)");
+        assert_int_equal(engine_show(fixture->engine, &alice, id, &json, &problem), -1);
+        assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), -1);
+        assert_int_equal(run_code(fixture, &alice, id, "x", NULL), -PROBLEM_NOT_FOUND);
+        for (int i = 0; i < PATIENCE_MS && fake_lives(&fixture->place, id); i++)
+                usleep(1000);
+        /* History stays its owner's, until the workspace goes. */
+        assert_int_equal(engine_history(fixture->engine, &alice, id, 0, NULL, &json, &problem), 0);
+        assert_int_equal(json_array_size(json_object_get(json, "items")), 2);
+        json_decref(json);
+        assert_int_equal(engine_history(fixture->engine, &bob, id, 0, NULL, &json, &problem), -1);
+        assert_int_equal(engine_forget(fixture->engine, &bob, id, &problem), 0);
+        assert_string_equal(status_of(fixture, &alice, id, 1), "killed");
+        assert_int_equal(engine_forget(fixture->engine, &alice, id, &problem), 0);
+        assert_int_equal(engine_history(fixture->engine, &alice, id, 0, NULL, &json, &problem), -1);
+}
+
+static void a_key_makes_one(void **state) {
+        const struct engine_once once = { "key", "POST /v1/sessions", "aa" },
+                                 other = { "key", "POST /v1/sessions", "bb" };
+        const struct engine_caller elsewhere = { .client = "else", .owner = "app/alice" };
+        struct fixture *fixture = *state;
+        struct engine_wish wish = { .environment = "python", .once = once };
+        const char *id = make(fixture, &alice, &wish, 1);
+        struct engine_code code = { .code = "say 1", .code_length = 5, .once = { "run", "POST e", "cc" } };
+        struct engine_follower *follower;
+        struct problem problem;
+        int64_t n;
+
+        assert_string_equal(make(fixture, &alice, &wish, 0), id);
+        assert_string_not_equal(make(fixture, &elsewhere, &wish, 1), id);
+        assert_string_not_equal(make(fixture, &bob, &wish, 1), id);
+        wish.once = other;
+        assert_string_equal(make(fixture, &alice, &wish, -1), "idempotency-key-reused");
+        assert_int_equal(engine_execute(fixture->engine, &alice, id, &code, &n, &follower, &problem), 1);
+        hear_all(fixture, follower);
+        restart(fixture);
+        assert_int_equal(engine_execute(fixture->engine, &alice, id, &code, &n, &follower, &problem), 0);
+        assert_int_equal(n, 1);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(1) done(ok)");
+        code.once.body = "dd";
+        assert_int_equal(engine_execute(fixture->engine, &alice, id, &code, &n, NULL, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_KEY_REUSED);
+        /* A day later it is anybody's key. */
+        atomic_fetch_add(&now_ms, 86401000);
+        make(fixture, &alice, &wish, 1);
+}
+
+static void limits(void **state) {
+        struct fixture *fixture = *state;
+        const char *first;
+        struct problem problem;
+
+        fixture->limits = (struct engine_limits){ .per_owner = 2, .total = 3 };
+        restart(fixture);
+        first = session_of(fixture, &alice);
+        session_of(fixture, &alice);
+        assert_string_equal(make(fixture, &alice, &(struct engine_wish){ .environment = "python" }, -1),
+                            "owner-limit");
+        session_of(fixture, &bob);
+        assert_string_equal(make(fixture, &bob, &(struct engine_wish){ .environment = "python" }, -1),
+                            "server-limit");
+        assert_int_equal(engine_end(fixture->engine, &alice, first, &problem), 0);
+        session_of(fixture, &bob);
+}
+
+static void lists(void **state) {
+        struct fixture *fixture = *state;
+        json_t *labels JSON_CLEANUP = json_pack("{s:s, s:s}", "team", "a", "tier", "");
+        const char *ids[5];
+        const struct {
+                struct engine_filter filter;
+                size_t count;
+        } cases[] = {
+                { { 0 }, 5 },
+                { { .environments = (const char *const[]){ "other", NULL } }, 1 },
+                { { .environments = (const char *const[]){ "other", "python", NULL } }, 5 },
+                { { .agents = (const char *const[]){ "analyst", NULL } }, 1 },
+                { { .labels = (const char *const[]){ "team=a", NULL } }, 1 },
+                { { .labels = (const char *const[]){ "team=a", "tier", NULL } }, 1 },
+                { { .labels = (const char *const[]){ "team=b", NULL } }, 0 },
+                { { .statuses = (const char *const[]){ "parked", NULL } }, 0 },
+        };
+        struct problem problem;
+        json_t *json = NULL;
+        size_t seen = 0;
+        const char *cursor = NULL;
+
+        for (size_t i = 0; i < 5; i++) {
+                struct engine_wish wish = { .environment = i == 1 ? "other" : "python" };
+
+                if (i == 2)
+                        wish = (struct engine_wish){ .agent = "analyst" };
+                wish.labels = i == 3 ? labels : NULL;
+                ids[i] = make(fixture, &alice, &wish, 1);
+                atomic_fetch_add(&now_ms, i / 2);
+        }
+        session_of(fixture, &bob);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                assert_int_equal(engine_list(fixture->engine, &alice, &cases[i].filter, &json, &problem), 0);
+                assert_int_equal(json_array_size(json_object_get(json, "items")), cases[i].count);
+                json_decref(json);
+        }
+        /* Piece by piece, over a restart: each once. */
+        do {
+                struct engine_filter filter = { .limit = 2, .cursor = cursor };
+                size_t index;
+                json_t *item;
+
+                assert_int_equal(engine_list(fixture->engine, &alice, &filter, &json, &problem), 0);
+                json_array_foreach (json_object_get(json, "items"), index, item) {
+                        size_t at = 0;
+
+                        while (at < 5 && strcmp(ids[at], json_text(item, "id")) != 0)
+                                at++;
+                        assert_true(at < 5);
+                        ids[at] = "";
+                        seen++;
+                }
+                cursor = arena_strdup(fixture->arena, json_text(json, "cursor"));
+                json_decref(json);
+                restart(fixture);
+        } while (cursor);
+        assert_int_equal(seen, 5);
+        assert_int_equal(engine_list(fixture->engine, &alice, &(struct engine_filter){ .cursor = "x" }, &json,
+                                     &problem),
+                         -1);
+        assert_int_equal(engine_list(fixture->engine, &alice, &(struct engine_filter){ .limit = 1001 }, &json,
+                                     &problem),
+                         -1);
+}
+
+static void history_in_pieces(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice), *cursor = NULL;
+        struct problem problem;
+        int64_t next = 1;
+
+        for (int i = 0; i < 5; i++) {
+                struct engine_follower *follower;
+
+                run_code(fixture, &alice, id, "say x", &follower);
+                hear_all(fixture, follower);
+        }
+        do {
+                json_t *json = NULL, *item;
+                size_t index;
+
+                assert_int_equal(engine_history(fixture->engine, &alice, id, 2, cursor, &json, &problem), 0);
+                json_array_foreach (json_object_get(json, "items"), index, item) {
+                        assert_int_equal(json_integer_or(item, "n", 0), next++);
+                        assert_string_equal(json_text(item, "code"), "say x");
+                        assert_null(json_object_get(item, "stdout"));
+                }
+                cursor = arena_strdup(fixture->arena, json_text(json, "cursor"));
+                json_decref(json);
+        } while (cursor);
+        assert_int_equal(next, 6);
+}
+
+/* The engine dies while something runs, and its sandbox lives on: nothing is lost, and nothing told twice. */
+static void a_sandbox_that_outlives_the_engine(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower, *waiting;
+        struct problem problem;
+
+        run_code(fixture, &alice, id, "say before\nhold\nsay after", &follower);
+        wait_until_running(fixture, follower);
+        run_code(fixture, &alice, id, "say never", &waiting);
+        engine_follower_close(follower);
+        engine_follower_close(waiting);
+        restart(fixture);
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 1, 0, &follower, &problem), 0);
+        release_when_held(fixture, id);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(before) stdout(after) done(ok)");
+        assert_string_equal(status_of(fixture, &alice, id, 2), "failed");
+        run_code(fixture, &alice, id, "say more", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(more) done(ok)");
+}
+
+/* It had ended while nobody was there. */
+static void an_end_that_nobody_saw(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower;
+        struct problem problem;
+
+        run_code(fixture, &alice, id, "hold\nsay done", &follower);
+        wait_until_running(fixture, follower);
+        engine_follower_close(follower);
+        engine_close(fixture->engine);
+        release_when_held(fixture, id);
+        start(fixture);
+        assert_int_equal(engine_follow(fixture->engine, &alice, id, 1, 0, &follower, &problem), 0);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(done) done(ok)");
+}
+
+/* The machine died: what ran is said to be cut off, and never to be well. */
+static void cut_off_by_a_death(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower;
+        json_t *result JSON_CLEANUP = NULL;
+
+        run_code(fixture, &alice, id, "say half\nhold", &follower);
+        wait_until_running(fixture, follower);
+        engine_follower_close(follower);
+        engine_close(fixture->engine);
+        fake_kill_all(&fixture->place);
+        start(fixture);
+        result = result_of(fixture, &alice, id, 1);
+        assert_string_equal(json_text(result, "status"), "failed");
+        assert_true(json_is_null(json_object_get(result, "exitCode")));
+        assert_non_null(strstr(json_text(result, "detail"), "cut off"));
+        run_code(fixture, &alice, id, "say again", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(again) done(ok)");
+        /* And once more: what is recorded as ended stays so. */
+        restart(fixture);
+        assert_string_equal(status_of(fixture, &alice, id, 1), "failed");
+        assert_string_equal(status_of(fixture, &alice, id, 2), "ok");
+}
+
+static void a_sandbox_that_dies(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower;
+
+        run_code(fixture, &alice, id, "say x\ndie", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(x) done(failed)");
+        run_code(fixture, &alice, id, "say y", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(y) done(ok)");
+}
+
+static void a_sandbox_that_does_not_start(void **state) {
+        struct fixture *fixture = *state;
+        const char *id;
+        struct engine_follower *follower;
+
+        fixture->place.fail_start = true;
+        id = session_of(fixture, &alice);
+        run_code(fixture, &alice, id, "say x", &follower);
+        assert_string_equal(hear_all(fixture, follower), "done(failed)");
+        wait_for(fixture, &alice, id, "idle");
+        fixture->place.fail_start = false;
+        run_code(fixture, &alice, id, "say y", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(y) done(ok)");
+}
+
+/* A session that was ended when its server died: its sandbox is found and ended by the next. */
+static void no_sandbox_is_forgotten(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct session_change changes[] = { { SESSION_TABLE_SESSIONS, NULL, id, SESSION_EXPECT_ABSENT, 0 } };
+        struct engine_follower *follower;
+        struct error err;
+
+        run_code(fixture, &alice, id, "say x", &follower);
+        hear_all(fixture, follower);
+        engine_close(fixture->engine);
+        changes[0].key = arena_printf(fixture->arena, "~ending/%s", id);
+        assert_int_equal(session_store_write(fixture->store, changes, 1, &err), 1);
+        assert_true(fake_lives(&fixture->place, id));
+        start(fixture);
+        assert_true(fixture->place.clears > 0);
+}
+
+static void parks(void **state) {
+        struct fixture *fixture = *state;
+        const char *id;
+        struct engine_follower *follower;
+        struct problem problem;
+
+        id = session_of(fixture, &alice);
+        wait_for(fixture, &alice, id, "idle");
+        assert_int_equal(engine_park(fixture->engine, &alice, id, &problem), 0);
+        wait_for(fixture, &alice, id, "parked");
+        assert_false(fake_lives(&fixture->place, id));
+        restart(fixture);
+        wait_for(fixture, &alice, id, "parked");
+        assert_int_equal(engine_park(fixture->engine, &alice, id, &problem), 0);
+        run_code(fixture, &alice, id, "say back", &follower);
+        assert_string_equal(hear_all(fixture, follower), "started stdout(back) done(ok)");
+        /* By idleness. */
+        atomic_fetch_add(&now_ms, 301000);
+        wait_for(fixture, &alice, id, "parked");
+        assert_int_equal(engine_restart(fixture->engine, &alice, id, NULL, &problem), 0);
+        wait_for(fixture, &alice, id, "idle");
+}
+
+static void patches(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        json_t *labels JSON_CLEANUP = json_pack("{s:s}", "a", "b"), *json = NULL;
+        const struct engine_patch patch = { labels, 120, 240 };
+        struct problem problem;
+
+        assert_int_equal(engine_patch(fixture->engine, &alice, id, &patch, &json, &problem), 0);
+        assert_int_equal(json_integer_or(json, "idleSeconds", 0), 120);
+        assert_string_equal(json_text(json, "expiresAt"), "2023-11-14T22:15:20Z");
+        json_decref(json);
+        restart(fixture);
+        assert_int_equal(engine_show(fixture->engine, &alice, id, &json, &problem), 0);
+        assert_string_equal(json_text(json_object_get(json, "labels"), "a"), "b");
+        assert_int_equal(json_integer_or(json, "ttlSeconds", 0), 240);
+        json_decref(json);
+        assert_int_equal(engine_patch(fixture->engine, &alice, id,
+                                      &(struct engine_patch){ .ttl_seconds = 1209601 }, &json, &problem),
+                         -1);
+}
+
+static void users_of_an_environment(void **state) {
+        struct fixture *fixture = *state;
+        json_t *owners = NULL;
+        size_t count = 9;
+
+        assert_int_equal(engine_users_of(fixture->engine, "python", &count, &owners), 0);
+        assert_int_equal(count, 0);
+        json_decref(owners);
+        session_of(fixture, &alice);
+        make(fixture, &alice, &(struct engine_wish){ .agent = "analyst" }, 1);
+        session_of(fixture, &bob);
+        make(fixture, &bob, &(struct engine_wish){ .environment = "other" }, 1);
+        assert_int_equal(engine_users_of(fixture->engine, "python", &count, &owners), 0);
+        assert_int_equal(count, 3);
+        assert_int_equal(json_array_size(owners), 2);
+        assert_int_equal(json_integer_or(json_array_get(owners, 0), "sessions", 0), 2);
+        json_decref(owners);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(one_execution),
+                TEST(not_yours_is_not_there),
+                TEST(who_observes_sees_states_and_ends_nothing),
+                TEST(what_cannot_be_made),
+                TEST(an_agent_out_of_service),
+                TEST(a_conversation_has_one_session),
+                TEST(a_line_of_eight),
+                TEST(interrupts),
+                TEST(ends_by_age_and_by_idleness),
+                TEST(the_end_and_what_stays),
+                TEST(a_key_makes_one),
+                TEST(limits),
+                TEST(lists),
+                TEST(history_in_pieces),
+                TEST(a_sandbox_that_outlives_the_engine),
+                TEST(an_end_that_nobody_saw),
+                TEST(cut_off_by_a_death),
+                TEST(a_sandbox_that_dies),
+                TEST(a_sandbox_that_does_not_start),
+                TEST(no_sandbox_is_forgotten),
+                TEST(parks),
+                TEST(patches),
+                TEST(users_of_an_environment),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A place without sandboxes: it does what the code says, a word a line. Its "sandboxes" outlive who opened them, as real ones do, and
+ * tell again what was not heard.
+ *
+ *     say TEXT      output          show TEXT     a display of text/plain
+ *     hold          goes on when fake_release() is called, or when it is interrupted
+ *     die           the sandbox ends in the middle of it
+ *     fail          ends with an exception
+ */
+#ifndef BERTH_TESTS_UNIT_SESSIONS_FAKE_PLACE_H
+#define BERTH_TESTS_UNIT_SESSIONS_FAKE_PLACE_H
+
+#include "sessions/place.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define FAKE_EVENTS 512
+#define FAKE_SANDBOXES 256
+
+struct fake_event {
+        enum place_event_type type;
+        uint64_t id;
+        int64_t n;
+        char text[8192];
+        size_t length;
+        enum report_status status;
+        int64_t stdout_bytes;
+};
+
+struct fake_sandbox {
+        char id[64];
+        bool lives, parked;
+        int64_t last, running, generation;
+        char rest[8192]; /* of the code that runs */
+        uint64_t next_id;
+        int64_t said;
+        struct fake_event *events[FAKE_EVENTS]; /* not heard yet */
+        size_t count;
+        size_t told;
+        bool opened, ending, holding;
+        int descriptor; /* of who has it open, or -1 */
+};
+
+struct fake_place {
+        struct place place; /* first */
+        pthread_mutex_t lock;
+        struct fake_sandbox sandboxes[FAKE_SANDBOXES];
+        size_t count;
+        bool refuse_open, fail_start;
+        size_t opens, clears;
+};
+
+struct place_session {
+        struct fake_place *place;
+        struct fake_sandbox *sandbox;
+        bool kept, told_opened;
+        struct place_event last;
+        struct fake_event copy;
+        struct content_display display;
+};
+
+static inline void fake_wake(struct fake_sandbox *sandbox) {
+        const uint64_t one = 1;
+
+        if (sandbox->descriptor >= 0 && write(sandbox->descriptor, &one, sizeof(one)) < 0)
+                abort();
+}
+
+static inline struct fake_event *fake_add(struct fake_sandbox *sandbox, enum place_event_type type,
+                                          const char *text) {
+        struct fake_event *event = calloc(1, sizeof(*event));
+
+        if (!event || sandbox->count == FAKE_EVENTS)
+                abort();
+        event->type = type;
+        event->id = ++sandbox->next_id;
+        event->n = sandbox->running;
+        event->length = strlen(text);
+        memcpy(event->text, text, event->length);
+        sandbox->events[sandbox->count++] = event;
+        fake_wake(sandbox);
+        return event;
+}
+
+static inline void fake_done(struct fake_sandbox *sandbox, enum report_status status) {
+        struct fake_event *event = fake_add(sandbox, PLACE_DONE, "");
+
+        event->status = status;
+        event->stdout_bytes = sandbox->said;
+        sandbox->running = 0;
+        sandbox->holding = false;
+}
+
+/* Goes on with the code until it ends or holds. The place's lock is held. */
+static inline void fake_run(struct fake_sandbox *sandbox) {
+        enum report_status status = REPORT_OK;
+
+        while (sandbox->rest[0]) {
+                char line[8192], *end = strchr(sandbox->rest, '\n');
+                size_t length = end ? (size_t)(end - sandbox->rest) : strlen(sandbox->rest);
+
+                memcpy(line, sandbox->rest, length);
+                line[length] = '\0';
+                memmove(sandbox->rest, sandbox->rest + length + (end ? 1 : 0),
+                        strlen(sandbox->rest + length + (end ? 1 : 0)) + 1);
+                if (strncmp(line, "say ", 4) == 0) {
+                        fake_add(sandbox, PLACE_OUTPUT, line + 4);
+                        sandbox->said += (int64_t)strlen(line + 4);
+                } else if (strncmp(line, "show ", 5) == 0) {
+                        fake_add(sandbox, PLACE_DISPLAY, line + 5);
+                } else if (strcmp(line, "hold") == 0) {
+                        sandbox->holding = true;
+                        return;
+                } else if (strcmp(line, "die") == 0) {
+                        sandbox->ending = true;
+                        sandbox->lives = false;
+                        fake_wake(sandbox);
+                        return;
+                } else if (strcmp(line, "fail") == 0) {
+                        status = REPORT_ERROR;
+                        break;
+                }
+        }
+        fake_done(sandbox, status);
+}
+
+static inline struct fake_sandbox *fake_find(struct fake_place *place, const char *id) {
+        for (size_t i = 0; i < place->count; i++) {
+                if (strcmp(place->sandboxes[i].id, id) == 0)
+                        return &place->sandboxes[i];
+        }
+        return NULL;
+}
+
+static inline void fake_forget(struct fake_sandbox *sandbox) {
+        for (size_t i = 0; i < sandbox->count; i++)
+                free(sandbox->events[i]);
+        sandbox->count = sandbox->told = 0;
+        sandbox->lives = false;
+        sandbox->running = 0;
+        sandbox->rest[0] = '\0';
+        sandbox->ending = false;
+}
+
+static inline int fake_open(struct place *base, const struct place_opening *opening,
+                            struct place_session **ret, struct error *err) {
+        struct fake_place *place = (struct fake_place *)base;
+        struct fake_sandbox *sandbox;
+        struct place_session *session;
+        int result = -1;
+
+        pthread_mutex_lock(&place->lock);
+        place->opens++;
+        sandbox = fake_find(place, opening->id);
+        if (place->refuse_open) {
+                result = error_set(err, "the machine is full");
+        } else if (opening->only_living && !(sandbox && sandbox->lives)) {
+                result = error_set_kind(err, ERROR_NOT_FOUND, "it does not live");
+        } else {
+                if (!sandbox) {
+                        if (place->count == FAKE_SANDBOXES)
+                                abort();
+                        sandbox = &place->sandboxes[place->count++];
+                        snprintf(sandbox->id, sizeof(sandbox->id), "%s", opening->id);
+                }
+                session = calloc(1, sizeof(*session));
+                if (!session)
+                        abort();
+                *session =
+                        (struct place_session){ .place = place, .sandbox = sandbox, .kept = sandbox->lives };
+                if (!sandbox->lives) {
+                        fake_forget(sandbox);
+                        sandbox->lives = true;
+                        sandbox->last = 0;
+                        sandbox->generation++;
+                }
+                if (place->fail_start)
+                        sandbox->ending = true;
+                sandbox->told = 0;
+                sandbox->descriptor = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+                *ret = session;
+                result = 0;
+        }
+        pthread_mutex_unlock(&place->lock);
+        return result;
+}
+
+static inline int fake_descriptor(const struct place_session *session) {
+        return session->sandbox->descriptor;
+}
+
+static inline int64_t fake_patience_ms(const struct place_session *session) {
+        (void)session;
+        return -1;
+}
+
+static inline int fake_next(struct place_session *session, struct place_event *ret, struct error *err) {
+        struct fake_sandbox *sandbox = session->sandbox;
+        struct place_event event = { .type = PLACE_NOTHING, .exit_code = -1 };
+        uint64_t ignored;
+
+        (void)err;
+        pthread_mutex_lock(&session->place->lock);
+        if (!session->told_opened && !session->place->fail_start) {
+                session->told_opened = true;
+                event.type = PLACE_OPENED;
+                event.kept = session->kept;
+                event.last = sandbox->last;
+        } else if (sandbox->told < sandbox->count) {
+                struct fake_event *kept = sandbox->events[sandbox->told++];
+
+                session->copy = *kept;
+                event.type = kept->type;
+                event.id = kept->id;
+                event.n = kept->n;
+                event.bytes = session->copy.text;
+                event.length = session->copy.length;
+                event.status = kept->status;
+                event.exit_code = kept->status == REPORT_OK ? 0 : kept->status == REPORT_ERROR ? 1 : -1;
+                event.stdout_bytes = kept->stdout_bytes;
+                if (kept->type == PLACE_STARTED) {
+                        event.context = "main";
+                        event.generation = sandbox->generation;
+                        event.was = PLACE_KEPT;
+                }
+                if (kept->type == PLACE_DISPLAY) {
+                        session->display = (struct content_display){
+                                .parts = { { "text/plain", session->copy.text, session->copy.length } },
+                                .count = 1,
+                        };
+                        event.display = &session->display;
+                        event.length = 0;
+                }
+        } else if (sandbox->ending) {
+                event.type = PLACE_ENDED;
+                event.reason = "it was ended";
+                fake_forget(sandbox);
+        } else if (read(sandbox->descriptor, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN) {
+                abort();
+        }
+        pthread_mutex_unlock(&session->place->lock);
+        *ret = event;
+        return 0;
+}
+
+static inline int fake_execute(struct place_session *session, const struct place_execution *execution,
+                               struct error *err) {
+        struct fake_sandbox *sandbox = session->sandbox;
+        int result = 0;
+
+        pthread_mutex_lock(&session->place->lock);
+        if (sandbox->running) {
+                result = error_set(err, "two executions at once");
+        } else {
+                sandbox->running = sandbox->last = execution->n;
+                sandbox->said = 0;
+                snprintf(sandbox->rest, sizeof(sandbox->rest), "%.*s", (int)execution->code_length,
+                         execution->code);
+                fake_add(sandbox, PLACE_STARTED, "");
+                fake_run(sandbox);
+        }
+        pthread_mutex_unlock(&session->place->lock);
+        return result;
+}
+
+static inline void fake_interrupt(struct place_session *session, int64_t n) {
+        pthread_mutex_lock(&session->place->lock);
+        if (session->sandbox->running == n)
+                fake_done(session->sandbox, REPORT_INTERRUPTED);
+        pthread_mutex_unlock(&session->place->lock);
+}
+
+static inline int fake_restart(struct place_session *session, const char *context, struct error *err) {
+        (void)context;
+        (void)err;
+        pthread_mutex_lock(&session->place->lock);
+        session->sandbox->generation++;
+        if (session->sandbox->running)
+                fake_done(session->sandbox, REPORT_KILLED);
+        fake_add(session->sandbox, PLACE_RESTARTED, "");
+        pthread_mutex_unlock(&session->place->lock);
+        return 0;
+}
+
+static inline int fake_park(struct place_session *session, struct error *err) {
+        int result = 0;
+
+        pthread_mutex_lock(&session->place->lock);
+        if (session->sandbox->running) {
+                result = error_set_kind(err, ERROR_REFUSED, "something runs");
+        } else {
+                fake_add(session->sandbox, PLACE_PARKED, "");
+                session->sandbox->ending = true;
+        }
+        pthread_mutex_unlock(&session->place->lock);
+        return result;
+}
+
+static inline void fake_expire(struct place_session *session, int64_t after_ms) {
+        (void)session;
+        (void)after_ms;
+}
+
+static inline void fake_heard(struct place_session *session, uint64_t id) {
+        struct fake_sandbox *sandbox = session->sandbox;
+        size_t gone = 0;
+
+        pthread_mutex_lock(&session->place->lock);
+        while (gone < sandbox->count && sandbox->events[gone]->id <= id)
+                free(sandbox->events[gone++]);
+        memmove(sandbox->events, sandbox->events + gone,
+                (sandbox->count - gone) * sizeof(struct fake_event *));
+        sandbox->count -= gone;
+        sandbox->told -= gone;
+        pthread_mutex_unlock(&session->place->lock);
+}
+
+static inline void fake_end(struct place_session *session) {
+        pthread_mutex_lock(&session->place->lock);
+        session->sandbox->ending = true;
+        fake_wake(session->sandbox);
+        pthread_mutex_unlock(&session->place->lock);
+}
+
+static inline void fake_leave(struct place_session *session) {
+        pthread_mutex_lock(&session->place->lock);
+        close(session->sandbox->descriptor);
+        session->sandbox->descriptor = -1;
+        pthread_mutex_unlock(&session->place->lock);
+        free(session);
+}
+
+static inline int fake_clear(struct place *base, const char *id, struct error *err) {
+        struct fake_place *place = (struct fake_place *)base;
+        struct fake_sandbox *sandbox;
+
+        (void)err;
+        pthread_mutex_lock(&place->lock);
+        place->clears++;
+        sandbox = fake_find(place, id);
+        if (sandbox)
+                fake_forget(sandbox);
+        pthread_mutex_unlock(&place->lock);
+        return 0;
+}
+
+static const struct place_class fake_class = {
+        .open = fake_open,
+        .descriptor = fake_descriptor,
+        .patience_ms = fake_patience_ms,
+        .next = fake_next,
+        .execute = fake_execute,
+        .interrupt = fake_interrupt,
+        .restart = fake_restart,
+        .park = fake_park,
+        .expire = fake_expire,
+        .heard = fake_heard,
+        .end = fake_end,
+        .leave = fake_leave,
+        .clear = fake_clear,
+};
+
+/* Lets the code that holds go on. False where none does. */
+static inline bool fake_release(struct fake_place *place, const char *id) {
+        struct fake_sandbox *sandbox;
+        bool holds;
+
+        pthread_mutex_lock(&place->lock);
+        sandbox = fake_find(place, id);
+        holds = sandbox && sandbox->holding;
+        if (holds) {
+                sandbox->holding = false;
+                fake_run(sandbox);
+        }
+        pthread_mutex_unlock(&place->lock);
+        return holds;
+}
+
+/* The machine is started again: no sandbox lives. */
+static inline void fake_kill_all(struct fake_place *place) {
+        for (size_t i = 0; i < place->count; i++)
+                fake_forget(&place->sandboxes[i]);
+}
+
+static inline bool fake_lives(struct fake_place *place, const char *id) {
+        struct fake_sandbox *sandbox;
+        bool lives;
+
+        pthread_mutex_lock(&place->lock);
+        sandbox = fake_find(place, id);
+        lives = sandbox && sandbox->lives;
+        pthread_mutex_unlock(&place->lock);
+        return lives;
+}
+
+#endif
