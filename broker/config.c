@@ -10,7 +10,9 @@
 #include "schema/manifest.h"
 #include "schema/named_files.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
         const char *name;
@@ -80,6 +82,13 @@ static void check_tokens(struct named_files *files, const struct broker_config *
         }
 }
 
+/* A state would be made beside what is not there. */
+static void check_stack(struct named_files *files, const char *stack, const struct value *given) {
+        if (given && !files->elsewhere && access(stack, R_OK) < 0)
+                named_files_add(files, given, SEVERITY_ERROR,
+                                arena_printf(files->arena, "stack: %s: %s", stack, strerror(errno)), true);
+}
+
 static void read_config(struct named_files *files, const struct resource *resource,
                         struct broker_config *ret) {
         const struct value *spec = resource->spec, *hosts = value_get(spec, "hosts"),
@@ -102,6 +111,7 @@ static void read_config(struct named_files *files, const struct resource *resour
         ret->clients = arena_array(files->arena, ret->client_count + 1, sizeof(*ret->clients));
         for (size_t i = 0; i < ret->client_count; i++)
                 read_client(files, &clients->items[i], &ret->clients[i]);
+        check_stack(files, ret->stack, value_get(spec, "stack"));
         (void)named_files_member(files, tls, "certFile");
         (void)named_files_member(files, tls, "keyFile");
         if (!files->elsewhere)
@@ -120,4 +130,23 @@ int broker_config_load(const char *path, bool elsewhere, struct arena *arena, st
         named_files_begin(&files, path, elsewhere, arena, diagnostics);
         read_config(&files, manifests_of_kind(&manifests, KIND_SERVER, &count), ret);
         return named_files_end(&files, "Server", err);
+}
+
+void broker_config_without_file(const char *stack, struct arena *arena, struct broker_config *ret) {
+        const struct field *listen = kind_field(kinds[KIND_SERVER], "listen");
+
+        *ret = (struct broker_config){
+                .name = "local",
+                .stack = stack,
+                .listen = listen->default_text,
+                .clients = arena_array(arena, 1, sizeof(*ret->clients)),
+                .client_count = 1,
+                .own_token = true,
+        };
+        ret->clients[0] = (struct broker_client){
+                .name = "local",
+                .realm = "local",
+                .rights = BROKER_EXECUTE | BROKER_CONTAINERS | BROKER_OBSERVE,
+                .has_token = true,
+        };
 }

@@ -39,6 +39,7 @@ struct broker_config {
         size_t host_count;
         struct broker_client *clients;
         size_t client_count;
+        bool own_token;           /* no file: its one client has a token that the server makes */
         const struct value *spec; /* all of it, defaults filled in */
 };
 
@@ -49,5 +50,8 @@ struct broker_config {
  */
 int broker_config_load(const char *path, bool elsewhere, struct arena *arena, struct broker_config *ret,
                        struct diagnostics *diagnostics, struct error *err) MUST_USE;
+
+/* That of a server without a file: the Unix socket, the usual address, and one client, whose token the server makes itself. */
+void broker_config_without_file(const char *stack, struct arena *arena, struct broker_config *ret);
 
 #endif

@@ -525,8 +525,8 @@ static const struct field server_fields[] = {
 const struct kind server_kind = {
         .id = KIND_SERVER,
         .name = "Server",
-        .doc = "The server of sessions: where it listens, and who may ask it for what. It is alone in its file, and no part of a "
-               "stack.",
+        .doc = "The server of a stack: where it listens, and who may ask it for what: berth serve -f FILE. It is alone in its file, "
+               "and no part of a stack.",
         .fields = server_fields,
         .schema_rules =
                 "{\"anyOf\": [{\"not\": {\"required\": [\"listen\"]}}, {\"required\": [\"tls\"]}, "

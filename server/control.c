@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The lock file says who runs, for as long as he does: the kernel drops it with the process, so that a socket without a
- * locked lock file is a dead daemon's.
- */
 #include "server/control.h"
 
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "server/instance.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,20 +13,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <pwd.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#define NAME_SIZE 64
 #define REQUEST_LIMIT ((size_t)64 * 1024)
 #define ANSWER_LIMIT ((size_t)256 * 1024 * 1024)
 #define REQUEST_MS (5 * 1000)
@@ -39,8 +31,8 @@
 
 struct control {
         const struct control_daemon *daemon;
-        char *lock_path;
-        int folder, lock, socket, stop;
+        struct instance instance;
+        int socket, stop;
         json_t *(*answer)(void *context, json_t *request);
         void *context;
         pthread_t thread;
@@ -49,15 +41,6 @@ struct control {
 
 static int64_t now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
-}
-
-/* Through the folder's descriptor: a socket's name takes 107 bytes, and states lie deeper than that. */
-static struct sockaddr_un address_in(int folder, const struct control_daemon *daemon) {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-        snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s.sock", folder,
-                 daemon->name);
-        return address;
 }
 
 /* Waits until the descriptor is ready for `events`. False where the time is over or `stop` (or -1) was raised. */
@@ -171,74 +154,12 @@ static void *listen_on(void *argument) {
         return NULL;
 }
 
-static int locked_by_another(const struct control *control, const char *folder, struct error *err) {
-        char holder[32] = "";
-        ssize_t length = pread(control->lock, holder, sizeof(holder) - 1, 0);
-
-        holder[length > 0 ? strspn(holder, "0123456789") : 0] = '\0';
-        return error_set_kind(err, ERROR_LOCKED,
-                              "a %s runs in %s already: process %s. One folder is one %s's: stop that one, "
-                              "or give this one another --state",
-                              control->daemon->name, folder, *holder ? holder : "(starting)",
-                              control->daemon->name);
-}
-
-/* The lock of one that was killed is held for a moment more by the worker that it was just starting. */
-static int wait_for_lock(int descriptor) {
-        const struct timespec pause = { .tv_nsec = 50 * 1000000 };
-
-        for (int tries = 0; flock(descriptor, LOCK_EX | LOCK_NB) < 0; tries++) {
-                if (errno != EWOULDBLOCK || tries == 40)
-                        return -1;
-                nanosleep(&pause, NULL);
-        }
-        return 0;
-}
-
-static int take_lock(struct control *control, const char *folder, struct error *err) {
-        char text[32], name[NAME_SIZE];
-        int length = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
-
-        snprintf(name, sizeof(name), "%s.lock", control->daemon->name);
-
-        control->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (control->folder < 0)
-                return error_set(err, "cannot open the folder %s: %s", folder, strerror(errno));
-        control->lock = openat(control->folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (control->lock < 0)
-                return error_set(err, "cannot open %s/%s: %s", folder, name, strerror(errno));
-        if (wait_for_lock(control->lock) < 0)
-                return errno == EWOULDBLOCK
-                               ? locked_by_another(control, folder, err)
-                               : error_set(err, "cannot lock %s/%s: %s", folder, name, strerror(errno));
-        if (ftruncate(control->lock, 0) < 0 || pwrite(control->lock, text, (size_t)length, 0) != length)
-                return error_set(err, "cannot write %s/%s: %s", folder, name, strerror(errno));
-        return 0;
-}
-
-static int open_socket(struct control *control, const char *folder, struct error *err) {
-        struct sockaddr_un address = address_in(control->folder, control->daemon);
-        const char *name = strrchr(address.sun_path, '/') + 1;
-
-        control->stop = eventfd(0, EFD_CLOEXEC);
-        control->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (control->stop < 0 || control->socket < 0)
-                return error_set(err, "cannot make a socket: %s", strerror(errno));
-        /* The lock is ours: what lies there is a dead daemon's. */
-        if (unlinkat(control->folder, name, 0) < 0 && errno != ENOENT)
-                return error_set(err, "cannot remove %s/%s: %s", folder, name, strerror(errno));
-        /* The mode of the descriptor becomes that of the name: nobody else can open it, not for an instant. */
-        if (fchmod(control->socket, 0600) < 0 ||
-            bind(control->socket, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            listen(control->socket, 16) < 0)
-                return error_set(err, "cannot listen on %s/%s: %s", folder, name, strerror(errno));
-        return 0;
-}
-
 static int start_thread(struct control *control, struct error *err) {
         pthread_attr_t attributes;
         int code;
 
+        if (control->stop < 0)
+                return error_set(err, "cannot make an event: %s", strerror(errno));
         pthread_attr_init(&attributes);
         pthread_attr_setstacksize(&attributes, THREAD_STACK);
         code = pthread_create(&control->thread, &attributes, listen_on, control);
@@ -253,20 +174,17 @@ int control_listen(const char *folder, const struct control_daemon *daemon,
                    json_t *(*answer)(void *context, json_t *request), void *context, struct control **ret,
                    struct error *err) {
         struct control *control = calloc(1, sizeof(*control));
-        char lock_name[NAME_SIZE];
 
         if (!control)
                 abort();
         *control = (struct control){ .daemon = daemon,
-                                     .folder = -1,
-                                     .lock = -1,
+                                     .instance = INSTANCE_NONE,
                                      .socket = -1,
-                                     .stop = -1,
+                                     .stop = eventfd(0, EFD_CLOEXEC),
                                      .answer = answer,
                                      .context = context };
-        snprintf(lock_name, sizeof(lock_name), "%s.lock", daemon->name);
-        control->lock_path = path_join(folder, lock_name);
-        if (take_lock(control, folder, err) < 0 || open_socket(control, folder, err) < 0 ||
+        if (instance_open(folder, daemon->name, &control->instance, err) < 0 ||
+            instance_listen(&control->instance, &control->socket, err) < 0 ||
             start_thread(control, err) < 0) {
                 control_close(control);
                 return -1;
@@ -276,7 +194,7 @@ int control_listen(const char *folder, const struct control_daemon *daemon,
 }
 
 bool control_is_in_place(const struct control *control) {
-        return descriptor_is_at(control->lock, control->lock_path) != 0;
+        return instance_is_in_place(&control->instance);
 }
 
 void control_close(struct control *control) {
@@ -285,16 +203,11 @@ void control_close(struct control *control) {
         if (control->started) {
                 if (eventfd_write(control->stop, 1) < 0)
                         abort();
-                struct sockaddr_un address = address_in(control->folder, control->daemon);
-
                 pthread_join(control->thread, NULL);
-                (void)unlinkat(control->folder, strrchr(address.sun_path, '/') + 1, 0);
         }
         close_descriptor(&control->socket);
         close_descriptor(&control->stop);
-        close_descriptor(&control->lock);
-        close_descriptor(&control->folder);
-        free(control->lock_path);
+        instance_close(&control->instance);
         free(control);
 }
 
@@ -306,7 +219,7 @@ static int nobody_listens(const char *folder, const struct control_daemon *daemo
 /* connect() of a Unix socket waits where the listener's queue is full: not without end. */
 static int connect_in(int folder, const struct control_daemon *daemon, int connection) {
         struct timeval patience = { .tv_sec = ANSWER_MS / 1000 };
-        struct sockaddr_un address = address_in(folder, daemon);
+        struct sockaddr_un address = instance_address(folder, daemon->name);
 
         if (setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
                 return -1;

@@ -179,6 +179,12 @@ static size_t count_of(const struct head *head, const char *name, const struct h
         return count;
 }
 
+bool head_has_field(const struct head *head, const char *name) {
+        const struct head_field *field;
+
+        return count_of(head, name, &field) > 0;
+}
+
 const char *head_field(const struct head *head, const char *name) {
         const struct head_field *field;
 

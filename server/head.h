@@ -66,6 +66,8 @@ unsigned head_read(const struct head *head, const struct head_hosts *hosts, stru
 
 /* The value of the one field of that name, or NULL. */
 const char *head_field(const struct head *head, const char *name);
+/* Whether there is any. */
+bool head_has_field(const struct head *head, const char *name);
 
 /* --- the grammar's parts --- */
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define HEAD_MAX ((size_t)16 << 10)
@@ -54,6 +55,22 @@ static struct request *of(const struct server_request *request) {
 
 const char *server_header(const struct server_request *request, const char *name) {
         return head_field(&of(request)->head, name);
+}
+
+bool server_has_header(const struct server_request *request, const char *name) {
+        return head_has_field(&of(request)->head, name);
+}
+
+bool server_peer_user(const struct server_request *request, uid_t *ret) {
+        int socket = of(request)->wire->socket, domain;
+        struct ucred peer;
+        socklen_t length = sizeof(domain), peer_length = sizeof(peer);
+
+        if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &length) < 0 || domain != AF_UNIX ||
+            getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) < 0 || peer.uid == (uid_t)-1)
+                return false;
+        *ret = peer.uid;
+        return true;
 }
 
 const char *server_query(const struct server_request *request, const char *name) {
@@ -184,11 +201,18 @@ void server_answer_descriptor(struct server_request *request, unsigned status, c
 
 /* --- the head --- */
 
-static void refuse(struct request *request, unsigned status, const char *why) {
+static void say(struct request *request, unsigned status, const char *why) {
         struct server_request *public = &request->public;
 
+        if (request->service->config.say)
+                request->service->config.say(public, status, why);
+        else
+                server_answer_text(public, status, arena_printf(public->arena, "%s\n", why));
+}
+
+static void refuse(struct request *request, unsigned status, const char *why) {
         request->last = true;
-        server_answer_text(public, status, arena_printf(public->arena, "%s\n", why));
+        say(request, status, why);
 }
 
 /*
@@ -263,8 +287,8 @@ static void begin_request(struct request *request) {
         if (!route) {
                 if (allow)
                         server_add_header(public, "Allow", allow);
-                server_answer_text(public, allow ? METHOD_NOT_ALLOWED : NOT_FOUND,
-                                   allow ? "the method does not fit\n" : "there is nothing here\n");
+                say(request, allow ? METHOD_NOT_ALLOWED : NOT_FOUND,
+                    allow ? "the method does not fit" : "there is nothing here");
                 return;
         }
         if (request->parts.length > route->body_max || (request->parts.has_body && route->body_max == 0))

@@ -71,6 +71,8 @@ struct server_config {
                 hosts; /* names that clients may call it by, besides localhost and loopback addresses; copied */
         size_t host_count;
         bool any_host;
+        /* The form of answers that no route gives, by server_answer(); `why` is a sentence. NULL: plain text. Any thread's. */
+        void (*say)(struct server_request *request, unsigned status, const char *why);
         int64_t patience_ms; /* see seats.h; 0 for 60 s */
         int quiet_ms;        /* after which an event stream says that it lives; 0 for 15 s */
 };
@@ -88,6 +90,10 @@ void server_stop(struct server *server);
 
 /* The value of the one field of that name; NULL where there is none, or more than one. */
 const char *server_header(const struct server_request *request, const char *name);
+/* Whether there is any field of that name. */
+bool server_has_header(const struct server_request *request, const char *name);
+/* Who sits at the other end, by the kernel's word: false where the connection is of no Unix socket. */
+bool server_peer_user(const struct server_request *request, uid_t *ret);
 /* The first of that name in the query; NULL where there is none. */
 const char *server_query(const struct server_request *request, const char *name);
 

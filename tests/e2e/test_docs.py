@@ -29,11 +29,11 @@ def command_lines():
                 yield pytest.param(match.group(1).split("  #")[0].strip(), id=f"{page.name}: {match.group(1)[:40]}")
 
 
-def write_controller(berth, text):
-    """A Controller, and the files of secrets and keys that it names, which must be there."""
-    berth.write("controller.yaml", text)
+def write_alone(berth, text):
+    """A Controller or Server, and the files of secrets and keys that it names, which must be there."""
+    berth.write("alone.yaml", text)
     for name in re.findall(r"\b\w+File: ([\w./-]+)", text) + sum((k.split(", ") for k in re.findall(r"gpgKeys: \[(.*?)\]", text)), []):
-        berth.write(name, "a secret\n").chmod(0o600)
+        berth.write(name, "a-secret-of-many-characters\n").chmod(0o600)
 
 
 @pytest.mark.parametrize("text", list(blocks("yaml")))
@@ -43,9 +43,9 @@ def test_manifests_in_the_docs_are_valid(offline, text):
         text = f"apiVersion: berth/v1\nkind: Stack\nmetadata: {{name: docs}}\n{text}" if text.startswith("spec:") else None
     if text is None:
         pytest.skip("a fragment without a kind")
-    if "kind: Controller" in text:
-        write_controller(offline, text)
-        offline("validate", "-f", "controller.yaml").expect(0)
+    if "kind: Controller" in text or "kind: Server" in text:
+        write_alone(offline, text)
+        offline("validate", "-f", "alone.yaml").expect(0)
         return
     offline.write("stack.yaml", text)
     offline("validate").expect(0)

@@ -75,7 +75,7 @@ static void clients(void **state) {
 
         load(loaded,
              HEAD
-             "  stack: /srv/stack\n  listen: 'off'\n  hosts: [a.example.com]\n  clients:\n"
+             "  stack: /usr\n  listen: 'off'\n  hosts: [a.example.com]\n  clients:\n"
              "  - {name: one, tokenFile: token, may: [execute, administer]}\n"
              "  - {name: two, realm: r, tokenSha256: "
              "00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00ff00fe, actsFor: users, "
@@ -83,7 +83,7 @@ static void clients(void **state) {
              "  - {name: three, may: [approve], jwt: {issuer: i, audience: b, jwksFile: keys, ownerClaim: sub}}\n",
              false);
         assert_int_equal(loaded->result, 0);
-        assert_string_equal(loaded->config.stack, "/srv/stack");
+        assert_string_equal(loaded->config.stack, "/usr");
         assert_string_equal(loaded->config.listen, "");
         assert_string_equal(loaded->config.hosts[0], "a.example.com");
         assert_int_equal(loaded->config.client_count, 3);
@@ -130,6 +130,7 @@ static void refused(void **state) {
                   "  clients: [{name: a, may: [execute], jwt: {issuer: i, audience: b, jwksFile: none}}]\n",
                   "jwksFile: " },
                 { HEAD "  tls: {certFile: keys, keyFile: none}\n", "keyFile: " },
+                { HEAD "  stack: none\n", "stack: " },
         };
         struct loaded *loaded = *state;
 

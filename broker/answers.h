@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers as clients get them: JSON, and problems as application/problem+json (RFC 9457) with a stable code. Each is counted by its
+ * route and status.
+ */
+#ifndef BERTH_BROKER_ANSWERS_H
+#define BERTH_BROKER_ANSWERS_H
+
+#include "server/metrics.h"
+#include "server/server.h"
+#include "sessions/problem.h"
+
+#include <jansson.h>
+
+struct answers_problem {
+        unsigned status;
+        const char *code, *title; /* the title is of the code, the same each time */
+        const char *detail;       /* of this request; may quote it */
+        const char *remedy;       /* or NULL */
+};
+
+/* Gives the reference away. */
+void answers_json(struct server_request *request, unsigned status, json_t *json);
+void answers_problem(struct server_request *request, const struct answers_problem *problem);
+/* A problem of the engine's. */
+void answers_refusal(struct server_request *request, const struct problem *problem);
+/* What is refused before it is routed, or has no route: server_config.say. */
+void answers_unrouted(struct server_request *request, unsigned status, const char *why);
+
+struct metrics *answers_metrics_new(void);
+
+#endif

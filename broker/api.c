@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The routes: what was applied, and how the server does. A client that may name only some agents and environments finds nothing
+ * of the others: they are not in its lists, and asked for by name they are not there, as what never was.
+ */
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "broker/answers.h"
+#include "broker/broker.h"
+#include "broker/page.h"
+#include "schema/value.h"
+
+#include <string.h>
+
+/* --- who looks after it --- */
+
+static void answer_health(struct server_request *request) {
+        const struct broker *broker = request->context;
+        bool healthy = instance_is_in_place(&broker->instance);
+
+        server_answer_text(request, healthy ? 200 : 503,
+                           healthy ? "ok\n" : "not ok: the state's folder was removed or replaced\n");
+}
+
+static void answer_readiness(struct server_request *request) {
+        struct broker *broker = request->context;
+        bool ready = atomic_load(&broker->ready);
+
+        server_answer_text(request, ready ? 200 : 503, ready ? "ok\n" : "not ok: the state cannot be read\n");
+}
+
+static void answer_metrics(struct server_request *request) {
+        const struct broker *broker = request->context;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct door_caller caller;
+
+        if (!door_admit(broker->door, request, false, &caller))
+                return;
+        metrics_write(broker->metrics, &text);
+        server_answer(request, 200, "text/plain; version=0.0.4; charset=utf-8", strbuf_text(&text),
+                      text.length);
+}
+
+/* --- what was applied --- */
+
+static json_t *time_json(int64_t wall_ms) {
+        char text[32];
+
+        clock_format(wall_ms, text, sizeof(text));
+        return json_checked(json_string(text));
+}
+
+static void put_fields(json_t *json, const struct value *spec, const char *const *names) {
+        for (; *names; names++) {
+                const struct value *value = value_get(spec, *names);
+
+                json_put(json, *names, value ? value_to_json(value, NULL) : json_null());
+        }
+}
+
+/* What a client needs to choose one. Variables, roles and the like are its platform's business. */
+static json_t *environment_json(const struct applied_environment *environment) {
+        static const char *const fields[] = { "description",        "image",          "memoryMB",
+                                              "workspaceStorageMB", "timeoutSeconds", NULL };
+        json_t *json = json_checked(json_object());
+
+        json_set_text(json, "name", environment->name);
+        put_fields(json, environment->spec, fields);
+        json_put(json, "appliedAt", time_json(environment->applied_ms));
+        json_put(json, "incomplete", json_boolean(environment->incomplete));
+        return json;
+}
+
+static json_t *agent_json(const struct applied_agent *agent) {
+        json_t *json = json_checked(json_object());
+
+        json_set_text(json, "name", agent->name);
+        json_set_text(json, "type", agent->type);
+        json_put(json, "environment", json_from_text(agent->environment));
+        json_put(json, "inService", json_boolean(agent->in_service));
+        json_put(json, "limits", agent->limits ? value_to_json(agent->limits, NULL) : json_null());
+        json_put(json, "labels", agent->labels ? value_to_json(agent->labels, NULL) : json_null());
+        json_put(json, "appliedAt", time_json(agent->applied_ms));
+        return json;
+}
+
+/* What is wrong with the server's own files is no client's business, and stands in its log. */
+static void fail(struct server_request *request, const struct error *err) {
+        struct problem problem;
+
+        log_error("%s: %s", request->route->path, err->message);
+        (void)problem_set(&problem, PROBLEM_STORE_FAILED,
+                          "the state cannot be read: the server's log says why");
+        answers_refusal(request, &problem);
+}
+
+static void answer_environments(struct server_request *request) {
+        const struct broker *broker = request->context;
+        struct applied_environment *environments;
+        struct door_caller caller;
+        struct page page;
+        struct error err;
+        size_t count;
+
+        if (!door_admit(broker->door, request, true, &caller) || !page_begin(&page, request))
+                return;
+        if (applied_environments(broker->applied, request->arena, &environments, &count, &err) < 0) {
+                json_decref(page.items);
+                fail(request, &err);
+                return;
+        }
+        for (size_t i = 0; i < count; i++) {
+                if (door_lists(caller.environments, environments[i].name) &&
+                    page_wants(&page, environments[i].name))
+                        page_add(&page, environments[i].name, environment_json(&environments[i]));
+        }
+        page_end(&page, request);
+}
+
+static void answer_environment(struct server_request *request) {
+        const struct broker *broker = request->context;
+        struct applied_environment *environments;
+        const char *name = request->parameters[0];
+        struct door_caller caller;
+        struct problem problem;
+        struct error err;
+        size_t count;
+
+        if (!door_admit(broker->door, request, true, &caller))
+                return;
+        if (applied_environments(broker->applied, request->arena, &environments, &count, &err) < 0) {
+                fail(request, &err);
+                return;
+        }
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(environments[i].name, name) == 0 && door_lists(caller.environments, name)) {
+                        answers_json(request, 200, environment_json(&environments[i]));
+                        return;
+                }
+        }
+        (void)problem_set(&problem, PROBLEM_UNKNOWN_ENVIRONMENT, "there is no such environment");
+        answers_refusal(request, &problem);
+}
+
+/* An agent stands for its environment: one that the client may not name is of no use to it. */
+static bool finds_agent(const struct door_caller *caller, const char *name, const char *environment) {
+        return door_lists(caller->agents, name) &&
+               (!environment || door_lists(caller->environments, environment));
+}
+
+static void answer_agents(struct server_request *request) {
+        const struct broker *broker = request->context;
+        struct applied_agent *agents;
+        struct door_caller caller;
+        struct page page;
+        struct error err;
+        size_t count;
+
+        if (!door_admit(broker->door, request, true, &caller) || !page_begin(&page, request))
+                return;
+        if (applied_agents(broker->applied, request->arena, &agents, &count, &err) < 0) {
+                json_decref(page.items);
+                fail(request, &err);
+                return;
+        }
+        for (size_t i = 0; i < count; i++) {
+                if (finds_agent(&caller, agents[i].name, agents[i].environment) &&
+                    page_wants(&page, agents[i].name))
+                        page_add(&page, agents[i].name, agent_json(&agents[i]));
+        }
+        page_end(&page, request);
+}
+
+/* Swarms are of many agents: who may name only some finds none. */
+static bool finds_dependent(const struct door_caller *caller, const char *address) {
+        const char *name = strchr(address, '/') + 1;
+
+        return !caller->agents || (strncmp(address, "Agent/", 6) == 0 && door_lists(caller->agents, name));
+}
+
+static void keep_what_is_found(const struct door_caller *caller, struct map *map) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < map->count; i++) {
+                struct map_environment *environment = &map->environments[i];
+                size_t dependents = 0;
+
+                if (!door_lists(caller->environments, environment->name))
+                        continue;
+                for (size_t k = 0; k < environment->dependent_count; k++) {
+                        if (finds_dependent(caller, environment->dependents[k].address))
+                                environment->dependents[dependents++] = environment->dependents[k];
+                }
+                environment->dependent_count = dependents;
+                map->environments[kept++] = *environment;
+        }
+        map->count = kept;
+}
+
+static void answer_map(struct server_request *request) {
+        const struct broker *broker = request->context;
+        struct door_caller caller;
+        struct error err;
+        struct map map;
+
+        if (!door_admit(broker->door, request, true, &caller))
+                return;
+        if (applied_map(broker->applied, request->arena, &map, &err) < 0) {
+                fail(request, &err);
+                return;
+        }
+        keep_what_is_found(&caller, &map);
+        answers_json(request, 200, map_json(&map));
+}
+
+const struct server_route broker_routes[] = {
+        { .method = "GET", .path = "/healthz", .seat = SERVER_PROBE, .answer = answer_health },
+        { .method = "GET", .path = "/readyz", .seat = SERVER_PROBE, .answer = answer_readiness },
+        { .method = "GET", .path = "/metrics", .answer = answer_metrics },
+        { .method = "GET", .path = "/v1/environments", .answer = answer_environments },
+        { .method = "GET", .path = "/v1/environments/{name}", .answer = answer_environment },
+        { .method = "GET", .path = "/v1/agents", .answer = answer_agents },
+        { .method = "GET", .path = "/v1/map", .answer = answer_map },
+};
+const size_t broker_route_count = sizeof(broker_routes) / sizeof(broker_routes[0]);

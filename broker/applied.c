@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process opens a state once at a time: whoever asks waits for the one before him, and closes it again. */
+#include "broker/applied.h"
+
+#include "base/text.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct applied {
+        pthread_mutex_t lock; /* of the state's being open */
+        char *folder;
+};
+
+/* What is read at once, while the state is open. */
+struct reading {
+        struct record *records;
+        struct binding *bindings;
+        size_t record_count, binding_count;
+};
+
+struct applied *applied_new(const char *folder) {
+        struct applied *applied = calloc(1, sizeof(*applied));
+
+        if (!applied || !(applied->folder = strdup(folder)) || pthread_mutex_init(&applied->lock, NULL) != 0)
+                abort();
+        return applied;
+}
+
+void applied_free(struct applied *applied) {
+        if (!applied)
+                return;
+        pthread_mutex_destroy(&applied->lock);
+        free(applied->folder);
+        free(applied);
+}
+
+static int open_state(struct applied *applied, struct state **ret, struct error *err) {
+        pthread_mutex_lock(&applied->lock);
+        if (state_open(applied->folder, STATE_READ, ret, err) == 0)
+                return 0;
+        pthread_mutex_unlock(&applied->lock);
+        return -1;
+}
+
+static void close_state(struct applied *applied, struct state *state) {
+        state_close(state);
+        pthread_mutex_unlock(&applied->lock);
+}
+
+static int read_records(struct applied *applied, struct arena *arena, struct reading *ret,
+                        struct error *err) {
+        struct state *state;
+        int result;
+
+        if (open_state(applied, &state, err) < 0)
+                return -1;
+        result = state_load_records(state, arena, &ret->records, &ret->record_count, err);
+        if (result == 0)
+                result = state_load_bindings(state, arena, &ret->bindings, &ret->binding_count, err);
+        close_state(applied, state);
+        return result;
+}
+
+static int compare_bindings(const void *a, const void *b) {
+        return strcmp(((const struct binding *)a)->dependent, ((const struct binding *)b)->dependent);
+}
+
+/* The binding stays when the agent is taken out of service; its spec has no environment then. */
+static const struct binding *binding_of(const struct reading *reading, const char *address) {
+        const struct binding wanted = { .dependent = address };
+
+        return reading->binding_count ? bsearch(&wanted, reading->bindings, reading->binding_count,
+                                                sizeof(wanted), compare_bindings)
+                                      : NULL;
+}
+
+int applied_agents(struct applied *applied, struct arena *arena, struct applied_agent **ret,
+                   size_t *ret_count, struct error *err) {
+        struct reading reading = { 0 };
+        struct applied_agent *agents;
+        size_t count = 0;
+
+        if (read_records(applied, arena, &reading, err) < 0)
+                return -1;
+        if (reading.binding_count > 1)
+                qsort(reading.bindings, reading.binding_count, sizeof(*reading.bindings), compare_bindings);
+        agents = arena_array(arena, reading.record_count + 1, sizeof(*agents));
+        for (size_t i = 0; i < reading.record_count; i++) {
+                struct record *record = &reading.records[i];
+                const struct binding *binding;
+                const char *type;
+
+                if (!text_begins_with(record->address, "Agent/"))
+                        continue;
+                if (record_decode(record, arena, err) < 0)
+                        return -1;
+                binding = binding_of(&reading, record->address);
+                type = value_get_text(record->spec, "type");
+                agents[count++] = (struct applied_agent){
+                        .name = strchr(record->address, '/') + 1,
+                        .type = type ? type : "general",
+                        .environment =
+                                binding ? binding->environment : value_get_text(record->spec, "environment"),
+                        .in_service = value_get_boolean(record->spec, "active", true) &&
+                                      (!binding || binding->active),
+                        .limits = value_get(record->spec, "limits"),
+                        .labels = value_get(record->spec, "labels"),
+                        .applied_ms = record->applied_ms,
+                };
+        }
+        *ret = agents;
+        *ret_count = count;
+        return 0;
+}
+
+int applied_environments(struct applied *applied, struct arena *arena, struct applied_environment **ret,
+                         size_t *ret_count, struct error *err) {
+        struct reading reading = { 0 };
+        struct applied_environment *environments;
+        size_t count = 0;
+
+        if (read_records(applied, arena, &reading, err) < 0)
+                return -1;
+        environments = arena_array(arena, reading.record_count + 1, sizeof(*environments));
+        for (size_t i = 0; i < reading.record_count; i++) {
+                struct record *record = &reading.records[i];
+
+                if (!text_begins_with(record->address, "Environment/"))
+                        continue;
+                if (record_decode(record, arena, err) < 0)
+                        return -1;
+                environments[count++] =
+                        (struct applied_environment){ strchr(record->address, '/') + 1, record->spec,
+                                                      record->applied_ms, record->incomplete };
+        }
+        *ret = environments;
+        *ret_count = count;
+        return 0;
+}
+
+int applied_map(struct applied *applied, struct arena *arena, struct map *ret, struct error *err) {
+        struct state *state;
+        int result;
+
+        if (open_state(applied, &state, err) < 0)
+                return -1;
+        result = map_load(state, NULL, arena, ret, err);
+        close_state(applied, state);
+        return result;
+}
+
+int applied_check(struct applied *applied, struct error *err) {
+        struct state *state;
+
+        if (open_state(applied, &state, err) < 0)
+                return -1;
+        close_state(applied, state);
+        return 0;
+}

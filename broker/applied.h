@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was applied to the stack, from its state. It is read anew for each question, so that an apply holds from the next request on,
+ * and a state that was replaced is the one that is read.
+ */
+#ifndef BERTH_BROKER_APPLIED_H
+#define BERTH_BROKER_APPLIED_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "controller/map.h"
+#include "state/state.h"
+
+struct applied;
+struct applied *applied_new(const char *folder);
+void applied_free(struct applied *applied); /* NULL is fine */
+
+/* All in the arena, by name. Any thread's; a folder without a state has nothing. */
+struct applied_agent {
+        const char *name, *type;
+        const char *environment;             /* NULL: none */
+        bool in_service;                     /* active, and not taken from its environment */
+        const struct value *limits, *labels; /* or NULL */
+        int64_t applied_ms;
+};
+int applied_agents(struct applied *applied, struct arena *arena, struct applied_agent **ret,
+                   size_t *ret_count, struct error *err) MUST_USE;
+
+/* Without what is secret, or none of a client's business: variables, roles. */
+struct applied_environment {
+        const char *name;
+        const struct value *spec;
+        int64_t applied_ms;
+        bool incomplete; /* a change of it failed half-way */
+};
+int applied_environments(struct applied *applied, struct arena *arena, struct applied_environment **ret,
+                         size_t *ret_count, struct error *err) MUST_USE;
+
+int applied_map(struct applied *applied, struct arena *arena, struct map *ret, struct error *err) MUST_USE;
+
+/* Whether the state can be read. */
+int applied_check(struct applied *applied, struct error *err) MUST_USE;
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a Server's manifest may say, and this version cannot do: nobody shall find out by himself. */
+#ifndef BERTH_BROKER_UNBUILT_H
+#define BERTH_BROKER_UNBUILT_H
+
+#include "broker/config.h"
+
+/* -1 where serving without it would be less safe than what the manifest says. */
+int unbuilt_check(const struct broker_config *config, struct error *err) MUST_USE;
+/* Logs the rest: a line for each. */
+void unbuilt_tell(const struct broker_config *config);
+
+#endif

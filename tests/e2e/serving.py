@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`berth serve` under test: its file, its process, and clients that share no code with it."""
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+
+import stacks
+from controllers import PATIENCE, wait_until
+
+
+class OverSocket(http.client.HTTPConnection):
+    """By a Unix socket, through its folder's descriptor where its path is too long for an address."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=20 * PATIENCE)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.body = status, body
+        self.headers = {name.lower(): value for name, value in headers}
+
+    def json(self):
+        assert self.headers["content-type"] in ("application/json", "application/problem+json"), self.headers
+        return json.loads(self.body)
+
+    def problem(self, status, code):
+        """That it is this problem, in the form that all have."""
+        assert self.status == status, (self.status, self.body)
+        assert self.headers["content-type"] == "application/problem+json", self.headers
+        found = json.loads(self.body)
+        assert (found["status"], found["code"]) == (status, code), found
+        assert found["title"] and found["detail"] and set(found) <= {"status", "code", "title", "detail", "remedy"}
+        return found
+
+    def items(self):
+        assert self.status == 200, (self.status, self.body)
+        return self.json()["items"]
+
+    def names(self):
+        return [item["name"] for item in self.items()]
+
+
+class Serve:
+    """`berth` is the binary's wrapper (binary.Berth). With a spec it has a file, and any free port of loopback."""
+
+    def __init__(self, berth, **spec):
+        self.berth, self.process = berth, None
+        self.state = berth.stack / ".berth"
+        self.log = berth.folder / "serve.log"
+        self.file = berth.folder / "server.yaml"
+        self.port = None
+        self.configure(**spec)
+
+    def configure(self, **spec):
+        spec = {"stack": "stack", "listen": "127.0.0.1:0", **spec}
+        self.file.write_text(stacks.text(stacks.document("Server", "test", spec)))
+
+    def start(self, *args, path=None, env=None):
+        """Returns once it listens; `path`: what -f names, instead of its file."""
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [str(self.berth.binary), "serve", "-f", str(path or self.file), *args],
+                cwd=self.berth.folder, env={**self.berth.env, **(env or {})}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        wait_until(self.listens)
+        found = re.search(r"listening on port (\d+)", self.lines())
+        self.port = int(found.group(1)) if found else None
+        return self
+
+    def listens(self):
+        assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.lines()}"
+        return "it tells what was applied" in self.lines()
+
+    def lines(self):
+        return self.log.read_text()
+
+    def stop(self, signum=signal.SIGTERM, timeout=30):
+        """Its exit code, once it is gone."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signum)
+        try:
+            code = self.process.wait(timeout * PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"it did not end within {timeout} s:\n{self.lines()[-4000:]}") from None
+        self.process = None
+        for words in ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", "WARNING: ThreadSanitizer"):
+            assert words not in self.lines(), self.lines()[-8000:]
+        return code
+
+    # --- clients ---
+
+    def ask(self, path, token=None, method="GET", headers=(), body=None, over=None):
+        """`headers` are pairs, each of which is sent as it stands; `over`: a connection that is kept."""
+        connection = over or http.client.HTTPConnection("127.0.0.1", self.port, timeout=20 * PATIENCE)
+        try:
+            connection.putrequest(method, path, skip_host=any(n.lower() == "host" for n, _ in headers), skip_accept_encoding=True)
+            if token is not None:
+                connection.putheader("Authorization", f"Bearer {token}")
+            for name, value in headers:
+                connection.putheader(name, value)
+            if body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.getheaders(), answer.read())
+        finally:
+            if not over:
+                connection.close()
+
+    def ask_socket(self, path, **kwargs):
+        connection = OverSocket(self.state / "serve.sock")
+        try:
+            return self.ask(path, over=connection, **kwargs)
+        finally:
+            connection.close()
+
+    def raw(self, data):
+        """Bytes as they are; all that comes back, until the server closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20 * PATIENCE) as connection:
+            connection.sendall(data)
+            found = b""
+            while piece := connection.recv(65536):
+                found += piece
+            return found
