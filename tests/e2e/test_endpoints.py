@@ -15,7 +15,7 @@ from binary import tool
 
 # What Berth calls a service, and botocore's name of it.
 SERVICES = {
-    "lambda": "lambda", "ecr": "ecr", "s3": "s3", "iam": "iam", "sts": "sts", "logs": "logs", "tagging": "resourcegroupstaggingapi",
+    "lambda": "lambda", "ecr": "ecr", "s3": "s3", "s3-control": "s3control", "iam": "iam", "sts": "sts", "logs": "logs", "tagging": "resourcegroupstaggingapi",
     "kms": "kms", "secretsmanager": "secretsmanager", "ssm": "ssm", "sso": "sso", "sso-oidc": "sso-oidc",
 }  # fmt: skip
 # Regions that are newer than any table.

@@ -89,6 +89,48 @@ def test_a_label_that_changes_and_goes_is_followed(cloud, applied, berth, tags):
     berth.assert_settled()
 
 
+@pytest.mark.parametrize("refusal", [[405, "MethodNotAllowed"], [403, "AccessDenied"], [400, "InvalidRequest"]], ids=lambda r: r[1])
+def test_a_bucket_with_access_control_by_tags(cloud, applied, berth, tags, refusal):
+    """It takes no PutBucketTagging; which code says so is not documented."""
+    s3 = cloud.aws("s3")
+    s3.put_bucket_tagging(Bucket=tags.bucket, Tagging={"TagSet": [{"Key": k, "Value": v} for k, v in {**tags.of("bucket"), "theirs": "a b"}.items()]})
+    cloud.settings(abac_refusal=refusal)
+    s3.put_bucket_abac(Bucket=tags.bucket, AbacStatus={"Status": "Enabled"})
+    applied.assert_settled()
+    write(berth, ["team", "cost-center"], {"team": "blue"}, {"team": "red", "cost-center": "17"}, {"cost-center": "9"})
+    mark = cloud.mark()
+    berth.apply()
+    assert tags.ours("bucket") == {"team": "blue", "theirs": "a b"}
+    assert [c["operation"] for c in cloud.changing_calls(mark) if c["service"] in ("s3", "s3control")] == ["PutBucketTagging", "TagResource", "UntagResource"]
+    berth.assert_settled()
+    berth.destroy()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("operation", ["TagResource", "UntagResource"])
+def test_a_death_while_such_a_bucket_is_tagged(cloud, applied, berth, tags, tmp_path, operation, when):
+    cloud.aws("s3").put_bucket_abac(Bucket=tags.bucket, AbacStatus={"Status": "Enabled"})
+    write(berth, ["team", "cost-center"], {"team": "blue"}, {"team": "red", "cost-center": "17"}, {"cost-center": "9"})
+    pidfile = tmp_path / "pid"
+    cloud.faults(({"service": "s3control", "operation": operation, "nth": 1}, {"kind": "signal", "when": when, "pidfile": str(pidfile)}))
+    assert end_of(berth, "apply", pidfile) < 0
+    cloud.faults()
+    berth.apply()
+    assert tags.ours("bucket") == {"team": "blue"}
+    berth.assert_settled()
+
+
+def test_who_may_not_tag_such_a_bucket_is_told_both_refusals(cloud, applied, berth, tags):
+    cloud.aws("s3").put_bucket_abac(Bucket=tags.bucket, AbacStatus={"Status": "Enabled"})
+    write(berth, ["team"], {"team": "blue"}, {"team": "red"})
+    cloud.faults(({"service": "s3control"}, {"kind": "error", "status": 403, "code": "AccessDenied", "message": "no"}))
+    result = berth("apply", "--yes").expect(1)
+    assert "s3:TagResource" in result.out and "PutBucketTagging" in result.out and "(ABAC)" in result.out
+    cloud.faults()
+    berth.apply()
+    berth.assert_settled()
+
+
 @pytest.mark.parametrize("operation", ["ListTagsForResource", "TagResource", "UntagResource"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_death_while_a_log_group_gets_its_tags_leaves_no_old_ones(cloud, applied, berth, tags, tmp_path, operation, when):

@@ -36,6 +36,7 @@ enum aws_service {
         AWS_LAMBDA,
         AWS_ECR,
         AWS_S3,
+        AWS_S3_CONTROL,
         AWS_IAM,
         AWS_STS,
         AWS_LOGS,
@@ -91,8 +92,9 @@ struct aws_request {
          * (it is encoded for you), "/" for the bucket itself. JSON 1.1 and query protocols: NULL.
          */
         const char *path;
-        const char *bucket;                    /* S3 only */
-        const char *region;                    /* NULL: the client's */
+        const char *bucket;  /* S3 only */
+        const char *account; /* S3 Control only, whose hosts begin with it; NULL: they do not */
+        const char *region;  /* NULL: the client's */
         struct aws_query query[AWS_QUERY_MAX]; /* ended by a NULL name where fewer */
         struct aws_query headers[AWS_HEADERS_MAX];
         const char *

@@ -155,6 +155,13 @@ static bool wants_path_style(const struct endpoint_settings *settings, bool conf
         return strcasecmp(strbuf_text(&style), "virtual") == 0 ? false : configured;
 }
 
+/* S3 Control's hosts begin with an account; in front of an address or a name without a dot that leads nowhere. */
+static bool takes_no_account(const char *host) {
+        size_t digits = strspn(host, "0123456789.");
+
+        return host[0] == '[' || host[digits] == '\0' || host[digits] == ':' || !strchr(host, '.');
+}
+
 int endpoint_resolve(const struct endpoint_settings *settings, enum aws_service service, struct endpoint *ret,
                      struct error *err) {
         struct strbuf url STRBUF_CLEANUP = STRBUF_INIT, origin STRBUF_CLEANUP = STRBUF_INIT;
@@ -173,7 +180,8 @@ int endpoint_resolve(const struct endpoint_settings *settings, enum aws_service 
         if (result < 0)
                 return -1;
         ret->signing_region = setting_copy(service == AWS_IAM ? partition->iam_region : settings->region);
-        ret->path_style = service == AWS_S3 && wants_path_style(settings, configured);
+        ret->path_style = (service == AWS_S3 && wants_path_style(settings, configured)) ||
+                          (service == AWS_S3_CONTROL && configured && takes_no_account(ret->host));
         return 0;
 }
 

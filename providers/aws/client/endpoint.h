@@ -33,7 +33,7 @@ struct endpoint {
         char *prefix; /* "" or "/path", before every request's path */
         char *signing_region;
         char *configured_by; /* the setting that named it, for messages; NULL where the region did */
-        bool path_style;     /* S3: the bucket in the path */
+        bool path_style;     /* S3: the bucket in the path; S3 Control: no account before the host */
 };
 
 int endpoint_resolve(const struct endpoint_settings *settings, enum aws_service service, struct endpoint *ret,

@@ -162,6 +162,8 @@ int request_sign(const struct aws_request *request, const struct endpoint *endpo
                                                                                             : request->method;
         if (in_host(request, endpoint))
                 strbuf_printf(&ret->host, "%s.", request->bucket);
+        if (request->account && !endpoint->path_style)
+                strbuf_printf(&ret->host, "%s.", request->account);
         strbuf_append(&ret->host, endpoint->host);
         make_path(request, endpoint, &path);
         make_query(request, &query);

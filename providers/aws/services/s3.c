@@ -119,6 +119,40 @@ struct aws_request s3_put_bucket_tagging(const struct s3_bucket *bucket, const s
         return request;
 }
 
+static struct aws_request control(const struct s3_bucket *bucket, const char *partition,
+                                  const char *operation, const char *method, struct arena *arena) {
+        struct aws_request request = { .service = AWS_S3_CONTROL,
+                                       .operation = operation,
+                                       .method = method,
+                                       .path = arena_printf(arena, "/v20180820/tags/arn:%s:s3:::%s",
+                                                            partition, bucket->name),
+                                       .account = bucket->account };
+
+        if (bucket->account)
+                add_header(&request, "x-amz-account-id", bucket->account);
+        return request;
+}
+
+struct aws_request s3_tag_resource(const struct s3_bucket *bucket, const char *partition,
+                                   const struct value *tags, struct arena *arena) {
+        struct aws_request request = control(bucket, partition, "TagResource", "POST", arena);
+        struct xml_document *document XML_CLEANUP = xml_new("TagResourceRequest", S3_CONTROL_NAMESPACE);
+
+        add_tags(xml_add(xml_root(document), "Tags", NULL), tags);
+        set_xml_body(&request, document, arena);
+        request.checksum = false;
+        return request;
+}
+
+struct aws_request s3_untag_resource(const struct s3_bucket *bucket, const char *partition,
+                                     const struct value *tags, uint32_t *from, struct arena *arena) {
+        struct aws_request request = control(bucket, partition, "UntagResource", "DELETE", arena);
+
+        for (size_t i = 0; i < AWS_QUERY_MAX && *from < tags->count; i++, (*from)++)
+                request.query[i] = (struct aws_query){ "tagKeys", tags->members[*from].name };
+        return request;
+}
+
 struct aws_request s3_get_bucket_encryption(const struct s3_bucket *bucket) {
         return setting(bucket, "GetBucketEncryption", "GET", "encryption");
 }

@@ -16,6 +16,7 @@
 #include "schema/value.h"
 
 #define S3_NAMESPACE "http://s3.amazonaws.com/doc/2006-03-01/"
+#define S3_CONTROL_NAMESPACE "http://awss3control.amazonaws.com/doc/2018-08-20/"
 
 struct s3_bucket {
         const char *name;
@@ -42,6 +43,17 @@ int s3_read_tagging(const struct aws_response *response, struct arena *arena, st
 /* PUT ?tagging: replaces all tags. `tags`: a map of texts. */
 struct aws_request s3_put_bucket_tagging(const struct s3_bucket *bucket, const struct value *tags,
                                          struct arena *arena);
+
+/*
+ * S3 Control, of the bucket's ARN in this partition: adds tags, or takes tags away, and leaves the others. Buckets with access control
+ * by tags (ABAC) take these alone, and refuse PutBucketTagging ("Enabling ABAC in general purpose buckets").
+ * POST /v20180820/tags/{arn} <TagResourceRequest><Tags><Tag>... -> 204.
+ */
+struct aws_request s3_tag_resource(const struct s3_bucket *bucket, const char *partition,
+                                   const struct value *tags, struct arena *arena);
+/* DELETE /v20180820/tags/{arn}?tagKeys=... -> 204: some of the keys of `tags`, from *from on, which is moved behind them. */
+struct aws_request s3_untag_resource(const struct s3_bucket *bucket, const char *partition,
+                                     const struct value *tags, uint32_t *from, struct arena *arena);
 
 /* GET ?encryption. 404 ServerSideEncryptionConfigurationNotFoundError. */
 struct aws_request s3_get_bucket_encryption(const struct s3_bucket *bucket);

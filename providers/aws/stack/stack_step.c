@@ -25,6 +25,8 @@ enum stack_stage {
         STAGE_CREATE_BUCKET,
         STAGE_READ_TAGS,
         STAGE_WRITE_TAGS,
+        STAGE_ADD_TAGS, /* this and the next out of turn */
+        STAGE_TAKE_TAGS,
         STAGE_BLOCK_ACCESS,
         STAGE_READ_ENCRYPTION,
         STAGE_ENCRYPT,
@@ -217,15 +219,83 @@ static int read_tags(struct stage_turn *turn) {
                         "it share the bucket (createBucket: false)",
                         bucket.name, owner);
         value_set(arena, stage_data(turn), "tags", *merged_tags(turn->change, tags, arena));
+        value_set(arena, stage_data(turn), "tagsBefore", *tags);
         return STAGE_OVER;
 }
 
+/*
+ * A bucket with access control by tags (ABAC) refuses this, with a code that no document names. So whatever refuses it, S3 Control
+ * is asked next, which any bucket takes; who has no right to that is told both refusals.
+ */
 static int write_tags(struct stage_turn *turn) {
         const struct s3_bucket bucket = aws_bucket(turn->provider);
         const struct value *tags = value_get(turn->progress->data, "tags");
+        struct aws_request request = s3_put_bucket_tagging(&bucket, tags, turn->progress->arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct error refusal = { 0 };
+        struct stage_turn quiet = *turn;
+        int result;
 
-        return stage_call_over(turn, s3_put_bucket_tagging(&bucket, tags, turn->progress->arena), NULL,
-                               bucket_passing);
+        quiet.err = &refusal;
+        result = stage_call(&quiet, &request, NULL, bucket_passing, &response);
+        if (result == 0)
+                return STAGE_OVER;
+        if (result > 0)
+                return result;
+        if (response.status < 400 || response.status >= 500 || response.status == 404) {
+                *turn->err = refusal;
+                return -1;
+        }
+        value_set_text(turn->progress->arena, stage_data(turn), "tagRefusal", refusal.message);
+        return stage_enter(turn, STAGE_ADD_TAGS);
+}
+
+static int explain_both(struct stage_turn *turn) {
+        return error_context(
+                turn->err,
+                "%s; by TagResource and UntagResource, which a bucket with access control by tags (ABAC) takes "
+                "alone",
+                value_get_text(turn->progress->data, "tagRefusal"));
+}
+
+static int add_tags(struct stage_turn *turn) {
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct arena *arena = turn->progress->arena;
+        const struct value *tags =
+                aws_tags_beyond(desired_at(turn->change, "bucket.tags"),
+                                value_get(turn->progress->data, "tagsBefore"), false, arena);
+        int result = STAGE_OVER;
+
+        if (tags->count > 0)
+                result = stage_call_over(turn,
+                                         s3_tag_resource(&bucket, turn->provider->partition, tags, arena),
+                                         NULL, bucket_passing);
+        if (result < 0)
+                return explain_both(turn);
+        return result == STAGE_OVER ? stage_enter(turn, STAGE_TAKE_TAGS) : result;
+}
+
+/* Those that were there and are not among what the bucket shall have. */
+static int take_tags(struct stage_turn *turn) {
+        const struct s3_bucket bucket = aws_bucket(turn->provider);
+        struct arena *arena = turn->progress->arena;
+        const struct value *tags = aws_tags_beyond(value_get(turn->progress->data, "tagsBefore"),
+                                                   value_get(turn->progress->data, "tags"), true, arena);
+        uint32_t from = (uint32_t)value_get_integer(turn->progress->data, "tagsTaken", 0);
+        struct aws_request request =
+                s3_untag_resource(&bucket, turn->provider->partition, tags, &from, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        int result;
+
+        if (tags->count == 0)
+                return STAGE_OVER;
+        result = stage_call(turn, &request, NULL, bucket_passing, &response);
+        if (result < 0)
+                return explain_both(turn);
+        if (result > 0)
+                return result;
+        value_set_integer(arena, stage_data(turn), "tagsTaken", from);
+        return from < tags->count ? STEP_AGAIN : STAGE_OVER;
 }
 
 static int block_access(struct stage_turn *turn) {
@@ -380,6 +450,8 @@ static const struct stage stages[STAGE_COUNT] = {
         [STAGE_CREATE_BUCKET] = { "s3", "for the bucket", needs_bucket, create_bucket },
         [STAGE_READ_TAGS] = { "s3", NULL, needs_bucket_tags, read_tags },
         [STAGE_WRITE_TAGS] = { "s3", NULL, needs_bucket_tags, write_tags },
+        [STAGE_ADD_TAGS] = { NULL, NULL, NULL, add_tags },
+        [STAGE_TAKE_TAGS] = { NULL, NULL, NULL, take_tags },
         [STAGE_BLOCK_ACCESS] = { "s3", NULL, needs_access_block, block_access },
         [STAGE_READ_ENCRYPTION] = { "s3", NULL, needs_encryption, read_encryption },
         [STAGE_ENCRYPT] = { "s3", NULL, needs_encryption, encrypt },

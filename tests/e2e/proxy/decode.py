@@ -283,6 +283,6 @@ def _structure_body(protocol, shape, body, out):
     wanted = shape.serialization.get("name", shape.name)
     if local != wanted:
         out.problems.append(f"the document is a <{local}>, not a <{wanted}>")
-    if namespace and namespace != "{http://s3.amazonaws.com/doc/2006-03-01/":
+    if namespace and namespace[1:] not in ("http://s3.amazonaws.com/doc/2006-03-01/", shape.serialization.get("xmlNamespace", {}).get("uri")):
         out.problems.append(f"the namespace of the document is {namespace[1:]}")
     return from_xml(shape, root, local, out)

@@ -255,6 +255,7 @@ _DEMANDS = {
     ("logs", "CreateLogGroup"): (_tags_at("tags"),),
     ("s3", "CreateBucket"): (_create_bucket,),
     ("s3", "PutBucketTagging"): (_tags_at("Tagging", "TagSet"),),
+    ("s3control", "TagResource"): (_tags_at("Tags"),),
     ("s3", "PutBucketPolicy"): (_policy_at("Policy", principal=True),),
     ("s3", "PutBucketLifecycleConfiguration"): (_lifecycle,),
     ("s3", "PutObject"): (_object_tags,),

@@ -148,6 +148,8 @@ def identify(method, raw_target, headers, body):
     if scope:
         target.region = scope[2]
         target.service = SERVICE_OF_SIGNING_NAME.get(scope[3])
+        if target.service == "s3" and path.startswith("/v20180820/"):
+            target.service = "s3control"
         if target.service is None:
             target.problem = f"the signature is for a service '{scope[3]}' that is not known here"
             return target

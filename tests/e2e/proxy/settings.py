@@ -17,6 +17,7 @@ DEFAULTS = {
     "short_pages": False,  # GetResources gives short pages, and an empty one
     "log_group_age_days": {},  # name prefix -> days: DescribeLogGroups shows those as made so long ago
     "object_age_days": {},  # key prefix -> days: lists of objects, and their Last-Modified, show those as written so long ago
+    "abac_refusal": (405, "MethodNotAllowed"),  # of PutBucketTagging where the bucket has access control by tags
     "lifecycle_adds_size": False,  # lifecycle rules come back with ObjectSizeGreaterThan 0 in each And, as MiniStack writes them
     "image_answers": "",  # BatchGetImage: "other-tag" names an image by another of its tags, "silent" leaves out all but one name
     "layer_host": "",  # where URLs of layers lead instead of to the proxy: "127.0.0.1:9"

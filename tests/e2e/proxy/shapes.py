@@ -21,6 +21,10 @@ _SCALARS = {
 }
 
 
+# Older than what AWS takes: S3 Control's tags of buckets, whose ARNs have neither region nor account.
+_OUTDATED = {"S3ResourceArn": r"arn:[^:]+:s3(express)?:.+"}
+
+
 @functools.lru_cache(maxsize=None)
 def _pattern(text):
     """AWS matches the whole value; a pattern that does not compile here is not checked."""
@@ -101,7 +105,7 @@ def _scalar(shape, kind, value, path, problems):
 
 
 def _string(shape, value, path, problems):
-    pattern = shape.metadata.get("pattern")
+    pattern = _OUTDATED.get(shape.name, shape.metadata.get("pattern"))
     if pattern:
         compiled = _pattern(pattern)
         if compiled is not None and not compiled.fullmatch(value):

@@ -57,7 +57,7 @@ def _check_time(timestamp, now):
 def _check_payload(service, headers, body):
     stated = headers.get("x-amz-content-sha256")
     if stated is None:
-        if service == "s3":
+        if service in ("s3", "s3control"):
             raise SignatureProblem("InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
         return
     if stated == "UNSIGNED-PAYLOAD" or stated.startswith("STREAMING-"):

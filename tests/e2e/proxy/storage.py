@@ -3,10 +3,12 @@
 
 moto ignores the Condition of a bucket policy, so that a TLS-only policy would lock everyone out: its
 policies are kept here and never reach it. moto drops parts of lifecycle filters and MiniStack adds some:
-the document is kept here as it was sent. Rules come back in another order, because S3 promises none.
+the document is kept here as it was sent. Neither knows access control by tags (ABAC): where it is on, tags are
+written by S3 Control alone. Rules come back in another order, because S3 promises none.
 """
 
 import json
+import re
 from email.utils import formatdate, parsedate_to_datetime
 from xml.etree import ElementTree
 
@@ -24,10 +26,12 @@ class Storage:
     def reset(self):
         self.policies = {}
         self.lifecycles = {}
+        self.abac = set()
 
     def forget(self, bucket):
         self.policies.pop(bucket, None)
         self.lifecycles.pop(bucket, None)
+        self.abac.discard(bucket)
 
 
 async def _demand_bucket(proxy, call):
@@ -103,6 +107,53 @@ async def delete_lifecycle(proxy, call):
     return answer
 
 
+async def put_abac(proxy, call):
+    await _demand_bucket(proxy, call)
+    on = call.params["AbacStatus"]["Status"] == "Enabled"
+    (proxy.storage.abac.add if on else proxy.storage.abac.discard)(call.params["Bucket"])
+    return Answer(200)
+
+
+async def write_tagging(proxy, call):
+    if call.params["Bucket"] in proxy.storage.abac:
+        raise AwsError(*proxy.settings.abac_refusal, "The bucket has ABAC enabled")
+    return await proxy.upstream.forward(call)
+
+
+async def _tags_of(proxy, call):
+    """The bucket of the ARN, where its tags are, and what they are."""
+    bucket = call.params["ResourceArn"].rpartition(":")[2]
+    if not re.fullmatch(r"arn:aws[a-z-]*:s3:::[^/]+", call.params["ResourceArn"]):
+        raise AwsError(400, "InvalidRequest", "Invalid ARN", violation=True)
+    path = f"/{bucket}?tagging"
+    answer = await proxy.upstream.own(call, "s3", "GetBucketTagging", method="GET", path=path)
+    if answer.status == 404 and b"NoSuchBucket" in answer.body:
+        raise AwsError(404, "NoSuchBucket", "The specified bucket does not exist")
+    found = ElementTree.fromstring(answer.body).iter(f"{{{NAMESPACE}}}Tag") if answer.status == 200 else ()
+    return path, {tag.findtext(f"{{{NAMESPACE}}}Key"): tag.findtext(f"{{{NAMESPACE}}}Value") or "" for tag in found}
+
+
+async def _put_tags(proxy, call, path, tags):
+    root = ElementTree.Element(f"{{{NAMESPACE}}}Tagging")
+    tag_set = ElementTree.SubElement(root, f"{{{NAMESPACE}}}TagSet")
+    for key, value in tags.items():
+        tag = ElementTree.SubElement(tag_set, f"{{{NAMESPACE}}}Tag")
+        ElementTree.SubElement(tag, f"{{{NAMESPACE}}}Key").text = key
+        ElementTree.SubElement(tag, f"{{{NAMESPACE}}}Value").text = value
+    answer = await proxy.upstream.own(call, "s3", "PutBucketTagging", method="PUT", path=path, body=ElementTree.tostring(root))
+    return Answer(204) if answer.status in (200, 204) else answer
+
+
+async def tag_resource(proxy, call):
+    path, tags = await _tags_of(proxy, call)
+    return await _put_tags(proxy, call, path, {**tags, **{tag["Key"]: tag["Value"] for tag in call.params["Tags"]}})
+
+
+async def untag_resource(proxy, call):
+    path, tags = await _tags_of(proxy, call)
+    return await _put_tags(proxy, call, path, {key: value for key, value in tags.items() if key not in call.params["TagKeys"]})
+
+
 async def get_object(proxy, call):
     """Last-Modified is by the server's clock, as Date is, and the object as old as the test says."""
     answer = await proxy.upstream.forward(call)
@@ -127,6 +178,11 @@ HANDLERS = {
     ("s3", "PutBucketLifecycleConfiguration"): put_lifecycle,
     ("s3", "GetBucketLifecycleConfiguration"): get_lifecycle,
     ("s3", "DeleteBucketLifecycle"): delete_lifecycle,
+    ("s3", "PutBucketAbac"): put_abac,
+    ("s3", "PutBucketTagging"): write_tagging,
+    ("s3", "DeleteBucketTagging"): write_tagging,
+    ("s3control", "TagResource"): tag_resource,
+    ("s3control", "UntagResource"): untag_resource,
     ("s3", "GetObject"): get_object,
     ("s3", "DeleteBucket"): delete_bucket,
 }

@@ -65,7 +65,7 @@ class Upstream:
             headers["Content-Length"] = str(len(body))
         return await self.send(call.method, raw_target or call.raw_target, headers, body)
 
-    async def own(self, call, service, operation, params=None, method="POST", path="/"):
+    async def own(self, call, service, operation, params=None, method="POST", path="/", body=b""):
         """A request of the proxy's own, in the caller's account and region. REST services give method and path."""
         name = _SIGNING_NAME.get(service, service)
         headers = {
@@ -82,4 +82,4 @@ class Upstream:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
             form = {"Action": operation, "Version": model.api_version, **(params or {})}
             return await self.send("POST", "/", headers, urlencode(form).encode())
-        return await self.send(method, path, headers)
+        return await self.send(method, path, headers, body)
