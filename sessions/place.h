@@ -41,8 +41,10 @@ struct place_opening {
         const char *id;          /* of the session: names its sandbox */
         const char *environment; /* as it was applied; NULL: the agent's */
         const char *agent;       /* whose limits hold; or NULL */
-        /* The durable workspace: on this machine its folder, which is there; elsewhere what the place understands. */
+        /* The folder of its files, where they are kept on this machine. */
         const char *workspace;
+        /* Whose the session is, and the workspace of that id, which is there (workspace.h); NULL: its files are not kept. */
+        const char *owner;
         /* The sandbox ends by itself so long after now, 1 to 14 days' worth: the session's age. place_class.expire() makes it less. */
         int64_t ttl_ms;
         /* Only one that lives: ERROR_NOT_FOUND where none does. Else one is started where none lives. */

@@ -215,6 +215,7 @@ int session_open_place(struct engine *engine, struct session *session, bool only
                 .id = record->id,
                 .environment = record->environment,
                 .agent = record->agent,
+                .owner = record->owner,
                 .workspace = workspaces->path(workspaces->context, record->id, arena),
                 .ttl_ms = left_ms > 1 ? left_ms : 1,
                 .only_living = only_living,

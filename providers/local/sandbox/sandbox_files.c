@@ -137,20 +137,20 @@ int sandbox_files_remove(int folder, const char *name, struct error *err) {
         return error_set(err, "cannot remove \"%s\": %s", name, strerror(errno));
 }
 
-int sandbox_files_replace(int folder, const char *name, bool executable, int64_t changed_ns, int from,
+int sandbox_files_replace(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
                           struct error *err) {
-        struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-                                     { .tv_sec = changed_ns / 1000000000,
-                                       .tv_nsec = changed_ns % 1000000000 } };
-        int parent DESCRIPTOR_CLEANUP = -1;
-        const char *last;
+        if (sandbox_files_remove(folder, name, err) < 0)
+                return -1;
+        return sandbox_files_put(folder, name, executable, from, uid, gid, err);
+}
 
-        if (changed_ns < 0 || sandbox_files_remove(folder, name, err) < 0 ||
-            sandbox_files_put(folder, name, executable, from, geteuid(), getegid(), err) < 0)
-                return changed_ns < 0 ? error_set(err, "no time") : -1;
-        parent = open_parent(folder, name, &last);
-        if (parent < 0 || utimensat(parent, last, times, AT_SYMLINK_NOFOLLOW) < 0)
-                return error_set(err, "cannot change the time of \"%s\": %s", name, strerror(errno));
+int sandbox_files_make_folder(int folder, const char *name, uid_t uid, gid_t gid, struct error *err) {
+        char *inside TEXT_CLEANUP = path_join(name, "x");
+
+        if (!is_inside(name))
+                return error_set(err, "\"%s\" is no name within the workspace", name);
+        if (make_parents(folder, inside, uid, gid) < 0)
+                return error_set(err, "cannot make \"%s\" in the workspace: %s", name, strerror(errno));
         return 0;
 }
 
@@ -199,51 +199,6 @@ int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct st
         }
         closedir(names);
         return 0;
-}
-
-#define DEPTH_MAX 64
-
-static void walk_folder(int folder, const char *above, int depth, size_t bytes_max, struct strbuf *ret,
-                        bool *cut) {
-        DIR *names = fdopendir(folder);
-        const struct dirent *entry;
-        struct stat status;
-
-        if (!names) {
-                close(folder);
-                return;
-        }
-        while (!*cut && (entry = readdir(names))) {
-                char path[PATH_AT_ONCE];
-                int below;
-
-                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-                    fstatat(dirfd(names), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
-                    snprintf(path, sizeof(path), "%s%s%s", above, *above ? "/" : "", entry->d_name) >=
-                            (int)sizeof(path))
-                        continue;
-                strbuf_printf(ret, "%o %" PRIu64 " %" PRId64 " %s",
-                              (unsigned)(status.st_mode & (S_IFMT | S_IXUSR)), (uint64_t)status.st_size,
-                              (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec, path);
-                strbuf_append_bytes(ret, "", 1);
-                *cut = ret->length > bytes_max || (S_ISDIR(status.st_mode) && depth == DEPTH_MAX);
-                if (!S_ISDIR(status.st_mode) || *cut)
-                        continue;
-                below = beneath_open(dirfd(names), entry->d_name, O_RDONLY | O_DIRECTORY);
-                if (below >= 0)
-                        walk_folder(below, path, depth + 1, bytes_max, ret, cut);
-        }
-        closedir(names);
-}
-
-void sandbox_files_walk(int folder, size_t bytes_max, struct strbuf *ret) {
-        int opened = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        bool cut = false;
-
-        if (opened >= 0)
-                walk_folder(opened, "", 1, bytes_max, ret, &cut);
-        if (cut || opened < 0)
-                strbuf_append_bytes(ret, "", 1);
 }
 
 int sandbox_entry_read(const char *word, struct sandbox_entry *ret) {

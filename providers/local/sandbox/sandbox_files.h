@@ -37,16 +37,11 @@ int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct st
 /* One word of it; -1 where it is none. */
 int sandbox_entry_read(const char *word, struct sandbox_entry *ret) MUST_USE;
 
-/*
- * Every file and folder below, as NUL-ended words "MODE BYTES CHANGED-NS PATH", a folder before what is in it; of the mode's bits the
- * type and the owner's right to execute. At most `bytes_max` bytes: where there is more, or deeper than 64 folders, a last
- * word is "". What has a name that is too long, and what vanishes meanwhile, is left out.
- */
-void sandbox_files_walk(int folder, size_t bytes_max, struct strbuf *ret);
-
-/* Puts a file where one may be already, as this process's own user, and gives it that time of change. */
-int sandbox_files_replace(int folder, const char *name, bool executable, int64_t changed_ns, int from,
+/* Of the next three: what is there belongs to a program that may run meanwhile, and change it under our hands. */
+/* The same as sandbox_files_put(), where a file may be already. */
+int sandbox_files_replace(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
                           struct error *err) MUST_USE;
+int sandbox_files_make_folder(int folder, const char *name, uid_t uid, gid_t gid, struct error *err) MUST_USE;
 /* A file, or a folder that is empty. What is not there is removed. */
 int sandbox_files_remove(int folder, const char *name, struct error *err) MUST_USE;
 

@@ -37,14 +37,9 @@
  *     client -> worker   SAY        8 bytes: a mark, or 0; 1 byte: 1 where it is the last piece; bytes of a message for the program
  *                        HEARD      8 bytes: all bytes below this number are safe
  *                        LIFE       8 bytes: ends by itself so many ms from now, but not after its deadline
- *     client -> worker   REPLACE    "x" or "-", ns of its change, name; with it a regular file: becomes the file of that name
- *                        REMOVE     a name
- *     worker -> client   DONE; ABSENT with a text where that cannot be
- *     client -> worker   WALK       worker -> client ENTRIES ... ENTRIES without words: all files, by their paths
- *                        READ       as above
  *
- * The latter four are answered in turn, while it runs and after ENDED. Numbers are 64 bits in the machine's order. ENDED comes behind
- * all that is TOLD.
+ * Numbers are 64 bits in the machine's order. ENDED comes behind all that is TOLD. With READY comes the workspace's folder, where the
+ * client could keep its memory anyhow: it is root, or the run's own user.
  *
  * Descriptions are JSON; words that are any bytes are
  * NUL-ended in frames of their own. Inside of the sandbox module, but for what `berth launcher` is asked and answers.
@@ -86,10 +81,7 @@ enum sandbox_message {
         MESSAGE_SAY,
         MESSAGE_TOLD,
         MESSAGE_HEARD,
-        MESSAGE_LIFE,
-        MESSAGE_WALK,
-        MESSAGE_REPLACE,
-        MESSAGE_REMOVE
+        MESSAGE_LIFE
 };
 
 /*

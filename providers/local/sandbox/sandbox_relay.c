@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "providers/local/sandbox/sandbox_relay.h"
 
-#include "base/arena.h"
 #include "base/files.h"
-#include "providers/local/sandbox/sandbox_files.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,24 +16,16 @@
 /* So much that was heard is moved out of the way at once, not with each message. */
 #define DROPPED_MAX ((size_t)1 << 20)
 
-void sandbox_relay_begin(struct sandbox_relay *relay, int input, int output, int errors, int folder) {
+void sandbox_relay_begin(struct sandbox_relay *relay, int input, int output, int errors) {
         const int ends[] = { input, output, errors };
 
-        *relay = (struct sandbox_relay){
-                .input = input, .output = output, .errors = errors, .folder = folder, .file = -1
-        };
+        *relay = (struct sandbox_relay){ .input = input, .output = output, .errors = errors };
         for (size_t i = 0; i < 3; i++)
                 fcntl(ends[i], F_SETFL, O_NONBLOCK);
 }
 
 static size_t kept(const struct sandbox_relay *relay) {
         return relay->kept.length - relay->dropped;
-}
-
-static void forget_walk(struct sandbox_relay *relay) {
-        strbuf_release(&relay->entries);
-        relay->entries_at = 0;
-        relay->walks = false;
 }
 
 void sandbox_relay_meet(struct sandbox_relay *relay, char ret_ready[SANDBOX_RELAY_STATE_SIZE]) {
@@ -47,8 +36,6 @@ void sandbox_relay_meet(struct sandbox_relay *relay, char ret_ready[SANDBOX_RELA
         strbuf_release(&relay->coming);
         strbuf_release(&relay->outgoing);
         relay->outgoing_at = 0;
-        forget_walk(relay);
-        close_descriptor(&relay->file);
         relay->told = relay->first;
         memcpy(ret_ready, &state, sizeof(state));
 }
@@ -164,57 +151,6 @@ static int hear_heard(struct sandbox_relay *relay, uint64_t number) {
         return 1;
 }
 
-static void answer_done(struct sandbox_relay *relay, int result, const struct error *err) {
-        frame_append(&relay->outgoing, result < 0 ? MESSAGE_ABSENT : MESSAGE_DONE,
-                     result < 0 ? err->message : NULL, result < 0 ? strlen(err->message) : 0);
-}
-
-static int hear_replace(struct sandbox_relay *relay, struct frame *frame) {
-        struct arena *arena = arena_new();
-        int from DESCRIPTOR_CLEANUP = frame_take(frame, 0);
-        const char *const *words;
-        struct error err = { 0 };
-        size_t count;
-        int result = -1;
-
-        if (sandbox_words_read(frame->payload.data, frame->payload.length, arena, &words, &count, &err) ==
-                    0 &&
-            count == 3 && from >= 0) {
-                int done = sandbox_files_replace(relay->folder, words[2], words[0][0] == 'x',
-                                                 strtoll(words[1], NULL, 10), from, &err);
-
-                answer_done(relay, done, &err);
-                result = 1;
-        }
-        arena_free(arena);
-        return result;
-}
-
-/* One answer after the other: a client that asks before it has the last one is none of ours. */
-static int hear_question(struct sandbox_relay *relay, struct frame *frame) {
-        const char *text = strbuf_text(&frame->payload);
-        struct error err = { 0 };
-
-        if (relay->walks || relay->file >= 0 ||
-            (frame->type != MESSAGE_REPLACE && memchr(text, '\0', frame->payload.length)))
-                return -1;
-        if (frame->type == MESSAGE_REPLACE)
-                return hear_replace(relay, frame);
-        if (frame->type == MESSAGE_REMOVE) {
-                int done = sandbox_files_remove(relay->folder, text, &err);
-
-                answer_done(relay, done, &err);
-        } else if (frame->type == MESSAGE_WALK) {
-                sandbox_files_walk(relay->folder, SANDBOX_LIST_MAX, &relay->entries);
-                relay->walks = true;
-        } else {
-                relay->file = sandbox_files_open(relay->folder, text);
-                if (relay->file < 0)
-                        frame_append(&relay->outgoing, MESSAGE_ABSENT, NULL, 0);
-        }
-        return 1;
-}
-
 int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t *life_ms) {
         uint64_t number;
 
@@ -230,11 +166,6 @@ int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t
                         return hear_heard(relay, number);
                 *life_ms = number < INT64_MAX / 2 ? (int64_t)number : INT64_MAX / 2;
                 return 1;
-        case MESSAGE_WALK:
-        case MESSAGE_READ:
-        case MESSAGE_REPLACE:
-        case MESSAGE_REMOVE:
-                return hear_question(relay, frame);
         default:
                 return 0;
         }
@@ -243,38 +174,11 @@ int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t
 /* --- what the client is told --- */
 
 static bool has_more(const struct sandbox_relay *relay) {
-        return relay->walks || relay->file >= 0 || relay->told < relay->first + kept(relay);
+        return relay->told < relay->first + kept(relay);
 }
 
 bool sandbox_relay_wants_to_tell(const struct sandbox_relay *relay) {
         return relay->outgoing.length > relay->outgoing_at || has_more(relay);
-}
-
-/* In pieces of whole words; the last frame has none. */
-static void append_entries(struct sandbox_relay *relay) {
-        size_t length = relay->entries.length - relay->entries_at;
-        const char *at = relay->entries.data + relay->entries_at;
-
-        if (length > PIECE) {
-                for (length = PIECE; at[length - 1];)
-                        length--;
-        }
-        frame_append(&relay->outgoing, MESSAGE_ENTRIES, at, length);
-        relay->entries_at += length;
-        if (length == 0)
-                forget_walk(relay);
-}
-
-static void append_content(struct sandbox_relay *relay) {
-        char *piece TEXT_CLEANUP = malloc(PIECE);
-        ssize_t count;
-
-        if (!piece)
-                abort();
-        count = read(relay->file, piece, PIECE);
-        frame_append(&relay->outgoing, MESSAGE_CONTENT, piece, count > 0 ? (size_t)count : 0);
-        if (count <= 0)
-                close_descriptor(&relay->file);
 }
 
 static void append_told(struct sandbox_relay *relay) {
@@ -296,11 +200,7 @@ int sandbox_relay_tell(struct sandbox_relay *relay, int client) {
         if (relay->outgoing_at == relay->outgoing.length) {
                 strbuf_clear(&relay->outgoing);
                 relay->outgoing_at = 0;
-                if (relay->walks)
-                        append_entries(relay);
-                else if (relay->file >= 0)
-                        append_content(relay);
-                else if (has_more(relay))
+                if (has_more(relay))
                         append_told(relay);
         }
         if (relay->outgoing.length == 0)
@@ -314,13 +214,7 @@ int sandbox_relay_tell(struct sandbox_relay *relay, int client) {
 }
 
 void sandbox_relay_append(struct sandbox_relay *relay, unsigned type, const void *payload, size_t length) {
-        while (has_more(relay)) {
-                if (relay->walks)
-                        append_entries(relay);
-                else if (relay->file >= 0)
-                        append_content(relay);
-                else
-                        append_told(relay);
-        }
+        while (has_more(relay))
+                append_told(relay);
         frame_append(&relay->outgoing, type, payload, length);
 }

@@ -25,7 +25,6 @@
 
 struct sandbox_relay {
         int input, output, errors; /* our ends of the program's pipes; -1: closed */
-        int folder;                /* the workspace's; borrowed */
         /* From the program. */
         struct strbuf kept;
         size_t dropped; /* bytes at its beginning that were heard */
@@ -45,7 +44,7 @@ struct sandbox_relay {
         int file; /* being read for the client; -1: none */
 };
 #define SANDBOX_RELAY_NONE \
-        { .input = -1, .output = -1, .errors = -1, .folder = -1, .file = -1 }
+        { .input = -1, .output = -1, .errors = -1 }
 
 /* READY's payload. */
 struct sandbox_relay_state {
@@ -55,7 +54,7 @@ struct sandbox_relay_state {
 #define SANDBOX_RELAY_STATE_SIZE 24
 
 /* Takes our ends of the pipes. */
-void sandbox_relay_begin(struct sandbox_relay *relay, int input, int output, int errors, int folder);
+void sandbox_relay_begin(struct sandbox_relay *relay, int input, int output, int errors);
 /* For a new client: what the last one was about to be told or had begun to ask is forgotten. */
 void sandbox_relay_meet(struct sandbox_relay *relay, char ret_ready[SANDBOX_RELAY_STATE_SIZE]);
 /* What to poll the pipes for; and for what the client. */

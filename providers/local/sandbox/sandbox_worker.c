@@ -315,15 +315,23 @@ static int read_program(struct worker *worker, struct error *err) {
         return sandbox_root_prepare(&seen, status[1], &worker->root, err);
 }
 
-/* They stay ours: the client gets what comes out of them as messages. */
-static int begin_session(struct worker *worker, struct error *err) {
+/*
+ * READY of a session. Its folder is for a client who could keep the workspace's memory in another way as well: root, or the user
+ * that the program runs as. A launcher's client is neither, and has none of the files yet.
+ */
+static int tell_session_ready(struct worker *worker, int client, struct error *err) {
+        bool trusted = worker->placing.owner == 0 || worker->placing.owner == worker->placing.uid;
         char ready[SANDBOX_RELAY_STATE_SIZE];
 
-        sandbox_relay_begin(&worker->relay, worker->pipes[0][1], worker->pipes[1][0], worker->pipes[2][0],
-                            worker->workspace);
-        worker->pipes[0][1] = worker->pipes[1][0] = worker->pipes[2][0] = -1;
         sandbox_relay_meet(&worker->relay, ready);
-        return frame_send_now(worker->reader.socket, MESSAGE_READY, ready, sizeof(ready), NULL, 0, err);
+        return frame_send_now(client, MESSAGE_READY, ready, sizeof(ready), &worker->workspace, trusted, err);
+}
+
+/* The pipes stay ours: the client gets what comes out of them as messages. */
+static int begin_session(struct worker *worker, struct error *err) {
+        sandbox_relay_begin(&worker->relay, worker->pipes[0][1], worker->pipes[1][0], worker->pipes[2][0]);
+        worker->pipes[0][1] = worker->pipes[1][0] = worker->pipes[2][0] = -1;
+        return tell_session_ready(worker, worker->reader.socket, err);
 }
 
 /* The client's ends of the pipes go to it, with the workspace where it is ours: it reads and writes them itself, when it likes. */
@@ -446,8 +454,6 @@ static void read_status(struct worker *worker) {
  */
 static void let_in(struct worker *worker) {
         int client DESCRIPTOR_CLEANUP = accept4(worker->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        char ready[SANDBOX_RELAY_STATE_SIZE];
-        bool session = worker->running.session;
         struct ucred peer;
         socklen_t length = sizeof(peer);
         struct error ignored;
@@ -455,10 +461,9 @@ static void let_in(struct worker *worker) {
         if (client < 0 || getsockopt(client, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
             peer.uid != worker->placing.owner)
                 return;
-        if (session)
-                sandbox_relay_meet(&worker->relay, ready);
-        if (frame_send_now(client, MESSAGE_READY, ready, session ? sizeof(ready) : 0, worker->kept,
-                           session ? 0 : 2, &ignored) < 0)
+        if ((worker->running.session
+                     ? tell_session_ready(worker, client, &ignored)
+                     : frame_send_now(client, MESSAGE_READY, NULL, 0, worker->kept, 2, &ignored)) < 0)
                 return;
         frame_reader_release(&worker->reader);
         close_descriptor(&worker->reader.socket);

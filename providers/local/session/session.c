@@ -32,13 +32,19 @@ static int64_t now_ms(void) {
 
 /* --- to the worker --- */
 
+/* While files are brought nobody reads the socket: what waits there must not wake whoever polls. */
 static void wait_for(struct place_session *session) {
-        bool sends = session->outgoing.length > 0;
+        bool sends = session->outgoing.length > 0, listens = !session->sync && !session->over;
         struct epoll_event event = { .events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN };
 
-        if (session->lasting.socket < 0 || sends == session->waits_to_send)
+        if (session->lasting.socket < 0)
                 return;
-        (void)epoll_ctl(session->waits, EPOLL_CTL_MOD, session->lasting.socket, &event);
+        if (listens != session->listens)
+                (void)epoll_ctl(session->waits, listens ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+                                session->lasting.socket, &event);
+        else if (listens && sends != session->waits_to_send)
+                (void)epoll_ctl(session->waits, EPOLL_CTL_MOD, session->lasting.socket, &event);
+        session->listens = listens;
         session->waits_to_send = sends;
 }
 
@@ -75,22 +81,40 @@ static void tell_number(struct place_session *session, unsigned type, uint64_t n
 }
 
 /* One message to the runtime, in pieces; the worker hands it on once it is whole. */
-static void ask_runtime(struct place_session *session, const struct request *request, int64_t mark) {
-        struct strbuf message __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
+static void say_message(struct place_session *session, const struct strbuf *message, int64_t mark) {
         size_t at = 0;
 
-        request_write(request, &message);
         do {
                 struct strbuf piece __attribute__((cleanup(strbuf_wipe))) = STRBUF_INIT;
-                size_t length = message.length - at < PIECE ? message.length - at : PIECE;
+                size_t length = message->length - at < PIECE ? message->length - at : PIECE;
 
                 strbuf_append_bytes(&piece, &mark, sizeof(mark));
-                strbuf_append_char(&piece, at + length == message.length);
-                strbuf_append_bytes(&piece, message.data + at, length);
+                strbuf_append_char(&piece, at + length == message->length);
+                strbuf_append_bytes(&piece, message->data + at, length);
                 frame_append(&session->outgoing, MESSAGE_SAY, piece.data, piece.length);
                 at += length;
-        } while (at < message.length);
+        } while (at < message->length);
         send_more(session);
+}
+
+static void ask_runtime(struct place_session *session, const struct request *request) {
+        struct strbuf message STRBUF_CLEANUP = STRBUF_INIT;
+
+        request_write(request, &message);
+        say_message(session, &message, 0);
+}
+
+/* Its files are in place, as far as they could be: it begins. */
+static void begin_execution(struct place_session *session) {
+        struct request stop = { .type = REQUEST_INTERRUPT, .n = session->execution.n };
+
+        session->execution.until_ms = now_ms() + session->pending_ms + LATE_MS;
+        sandbox_lasting_measure(&session->lasting, &session->execution.before);
+        say_message(session, &session->pending, session->execution.n);
+        strbuf_wipe(&session->pending);
+        if (session->pending_interrupt)
+                ask_runtime(session, &stop);
+        session->pending_interrupt = false;
 }
 
 /* --- its end --- */
@@ -119,18 +143,40 @@ static void be_over(struct place_session *session, const char *why) {
         session->over = true;
         if (!session->why)
                 session->why = why;
-        if (session->lasting.socket >= 0)
-                (void)epoll_ctl(session->waits, EPOLL_CTL_DEL, session->lasting.socket, NULL);
+        wait_for(session);
         close_descriptor(&session->reader.socket);
         session->lasting.socket = -1;
 }
 
-/* What is left to be said, in order: an execution that nobody ended, the opening that did not come to be, the end. */
+static void add_files(const struct place_session *session, struct place_event *ret) {
+        ret->changed = session->changed;
+        ret->deleted = session->deleted;
+        ret->conflict = session->conflict;
+        ret->skipped = session->left;
+}
+
+static bool keeps_files(const struct place_session *session) {
+        return session->owner && session->folder >= 0;
+}
+
+/*
+ * What is left to be said, in order: its files, for the last time, an execution that nobody ended, the end. That of a sandbox into which
+ * nothing was put are none: it has no copy yet.
+ */
 static enum place_event_type say_end(struct place_session *session, struct place_event *ret) {
+        struct error ignored;
+
         *ret = (struct place_event){ 0 };
-        if (session->execution.n > 0)
+        if (!session->brought_last && keeps_files(session) && !session->fresh) {
+                session->brought_last = true;
+                if (session_files_begin(session, true, &ignored) == 0)
+                        return PLACE_NOTHING;
+        }
+        if (session->execution.n > 0) {
                 session_event_cut(session, ret);
-        else if (!session->said_ended) {
+                if (session->brought_last)
+                        add_files(session, ret);
+        } else if (!session->said_ended) {
                 session->said_ended = true;
                 ret->type = PLACE_ENDED;
                 ret->reason = session->why;
@@ -140,7 +186,7 @@ static enum place_event_type say_end(struct place_session *session, struct place
 
 /* --- from the worker --- */
 
-static int read_ready(struct place_session *session, const struct frame *frame, struct place_event *ret,
+static int read_ready(struct place_session *session, struct frame *frame, struct place_event *ret,
                       struct error *err) {
         uint64_t numbers[2];
 
@@ -150,6 +196,9 @@ static int read_ready(struct place_session *session, const struct frame *frame, 
         memcpy(&session->mark, frame->payload.data + sizeof(numbers), sizeof(session->mark));
         session->position = session->heard = numbers[0];
         session->replayed = numbers[1];
+        session->folder = frame_take(frame, 0);
+        /* An execution is handed over once all files were put in: before the first one, they may be missing. */
+        session->fresh = session->mark == 0;
         /* A new one is open once its runtime has greeted; of an old one the greeting may have been heard. */
         session->greeted = numbers[0] > 0;
         if (!session->kept)
@@ -185,6 +234,15 @@ static int read_told(struct place_session *session, struct place_event *ret, str
                 if (answer < 0)
                         return -1;
                 session->heard = session->position;
+                if (answer > 0 && ret->type == PLACE_DONE && keeps_files(session)) {
+                        /* What is borrowed in it stays: nothing is read before the files are there. */
+                        session->done = *ret;
+                        *ret = (struct place_event){ 0 };
+                        if (session_files_begin(session, true, err) == 0)
+                                return 0;
+                        *ret = session->done;
+                        session->done = (struct place_event){ 0 };
+                }
                 if (answer > 0)
                         return 1;
                 if (!greeted && session->greeted && !session->opened) {
@@ -237,6 +295,7 @@ static int read_frame(struct place_session *session, struct place_event *ret, st
                 session->over = true;
                 if (!session->why)
                         session->why = explain(&session->ending);
+                wait_for(session);
                 return 0;
         case MESSAGE_FAILED:
                 be_over(session, arena_printf(session->arena, "the sandbox could not be set up: %s",
@@ -261,6 +320,21 @@ static void look_at_time(struct place_session *session) {
         }
 }
 
+/* They are where they belong: what waited for them goes on. True: *ret is an event. */
+static bool after_files(struct place_session *session, struct place_event *ret) {
+        session_files_end(session);
+        wait_for(session);
+        if (session->done.type == PLACE_DONE) {
+                *ret = session->done;
+                session->done = (struct place_event){ 0 };
+                add_files(session, ret);
+                return true;
+        }
+        if (session->pending.length > 0 && !session->over)
+                begin_execution(session);
+        return false;
+}
+
 static int next(struct place_session *session, struct place_event *ret, struct error *err) {
         struct error wrong = { 0 };
 
@@ -268,8 +342,17 @@ static int next(struct place_session *session, struct place_event *ret, struct e
         *ret = (struct place_event){ 0 };
         send_more(session);
         for (;;) {
-                int answer = read_told(session, ret, &wrong);
+                int answer;
 
+                if (session->sync && !session_files_are_over(session)) {
+                        wait_for(session);
+                        return 0;
+                }
+                if (session->sync && after_files(session, ret))
+                        return 0;
+                answer = read_told(session, ret, &wrong);
+                if (session->sync)
+                        continue;
                 if (answer == 0 && !session->over)
                         answer = read_frame(session, ret, &wrong);
                 if (answer == 1)
@@ -287,8 +370,8 @@ static int next(struct place_session *session, struct place_event *ret, struct e
                 if (answer == 2)
                         continue;
                 look_at_time(session);
-                if (session->over)
-                        (void)say_end(session, ret);
+                if (session->over && say_end(session, ret) == PLACE_NOTHING && session->sync)
+                        continue;
                 return 0;
         }
 }
@@ -303,6 +386,8 @@ static int64_t patience_ms(const struct place_session *session) {
                                                    : INT64_MAX;
         int64_t left = until - now_ms();
 
+        if (session->sync)
+                return -1;
         if (session->over)
                 return session->said_ended ? -1 : 0;
         return until == INT64_MAX ? -1 : left > 0 ? left : 0;
@@ -331,20 +416,27 @@ static int execute(struct place_session *session, const struct place_execution *
                 return error_set(err, "execution %lld has begun already", (long long)execution->n);
         if (execution->code_length + execution->input_length > PLACE_INPUT_MAX)
                 return error_set(err, "code and standard input are at most %zu bytes", PLACE_INPUT_MAX);
-        session->execution =
-                (struct session_execution){ .n = execution->n,
-                                            .until_ms = now_ms() + execution->timeout_ms + LATE_MS };
-        sandbox_lasting_measure(&session->lasting, &session->execution.before);
+        if (keeps_files(session) && session_files_begin(session, false, err) < 0)
+                return -1;
+        session->execution = (struct session_execution){ .n = execution->n, .until_ms = INT64_MAX };
         session->mark = execution->n;
-        ask_runtime(session, &request, execution->n);
+        request_write(&request, &session->pending);
+        session->pending_ms = execution->timeout_ms;
+        if (!session->sync)
+                begin_execution(session);
+        wait_for(session);
         return 0;
 }
 
 static void interrupt(struct place_session *session, int64_t n) {
         struct request request = { .type = REQUEST_INTERRUPT, .n = n };
 
-        if (session->execution.n == n && n > 0 && !session->over)
-                ask_runtime(session, &request, 0);
+        if (session->execution.n != n || n <= 0 || session->over)
+                return;
+        if (session->pending.length > 0)
+                session->pending_interrupt = true;
+        else
+                ask_runtime(session, &request);
 }
 
 static int restart(struct place_session *session, const char *context, struct error *err) {
@@ -354,7 +446,7 @@ static int restart(struct place_session *session, const char *context, struct er
                 return error_set(err, "\"%s\" is no name of a context", context);
         if (!session->opened || session->over)
                 return error_set(err, "the sandbox is not open");
-        ask_runtime(session, &request, 0);
+        ask_runtime(session, &request);
         return 0;
 }
 
@@ -383,6 +475,10 @@ static void leave(struct place_session *session) {
 
         if (!session)
                 return;
+        if (session->sync) {
+                session_files_stop(session);
+                session_files_end(session);
+        }
         send_more(session);
         if (session->said_ended) {
                 if (session->lasting.socket >= 0)
@@ -397,7 +493,11 @@ static void leave(struct place_session *session) {
         message_reader_release(&session->messages);
         message_release(&session->message);
         strbuf_wipe(&session->outgoing);
+        strbuf_wipe(&session->pending);
+        close_descriptor(&session->folder);
         close_descriptor(&session->waits);
+        if (session->files)
+                arena_free(session->files);
         arena_free(session->arena);
         free(session);
 }
@@ -414,7 +514,6 @@ static int check_id(const char *id, struct error *err) {
 static int open_session(struct place *place, const struct place_opening *opening, struct place_session **ret,
                         struct error *err) {
         struct place_session *session;
-        struct epoll_event event = { .events = EPOLLIN };
 
         if (check_id(opening->id, err) < 0)
                 return -1;
@@ -425,8 +524,11 @@ static int open_session(struct place *place, const struct place_opening *opening
                                            .arena = arena_new(),
                                            .lasting = SANDBOX_LASTING_NONE,
                                            .reader = FRAME_READER(-1),
+                                           .folder = -1,
                                            .waits = epoll_create1(EPOLL_CLOEXEC) };
         session->socket = arena_printf(session->arena, "%s/%s", session->place->folder, opening->id);
+        session->id = arena_strdup(session->arena, opening->id);
+        session->owner = opening->owner ? arena_strdup(session->arena, opening->owner) : NULL;
         if (session->waits < 0) {
                 (void)error_set(err, "cannot wait for a sandbox: %s", strerror(errno));
                 leave(session);
@@ -441,11 +543,7 @@ static int open_session(struct place *place, const struct place_opening *opening
                         (struct session_execution){ .n = opening->running,
                                                     .until_ms = now_ms() + opening->running_ms + LATE_MS };
         session->reader.socket = session->lasting.socket;
-        if (epoll_ctl(session->waits, EPOLL_CTL_ADD, session->lasting.socket, &event) < 0) {
-                (void)error_set(err, "cannot wait for a sandbox: %s", strerror(errno));
-                leave(session);
-                return -1;
-        }
+        wait_for(session);
         *ret = session;
         return 0;
 }

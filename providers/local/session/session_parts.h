@@ -35,7 +35,7 @@ struct place_session {
         struct sandbox_lasting lasting;
         struct frame_reader reader;
         int waits; /* an epoll(7): readable when there is something to do */
-        bool waits_to_send;
+        bool listens, waits_to_send;
         struct strbuf outgoing;
         size_t outgoing_at;
         /* The runtime's stream. */
@@ -51,6 +51,18 @@ struct place_session {
         bool kept, greeted, opened;
         int64_t mark; /* the last execution that it took */
         struct session_execution execution;
+        struct strbuf pending; /* the request of one whose files are being put in */
+        int64_t pending_ms;    /* how long it may take */
+        bool pending_interrupt;
+        struct place_event done; /* of one whose files are being brought out; type PLACE_NOTHING: of none */
+        /* Its files. */
+        const char *id, *owner;    /* owner NULL: they are not kept */
+        int folder;                /* the sandbox's workspace; -1: not given to us */
+        bool fresh;                /* the sandbox is new, and nothing was put into it */
+        bool brought_last;         /* after its end */
+        struct session_sync *sync; /* under way, or NULL */
+        struct arena *files;       /* the next four lie in it */
+        struct place_file_list changed, deleted, conflict, left;
         struct sandbox_ending ending;
         bool deaf;       /* the runtime's stream cannot be read any more */
         bool over;       /* ENDED came, or the worker is gone */
@@ -63,6 +75,14 @@ struct place_session {
 /* The worker of the opening, found or started. */
 int session_start(struct place_session *session, const struct place_opening *opening,
                   struct error *err) MUST_USE;
+
+/* session_files.c */
+/* Of the two in the sandbox's copy and out of it: `after` an execution out of it alone. */
+int session_files_begin(struct place_session *session, bool after, struct error *err) MUST_USE;
+bool session_files_are_over(const struct place_session *session);
+void session_files_stop(struct place_session *session);
+/* Waits for it; what came of it is in the session, until the next one. */
+void session_files_end(struct place_session *session);
 
 /* session_event.c: what a message of the runtime's means. False: nothing for the engine. -1: it cannot be believed. */
 int session_event_read(struct place_session *session, struct place_event *ret, struct error *err) MUST_USE;

@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "providers/local/sandbox/sandbox_worker.h"
+#include "sessions/workspace.h"
 
 #include "folder.h"
 
@@ -24,10 +25,12 @@
 
 struct lab {
         char folder[sizeof(FOLDER_TEMPLATE)];
-        char root[64], sockets[64], workspace[64];
+        char root[64], sockets[64], files[128]; /* the last is the durable workspace */
+        const char *owner;
         struct place *place;
         struct place_session *session;
         struct strbuf output;    /* of the execution that ran last */
+        struct strbuf listed;    /* "changed a, deleted b, ": its files */
         struct place_event done; /* only numbers of it are there */
         char text[4096];         /* of it: value, error and detail */
 };
@@ -63,9 +66,7 @@ static int setup(void **state) {
         folder_make_temporary(lab->folder);
         snprintf(lab->root, sizeof(lab->root), "%s/lab", lab->folder);
         snprintf(lab->sockets, sizeof(lab->sockets), "%s/run", lab->folder);
-        snprintf(lab->workspace, sizeof(lab->workspace), "%s/workspace", lab->folder);
         make_folder(lab->root);
-        make_folder(lab->workspace);
         snprintf(path, sizeof(path), "%s/environments", lab->root);
         make_folder(path);
         folder_write(
@@ -86,6 +87,7 @@ static int teardown(void **state) {
         (void)!lab->place->class->clear(lab->place, "s-one", &err);
         lab->place->class->close(lab->place);
         strbuf_release(&lab->output);
+        strbuf_release(&lab->listed);
         folder_remove(lab->folder);
         free(lab);
         return 0;
@@ -115,7 +117,7 @@ static struct place_event await(struct lab *lab) {
 static int open_session(struct lab *lab, bool only_living, int64_t running, struct error *err) {
         struct place_opening opening = { .id = "s-one",
                                          .environment = "box",
-                                         .workspace = lab->workspace,
+                                         .owner = lab->owner,
                                          .ttl_ms = DAY_MS,
                                          .only_living = only_living,
                                          .running = running,
@@ -160,6 +162,11 @@ static void ask(struct lab *lab, int64_t n, const char *code, enum request_langu
                 fail_msg("%s", err.message);
 }
 
+static void list(struct lab *lab, const char *what, struct place_file_list files) {
+        for (size_t i = 0; i < files.count; i++)
+                strbuf_printf(&lab->listed, "%s %s, ", what, files.items[i].path);
+}
+
 /* To the end of an execution. */
 static const struct place_event *hear(struct lab *lab, int64_t n) {
         for (;;) {
@@ -173,6 +180,11 @@ static const struct place_event *hear(struct lab *lab, int64_t n) {
                         continue;
                 assert_int_equal(event.n, n);
                 lab->done = event;
+                strbuf_clear(&lab->listed);
+                list(lab, "changed", event.changed);
+                list(lab, "deleted", event.deleted);
+                list(lab, "conflict", event.conflict);
+                list(lab, "skipped", event.skipped);
                 snprintf(lab->text, sizeof(lab->text), "%s|%s|%s", event.value.type ? event.value.text : "",
                          event.error.name ? event.error.name : "", event.detail ? event.detail : "");
                 lab->place->class->heard(lab->session, event.id);
@@ -397,6 +409,112 @@ static void test_more_memory_than_there_is(void **state) {
         assert_int_equal(hear(lab, 3)->status, REPORT_MEMORY);
 }
 
+static void make_workspace(struct lab *lab) {
+        char folder[80];
+        struct workspaces workspaces = { .folder = folder, .stack = "lab" };
+        struct workspace_row row = { .id = "s-one",
+                                     .owner = "realm/somebody",
+                                     .environment = "box",
+                                     .created_ms = 1000,
+                                     .lives_until_ms = INT64_C(4102444800000) };
+        struct problem problem;
+
+        snprintf(folder, sizeof(folder), "%s/workspaces", lab->root);
+        snprintf(lab->files, sizeof(lab->files), "%s/sessions/s-one/workspace", folder);
+        if (workspace_create(&workspaces, &row, &problem) < 0)
+                fail_msg("%s", problem.detail);
+        lab->owner = row.owner;
+}
+
+static void file_is(const struct lab *lab, const char *name, const char *text) {
+        char *path TEXT_CLEANUP = path_join(lab->files, name);
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        struct error err;
+
+        if (file_read(path, 4096, &bytes, &err) < 0)
+                fail_msg("%s", err.message);
+        assert_string_equal(strbuf_text(&bytes), text);
+}
+
+static void test_files_stay(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+
+        make_workspace(lab);
+        folder_write(lab->files, "in", "from outside");
+        begin(lab);
+        run(lab, 1,
+            "import os\nopen('out', 'w').write(open('in').read() + '!')\nos.makedirs('a/b')\nopen('a/b/deep', 'w').write('deep')\n"
+            "os.symlink('/etc/passwd', 'link')\nos.mkfifo('pipe')\nos.symlink('/etc', 'a/etc')");
+        assert_int_equal(lab->done.status, REPORT_OK);
+        assert_string_equal(strbuf_text(&lab->listed),
+                            "changed a/b/deep, changed out, skipped a/etc, skipped link, skipped pipe, ");
+        file_is(lab, "out", "from outside!");
+        file_is(lab, "a/b/deep", "deep");
+        /* Put from outside: there before the next execution, and none of its changes. Below a folder that is a link there: not. */
+        folder_write(lab->files, "in", "again");
+        run(lab, 2, "open('in').read()");
+        assert_true(text_has(lab, "'again'"));
+        assert_null(strstr(strbuf_text(&lab->listed), "changed"));
+        /* What both changed is the execution's. */
+        ask(lab, 3, "import time\nopen('both', 'w').write('inside')\nprint('on')\ntime.sleep(600)",
+            REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_OUTPUT);
+        folder_write(lab->files, "both", "outside, longer");
+        lab->place->class->interrupt(lab->session, 3);
+        assert_int_equal(hear(lab, 3)->status, REPORT_INTERRUPTED);
+        assert_non_null(strstr(strbuf_text(&lab->listed), "changed both, conflict both, "));
+        file_is(lab, "both", "inside");
+        run(lab, 4, "os.remove('out')");
+        assert_non_null(strstr(strbuf_text(&lab->listed), "deleted out, "));
+        /* A sandbox that dies in the middle of one leaves what it had written by then. */
+        ask(lab, 5,
+            "import signal\nopen('late', 'w').write('late')\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)",
+            REQUEST_PYTHON, LONG_MS);
+        assert_int_equal(hear(lab, 5)->status, REPORT_KILLED);
+        assert_non_null(strstr(strbuf_text(&lab->listed), "changed late, "));
+        assert_int_equal(await(lab).type, PLACE_ENDED);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+        /* The next sandbox of the session is empty, and gets all of it: nothing of what it lacks was deleted by it. */
+        begin(lab);
+        run(lab, 6, "import os\nsorted(os.listdir('.')), open('a/b/deep').read()");
+        assert_true(text_has(lab, "(['a', 'both', 'in', 'late'], 'deep')"));
+        assert_string_equal(strbuf_text(&lab->listed), "");
+        must_end(lab);
+        file_is(lab, "in", "again");
+}
+
+/* Where a folder was, a link to somewhere else when a file is put into it. */
+static void test_a_link_where_a_folder_was(void **state) {
+        struct lab *lab = *state;
+        char *path TEXT_CLEANUP = NULL, *victim TEXT_CLEANUP = path_join(lab->folder, "victim");
+
+        make_workspace(lab);
+        make_folder(victim);
+        path = path_join(lab->files, "a");
+        make_folder(path);
+        folder_write(path, "x", "1");
+        begin(lab);
+        strbuf_clear(&lab->output);
+        strbuf_printf(&lab->output, "import os, shutil\nshutil.rmtree('a')\nos.symlink('%s', 'a')", victim);
+        {
+                char *code TEXT_CLEANUP = strbuf_take(&lab->output);
+
+                ask(lab, 1, code, REQUEST_PYTHON, LONG_MS);
+                hear(lab, 1);
+        }
+        assert_non_null(strstr(strbuf_text(&lab->listed), "deleted a/x, "));
+        (void)mkdir(path, 0700);
+        folder_write(path, "y", "2");
+        run(lab, 2, "1");
+        assert_int_equal(names_in(victim), 0);
+        file_is(lab, "a/y", "2");
+        must_end(lab);
+}
+
 static void test_expires_with_nobody_there(void **state) {
         struct lab *lab = *state;
         struct place_event event;
@@ -421,6 +539,8 @@ int main(int argc, char **argv) {
                 TEST(test_a_runtime_that_stands_still),
                 TEST(test_a_runtime_that_lies),
                 TEST(test_more_memory_than_there_is),
+                TEST(test_files_stay),
+                TEST(test_a_link_where_a_folder_was),
                 TEST(test_expires_with_nobody_there),
         };
 
