@@ -10,8 +10,10 @@
 
 #include <string.h>
 
+#ifdef GIT2_BOUNDS_OBJECTS
 /* Of one object that libgit2 holds in memory while it indexes a pack. */
 #define OBJECT_MAX ((size_t)1024 * 1024 * 1024)
+#endif
 #define MAPPED_MAX ((size_t)1024 * 1024 * 1024)
 
 #define GIT_DEFINE(symbol) __typeof__(symbol) *sym_##symbol;
@@ -56,8 +58,10 @@ int repository_begin(const char *ca_file, enum git_failure *ret_failure, struct 
                 return error_set(err, "libgit2 does not take its options%s%s", last ? ": " : "",
                                  last ? last->message : "");
         }
-        /* Of a security update of 1.5: a library without it does not know the option, and the cage's limit of memory holds alone. */
+#ifdef GIT2_BOUNDS_OBJECTS
+        /* A library from before its security update does not know it, and the cage's limit of memory holds alone. */
         (void)sym_git_libgit2_opts(GIT_OPT_SET_PACK_MAX_OBJECT_SIZE, OBJECT_MAX);
+#endif
         if (ca_file && sym_git_libgit2_opts(GIT_OPT_SET_SSL_CERT_LOCATIONS, ca_file, NULL) < 0) {
                 last = sym_git_error_last();
                 return error_set(err, "no certificates can be read from %s%s%s", ca_file, last ? ": " : "",
