@@ -24,8 +24,7 @@ static void owner_names(void **state) {
                 "\xff",
                 "\xc0\xaf",
                 "\xed\xa0\x80",
-                "a\xe2\x80\xae"
-                "b",
+                "a\342\200\256b", /* octal: a hexadecimal one would take the b */
                 "a\xe2\x80\x8b",
                 "\xc2\x85",
                 "\xe2\x80\xa8",

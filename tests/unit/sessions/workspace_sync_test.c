@@ -130,7 +130,6 @@ static const char *in(struct pair *pair) {
 
 static void test_both_ways(void **state) {
         struct pair pair = pair_of(state);
-        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
 
         world_put(&pair.world, &pair.workspace, "in/a", "from outside");
         assert_string_equal(in(&pair), "+in +in/a ");

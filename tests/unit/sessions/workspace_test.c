@@ -45,6 +45,7 @@ static void test_not_yours_is_not_there(void **state) {
                      { OWNER, "s-file" },
                      { OWNER, "s-linked-description" } };
 
+        (void)mine; /* held, and there */
         place_write(world.place, "w/sessions/s-damaged/session.json", "{\"owner\": \"" OWNER "\"");
         place_write(
                 world.place, "w/sessions/s-stack/session.json",
