@@ -154,6 +154,23 @@ def test_a_log_group_that_berth_did_not_make_keeps_its_tags(cloud, berth, prebui
     assert tags.ours("function") == {"team": "blue"} and tags.of("logs") == {"team": "theirs"}
 
 
+@pytest.mark.parametrize("harm", ["another", "none"])
+def test_what_others_did_to_the_tags_of_a_log_group_is_seen_where_all_is_read(cloud, applied, berth, tags, harm):
+    logs = cloud.aws("logs")
+    if harm == "another":
+        logs.tag_resource(resourceArn=tags.group, tags={"team": "mine", "theirs": "stays"})
+    else:
+        logs.untag_resource(resourceArn=tags.group, tagKeys=["team"])
+    mark = cloud.mark()
+    assert berth.plan()["changes"] == [] and not [c for c in cloud.calls(mark) if c["operation"] == "ListTagsForResource" and c["service"] == "logs"]
+    (drift,) = berth("drift", "--refresh", "full", "--json").expect(2).json()["drift"]
+    assert [(f["path"], f["before"], f["after"]) for f in drift["fields"]] == [("tags.team", "red", f"{'mine' if harm == 'another' else 'none'} (log group)")]
+    berth.apply("--refresh", "full")
+    assert {**tags.ours("logs"), "theirs": "stays"} == {"team": "red", "cost-center": "17", "theirs": "stays"}
+    berth("drift", "--refresh", "full").expect(0)
+    berth.assert_settled()
+
+
 def test_a_log_group_that_went_is_no_hindrance(cloud, applied, berth, tags):
     cloud.aws("logs").delete_log_group(logGroupName=GROUP)
     write(berth, ["team"], labels={"team": "blue"})

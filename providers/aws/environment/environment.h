@@ -227,6 +227,12 @@ int environment_ask_ties(struct provider *provider, struct change *change, struc
 #define ENVIRONMENT_LOG_GROUP "logGroup"
 /* Whether a deletion takes the group with it, if Berth made that. Pure. */
 bool environment_deletes_logs(const struct change *change);
+/*
+ * Where all is read: tags that a log group of Berth's lacks, or has otherwise than its function, which no list shows, read as the
+ * function's own: "blue (log group)". The next apply then tags both.
+ */
+int environment_see_log_tags(struct provider *provider, const struct observe_args *args,
+                             struct observation *observations, struct error *err) MUST_USE;
 /* The log group's ARN, without the ":*" at its end. */
 const char *environment_log_group_arn(const struct provider *provider, const char *name, struct arena *arena);
 /* The tags of an environment's group say whether Berth made it, where nobody noted it. */

@@ -8,6 +8,7 @@
  * state, or with a run that died) in the group's own tags, which are asked for only where that matters.
  */
 #include "base/json.h"
+#include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/services/logs.h"
 #include "providers/aws/shared/stage_call.h"
@@ -66,6 +67,72 @@ bool environment_made_log_group(const struct provider *provider, const struct aw
         const char *owner;
 
         return !*response->error_code && aws_ownership(provider, tags, arena, &owner) == OWNER_SELF;
+}
+
+/* The tags of the group that are not as they shall be, though the function's are: into a copy of the observed spec. */
+static void mark_wrong_tags(const struct value *wished, const struct value *there, struct arena *arena,
+                            struct observation *seen) {
+        struct value *spec = NULL, *tags = NULL;
+
+        for (uint32_t i = 0; i < wished->count; i++) {
+                const char *key = wished->members[i].name, *text = value_get_text(there, key);
+                const struct value *wish = &wished->members[i].value, *own = value_get(seen->spec, "tags");
+
+                if (texts_same(text, value_text_of(wish)) ||
+                    !texts_same(value_get_text(own, key), value_text_of(wish)))
+                        continue;
+                if (!spec) {
+                        spec = value_new_map(arena);
+                        tags = value_new_map(arena);
+                        *spec = value_copy(arena, seen->spec);
+                        *tags = value_copy(arena, own);
+                }
+                value_unset(tags, key);
+                value_set_text(arena, tags, key, arena_printf(arena, "%s (log group)", text ? text : "none"));
+        }
+        if (!spec)
+                return;
+        value_unset(spec, "tags");
+        value_set(arena, spec, "tags", *tags);
+        seen->spec = spec;
+}
+
+static bool has_log_tags(const struct provider *provider, const struct wanted *wanted,
+                         const struct observation *seen) {
+        return wanted->desired && wanted->recorded && seen->exists && seen->ownership == OWNER_SELF &&
+               find_group(provider, wanted->name);
+}
+
+int environment_see_log_tags(struct provider *provider, const struct observe_args *args,
+                             struct observation *observations, struct error *err) {
+        static const char *const none[] = { "ResourceNotFoundException", "AccessDeniedException", NULL };
+        struct arena *arena = args->arena;
+
+        if (args->refresh != REFRESH_FULL)
+                return 0;
+        for (size_t i = 0; i < args->count; i++) {
+                struct aws_request request =
+                        environment_log_group_tags(provider, args->wanted[i].name, arena);
+
+                if (has_log_tags(provider, &args->wanted[i], &observations[i]))
+                        aws_ahead(provider->client, &request);
+        }
+        for (size_t i = 0; i < args->count; i++) {
+                const struct wanted *wanted = &args->wanted[i];
+                struct aws_request request = environment_log_group_tags(provider, wanted->name, arena);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+
+                if (!has_log_tags(provider, wanted, &observations[i]))
+                        continue;
+                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                        return -1;
+                if (environment_made_log_group(provider, &response, arena))
+                        mark_wrong_tags(aws_tags_of(provider, "Environment", wanted->name,
+                                                    wanted->desired->labels, arena),
+                                        aws_tags_from_json(json_object_get(response.json, "tags"), arena),
+                                        arena, &observations[i]);
+        }
+        return 0;
 }
 
 static int ask_who_made(struct provider *provider, const struct change *change, struct arena *arena,

@@ -543,6 +543,9 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
                 make_observations(&sweep, ret);
                 note_functions(&sweep, ret);
                 keep_log_groups(&sweep);
+                result = environment_see_log_tags(provider, args, ret, err);
+        }
+        if (result == 0) {
                 result = environment_observe_roles(provider, args, sweep.uses, sweep.use_count, ret, err);
         }
         if (result == 0) {
