@@ -34,6 +34,10 @@ extern const struct image_ops local_image_registry;
 /* Adds a refusal to the change; the texts must live in the arena or be static. */
 void local_refuse(struct change *change, struct refusal refusal, struct arena *arena);
 
+/* living_sessions.c: the refusal has-sessions. */
+int local_environment_ask(struct provider *provider, struct change *change, struct arena *arena,
+                          struct error *err);
+
 /* expiry.c: the refusal expires-existing. */
 int local_policy_ask(struct provider *provider, struct change *change, struct arena *arena,
                      struct error *err);

@@ -238,6 +238,7 @@ const struct kind_ops local_environment_ops = {
         .desire = desire_record,
         .cost = count_files,
         .observe = observe_environments,
+        .ask = local_environment_ask,
         .step = step_record,
 };
 

@@ -73,6 +73,7 @@ static const char *read_session(int sessions, const char *id, const char *stack,
             strcmp(json_text(json, "formatVersion"), SESSION_FORMAT) != 0)
                 return "its session.json was written by another version of berth";
         ret->environment = arena_strdup(arena, json_text(json, "environment"));
+        ret->owner = arena_strdup(arena, json_text(json, "owner"));
         ret->lives_until_ms = json_integer_or(json, "livesUntilMs", 0);
         return ret->environment ? NULL : "its session.json names no environment";
 }

@@ -26,6 +26,7 @@
 struct local_session {
         const char *id;
         const char *environment; /* NULL where not known */
+        const char *owner;       /* NULL where not known */
         int64_t lives_until_ms; /* its session lives until then, and its files are not swept; 0: it has ended */
         const char *problem;    /* why nothing can be said about it; NULL: all is well */
 };

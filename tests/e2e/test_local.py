@@ -468,10 +468,10 @@ def clock_shift(tmp_path_factory):
     return env
 
 
-def session(workspaces, name, environment, stack="lab", **files):
+def session(workspaces, name, environment, stack="lab", life=None, **files):
     folder = workspaces / "sessions" / name
     (folder / "workspace").mkdir(parents=True)
-    (folder / "session.json").write_text(json.dumps({"formatVersion": "1", "stack": stack, "environment": environment}))
+    (folder / "session.json").write_text(json.dumps({"formatVersion": "1", "stack": stack, "environment": environment} | (life or {})))
     for file, text in files.items():
         (folder / "workspace" / file).write_text(text)
     return folder / "workspace"
@@ -558,6 +558,39 @@ def test_destroy_spares_sessions(small):
     small.destroy("--allow", "bucket-not-empty")
     assert not workspace.exists() and theirs.exists()
     assert not (root(small) / "stack.json").exists()
+
+
+def test_living_sessions_hold_their_environment(berth):
+    """Deleting and replacing are refused, with how many live and whose; of those that have ended nobody asks."""
+    etl, geo = stacks.environment("etl"), stacks.environment("geo")
+    berth.write("m.yaml", stacks.text(etl, geo))
+    berth.apply()
+    workspaces, later = root(berth) / "workspaces", int(time.time() * 1000) + 3600_000
+    session(workspaces, "s-1", "etl", life={"owner": "app/alice", "livesUntilMs": later})
+    session(workspaces, "s-2", "etl", life={"owner": "app/alice", "livesUntilMs": later})
+    session(workspaces, "s-3", "etl", life={"owner": "app/\u202ebob", "livesUntilMs": later})
+    session(workspaces, "s-4", "etl", life={"owner": "app/carol", "livesUntilMs": 0})
+    session(workspaces, "s-5", "geo", life={"owner": "app/dave", "livesUntilMs": 1})
+    session(workspaces, "s-6", "etl", stack="other", life={"owner": "app/eve", "livesUntilMs": later})
+
+    berth.write("m.yaml", stacks.text(geo))
+    plan = berth.plan(code=3)
+    refused = {r["id"]: r for c in plan["changes"] for r in c["refusals"]}
+    assert list(refused) == ["has-sessions"]
+    assert refused["has-sessions"]["message"] == "3 sessions live in it, of app/alice (2), app/\u202ebob"
+    text = berth("plan").expect(3).out
+    assert "3 sessions live in it" in text and "\u202e" not in text
+    berth("apply", "--yes").expect(3)
+    berth.write("m.yaml", stacks.text(stacks.environment("etl", tenantIsolation=True), geo))
+    assert {r["id"] for c in berth.plan(code=3)["changes"] for r in c["refusals"]} >= {"has-sessions", "needs-replacement"}
+    berth.write("m.yaml", stacks.text(stacks.environment("etl", memoryMB=3538), geo))
+    berth.apply()
+
+    berth.write("m.yaml", stacks.text(stacks.environment("etl", memoryMB=3538)))
+    berth.apply()
+    berth.write("m.yaml", stacks.text(geo))
+    berth.apply("--allow", "has-sessions:Environment/etl")
+    assert "environments/etl.json" not in records(berth)
 
 
 def test_sweep_is_for_this_machine(offline):
