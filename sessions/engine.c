@@ -349,7 +349,7 @@ static int revive_executions(struct engine *engine, struct session *session, str
 
                 if (found < 0)
                         return -1;
-                json = found ? json_loads(item.value, JSON_REJECT_DUPLICATES, NULL) : NULL;
+                json = found ? execution_read_record(item.value) : NULL;
                 if (!json || json_object_get(json_object_get(json, "result"), "exitCode"))
                         continue;
                 execution = execution_revive(n, json);

@@ -48,7 +48,7 @@ static int find_kept(struct engine *engine, const struct engine_caller *caller, 
                 return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
         if (found == 0)
                 return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such execution");
-        json = json_loads(item.value, 0, NULL);
+        json = execution_read_record(item.value);
         if (!json_text(json, "environment") || !json_is_object(json_object_get(json, "result"))) {
                 json_decref(json);
                 return problem_set(problem, PROBLEM_STORE_FAILED,
@@ -213,7 +213,7 @@ int engine_history(struct engine *engine, const struct engine_caller *caller, co
                 return engine_not_found(problem);
         items = json_checked(json_array());
         for (size_t i = 0; i < count && i < limit; i++) {
-                json_t *json JSON_CLEANUP = json_loads(found[i].value, 0, NULL);
+                json_t *json JSON_CLEANUP = execution_read_record(found[i].value);
 
                 if (!json ||
                     !engine_may_use(caller, json_text(json, "environment"), json_text(json, "agent"))) {

@@ -108,7 +108,7 @@ static void add_json_event(struct execution *execution, const char *name, json_t
 static size_t whole_characters(const char *bytes, size_t length) {
         for (size_t back = 1; back <= 3 && back <= length; back++) {
                 unsigned char byte = (unsigned char)bytes[length - back];
-                size_t size = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+                size_t size = byte >= 0xf5 ? 1 : byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc2 ? 2 : 1;
 
                 if (byte >= 0x80 && byte < 0xc0)
                         continue; /* goes on with one that began before */
@@ -560,6 +560,10 @@ struct execution *execution_revive(int64_t n, const json_t *record) {
                 tell_output(execution, i, true);
         }
         return execution;
+}
+
+json_t *execution_read_record(const char *text) {
+        return json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 }
 
 json_t *execution_kept_result(const json_t *record) {

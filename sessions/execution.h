@@ -101,6 +101,8 @@ char *execution_record_pending(const struct execution *execution, const char *se
 
 /* --- what history has kept, read again --- */
 
+/* NULL where it is no JSON. Output may have held NUL. */
+json_t *execution_read_record(const char *text);
 /* The result or {session, n, status}; a new reference. NULL where the record makes no sense. */
 json_t *execution_kept_result(const json_t *record);
 /* One item of a list. */
