@@ -350,29 +350,28 @@ static int remove_half(int all, const char *name) {
         return workspace_tree_remove(folder) < 0 ? -1 : unlinkat(all, name, AT_REMOVEDIR);
 }
 
+/* A file that a living process writes has a lock, or the workspace has. */
 static int empty_incoming(int all, const char *id, struct arena *arena) {
-        char path[NAME_MAX];
+        int folder DESCRIPTOR_CLEANUP = open_folder(all, id), incoming DESCRIPTOR_CLEANUP = -1;
         const char **names;
         size_t count;
         int result = 0;
 
-        snprintf(path, sizeof(path), "%s/" WORKSPACE_INCOMING, id);
-        {
-                int incoming DESCRIPTOR_CLEANUP = open_folder(all, path);
+        if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0)
+                return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EWOULDBLOCK ? 0 : -1;
+        incoming = open_folder(folder, WORKSPACE_INCOMING);
+        if (incoming < 0)
+                return errno == ENOENT ? 0 : -1;
+        if (list_names(incoming, "", arena, &names, &count) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                int file DESCRIPTOR_CLEANUP =
+                        openat(incoming, names[i], O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-                if (incoming < 0)
-                        return errno == ENOENT ? 0 : -1;
-                if (list_names(incoming, "", arena, &names, &count) < 0)
-                        return -1;
-                for (size_t i = 0; i < count; i++) {
-                        int file DESCRIPTOR_CLEANUP =
-                                openat(incoming, names[i], O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-                        if (names[i][0] == '.' || file < 0 || flock(file, LOCK_EX | LOCK_NB) < 0)
-                                continue;
-                        if (unlinkat(incoming, names[i], 0) < 0)
-                                result = -1;
-                }
+                if (names[i][0] == '.' || file < 0 || flock(file, LOCK_EX | LOCK_NB) < 0)
+                        continue;
+                if (unlinkat(incoming, names[i], 0) < 0)
+                        result = -1;
         }
         return result;
 }

@@ -4,7 +4,7 @@
  *
  *     {workspaces}/sessions/ID/session.json    whose it is: stack, environment, owner; until when its session lives
  *     {workspaces}/sessions/ID/workspace/      the files; each is replaced whole, none is ever written in place
- *     {workspaces}/sessions/ID/incoming/       files that are being written, each locked by who writes it
+ *     {workspaces}/sessions/ID/incoming/       files that are being written, each locked by who writes it, or all by who has the lock
  *     {workspaces}/sessions/ID/usage           how many files and bytes there are, as long as this boot of the machine lasts
  *     {workspaces}/sessions/ID/base            what the session's own copy was last like: workspace_base.h
  *

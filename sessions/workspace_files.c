@@ -311,8 +311,9 @@ int workspace_put_begin(struct workspace *workspace, const char *path, const str
 }
 
 void workspace_put_close(struct workspace_put *put) {
-        if (put->descriptor >= 0)
+        if (put->name[0])
                 (void)unlinkat(put->workspace->folder, put->name, 0);
+        put->name[0] = '\0';
         close_descriptor(&put->descriptor);
         digest_stream_end(put->digest, NULL);
         put->digest = NULL;
@@ -368,6 +369,8 @@ int workspace_put_settle(struct workspace_put *put, bool sync, struct problem *p
             fchmod(put->descriptor, put->executable ? 0700 : 0600) < 0 ||
             (sync && fsync(put->descriptor) < 0))
                 return fail(problem, "write the file");
+        digest_stream_end(put->digest, put->sha256);
+        put->digest = NULL;
         return 0;
 }
 
@@ -407,8 +410,8 @@ int workspace_folder_make(struct workspace *workspace, const char *path, bool sy
         return 0;
 }
 
-int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_usage *usage,
-                        struct workspace_file *ret, bool *ret_replaced, struct problem *problem) {
+int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_usage *usage, struct stat *ret,
+                        bool *ret_replaced, struct problem *problem) {
         const struct workspace_limits *limits = &put->limits;
         struct workspace *workspace = put->workspace;
         const char *slash = strrchr(put->path, '/'), *name;
@@ -444,14 +447,13 @@ int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_u
         if (renameat(workspace->folder, put->name, folder, name) < 0)
                 return errno == EISDIR ? problem_set(problem, PROBLEM_CONFLICT, "a folder has this path")
                                        : fail(problem, "write the file");
+        put->name[0] = '\0';
         usage->bytes = without + put->bytes;
         usage->files += !exists;
-        if ((sync && fsync(folder) < 0) || fstat(put->descriptor, &status) < 0)
+        if ((sync && fsync(folder) < 0) || fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                 return fail(problem, "write the file");
-        close_descriptor(&put->descriptor);
-        *ret = file_of(&status);
-        if (ret_replaced)
-                *ret_replaced = exists;
+        *ret = status;
+        *ret_replaced = exists;
         return 0;
 }
 
@@ -459,7 +461,7 @@ int workspace_put_finish(struct workspace_put *put, struct workspace_file *ret, 
                          bool *ret_made, struct problem *problem) {
         struct workspace *workspace = put->workspace;
         struct workspace_usage usage;
-        struct stat status;
+        struct stat status, placed;
         bool exists, replaced;
         int result = -1;
 
@@ -469,16 +471,15 @@ int workspace_put_finish(struct workspace_put *put, struct workspace_file *ret, 
         if (find_file(workspace, put->path, &exists, &status, problem) == 0 &&
             judge(&put->conditions, exists, &status, problem) == 0 &&
             workspace_usage_begin(workspace, put->interrupt, &usage, problem) == 0) {
-                result = workspace_put_place(put, true, &usage, ret, &replaced, problem);
+                result = workspace_put_place(put, true, &usage, &placed, &replaced, problem);
                 workspace_usage_end(workspace, &usage);
         }
         workspace_unlock(workspace);
         if (result < 0)
                 return -1;
-        if (sha256) {
-                digest_stream_end(put->digest, sha256);
-                put->digest = NULL;
-        }
+        *ret = file_of(&placed);
+        if (sha256)
+                memcpy(sha256, put->sha256, SHA256_HEX_SIZE);
         if (ret_made)
                 *ret_made = !replaced;
         return 0;

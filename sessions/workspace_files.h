@@ -57,6 +57,7 @@ struct workspace_put {
         char name[WORKSPACE_INCOMING_MAX];
         uint64_t bytes;
         struct digest_stream *digest;
+        char sha256[SHA256_HEX_SIZE]; /* once it is settled */
         bool executable;
 };
 #define WORKSPACE_PUT_INIT \
@@ -86,14 +87,14 @@ int workspace_file_delete(struct workspace *workspace, const char *path, const s
 void workspace_etag(const struct stat *status, char etag[ETAG_SIZE]);
 
 /* As workspace_put_finish() in three steps, of which the second and third need the lock. */
-/* Dates the file, and makes its bytes last. */
+/* Dates the file, and makes its bytes last. Its descriptor may be closed then, where the workspace's lock is held. */
 int workspace_put_settle(struct workspace_put *put, bool sync, struct problem *problem) MUST_USE;
 /*
  * Renames it into its place. *usage is what there is without it, and what there is with it; PROBLEM_WORKSPACE_FULL where that is
- * more than may be. *ret_replaced may be NULL.
+ * more than may be. *ret is what lies there then.
  */
-int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_usage *usage,
-                        struct workspace_file *ret, bool *ret_replaced, struct problem *problem) MUST_USE;
+int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_usage *usage, struct stat *ret,
+                        bool *ret_replaced, struct problem *problem) MUST_USE;
 /* The folder of that path and those above it; *ret_made counts the new ones. */
 int workspace_folder_make(struct workspace *workspace, const char *path, bool sync, uint64_t *ret_made,
                           struct problem *problem) MUST_USE;

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BATCH 128
+#define BATCH 4096
 /* So many files are synced one by one; more by the whole file system at once. */
 #define SINGLY_MAX 8
 #define PIECE ((size_t)64 << 10)
@@ -404,33 +404,28 @@ static int write_aside(struct outgoing *outgoing, const struct step *step, struc
 }
 
 static int place_file(struct outgoing *outgoing, const struct step *step, struct workspace_put *put) {
-        char sha256[SHA256_HEX_SIZE];
-        struct workspace_file file;
+        struct workspace_changed changed = { .path = step->path };
         struct workspace_entry kept;
         struct problem problem;
         struct stat status;
-        struct workspace_changed changed = { .path = step->path };
-        int again DESCRIPTOR_CLEANUP = fcntl(put->descriptor, F_DUPFD_CLOEXEC, 0);
+        bool replaced;
 
-        if (workspace_put_place(put, outgoing->singly, &outgoing->usage, &file, NULL, &problem) < 0)
+        if (workspace_put_place(put, outgoing->singly, &outgoing->usage, &status, &replaced, &problem) < 0)
                 return leave_out(outgoing, step, &problem);
-        digest_stream_end(put->digest, sha256);
-        put->digest = NULL;
-        changed.bytes = file.bytes;
-        changed.sha256 = arena_strdup(outgoing->arena, sha256);
+        kept = workspace_entry_of(step->path, &status);
+        changed.bytes = kept.bytes;
+        changed.sha256 = arena_strdup(outgoing->arena, put->sha256);
         APPEND(outgoing, outgoing->changes.changed, outgoing->changes.changed_count, changed);
         if (step->kept_changed)
                 conflict(outgoing, step->path);
-        if (again >= 0 && fstat(again, &status) == 0) {
-                kept = workspace_entry_of(step->path, &status);
-                agree(outgoing, step->copy, &kept);
-        }
+        agree(outgoing, step->copy, &kept);
         return 0;
 }
 
 static int write_batch(struct outgoing *outgoing, const struct step *steps, size_t count) {
-        struct workspace_put puts[BATCH];
-        bool ready[BATCH] = { false };
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct workspace_put *puts = arena_array(arena, count, sizeof(*puts));
+        bool *ready = arena_array(arena, count, sizeof(*ready));
         int result = 0;
 
         for (size_t i = 0; i < count; i++)
@@ -440,6 +435,8 @@ static int write_batch(struct outgoing *outgoing, const struct step *steps, size
 
                 ready[i] = written > 0;
                 result = written < 0 ? -1 : 0;
+                /* The workspace's lock says that somebody is about it. */
+                close_descriptor(&puts[i].descriptor);
         }
         if (result == 0 && !outgoing->singly && syncfs(outgoing->workspace->folder) < 0)
                 result = problem_set(outgoing->problem, PROBLEM_WORKSPACE_FAILED,
