@@ -264,8 +264,8 @@ static bool may_be_there(const struct workspace_tree *tree, const char *path) {
         return false;
 }
 
-/* Reads both until they differ; of files that are as long as each other. */
-static bool same_content(int a, int b) {
+/* Reads both until they differ; of files that are as long as each other. Interrupted, they do. */
+static bool same_content(int a, int b, const struct interrupt *interrupt) {
         char *pieces TEXT_CLEANUP = malloc(2 * PIECE);
         off_t at = 0;
 
@@ -274,6 +274,8 @@ static bool same_content(int a, int b) {
         for (;;) {
                 ssize_t got = pread(a, pieces, PIECE, at), there = 0;
 
+                if (interrupt_level(interrupt) > INTERRUPT_NONE)
+                        return false;
                 while (got > 0 && there < got) {
                         ssize_t more = pread(b, pieces + PIECE + there, (size_t)(got - there), at + there);
 
@@ -299,7 +301,7 @@ static bool is_as_kept(struct outgoing *outgoing, const struct step *step) {
                 return false;
         kept = workspace_open_regular(outgoing->workspace->files, step->path, &status);
         copy = kept < 0 ? -1 : outgoing->source->open(outgoing->source->context, step->path);
-        return copy >= 0 && same_content(copy, kept);
+        return copy >= 0 && same_content(copy, kept, outgoing->interrupt);
 }
 
 static void plan_step(struct outgoing *outgoing, const struct step *step) {
@@ -534,6 +536,8 @@ int workspace_outgoing(struct workspace *workspace, const struct workspace_sourc
         if (read_kept(workspace, interrupt, arena, &kept, problem) == 0) {
                 for (size_t i = 0; i < source->tree->skipped_count; i++)
                         skip(&outgoing, source->tree->skipped[i].path, source->tree->skipped[i].reason);
+                if (source->tree->cut)
+                        skip(&outgoing, ".", "there are more files than are looked at");
                 while (next_step(&walk, &step))
                         plan_step(&outgoing, &step);
                 result = 0;

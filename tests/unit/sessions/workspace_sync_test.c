@@ -364,6 +364,8 @@ static void test_unread(void **state) {
                                             pair.world.place->arena, &pair.base, &pair.changes,
                                             &pair.world.problem),
                          0);
+        assert_int_equal(pair.changes.skipped_count, 1);
+        assert_string_equal(pair.changes.skipped[0].path, ".");
         assert_int_equal(pair.changes.deleted_count, 0);
         end_pair(&pair);
 }
