@@ -26,7 +26,7 @@ struct metrics *answers_metrics_new(void) {
 }
 
 /* A client's word never becomes a label: the route is the table's. */
-static void count_answer(const struct server_request *request, unsigned status) {
+void answers_count(const struct server_request *request, unsigned status) {
         const struct broker *broker = request->context;
         char code[16];
 
@@ -39,12 +39,17 @@ static void send_json(struct server_request *request, unsigned status, const cha
         char *text TEXT_CLEANUP = json_compact(json_checked(json));
 
         json_decref(json);
-        count_answer(request, status);
+        answers_count(request, status);
         server_answer(request, status, type, text, strlen(text));
 }
 
 void answers_json(struct server_request *request, unsigned status, json_t *json) {
         send_json(request, status, "application/json", json);
+}
+
+void answers_nothing(struct server_request *request) {
+        answers_count(request, 204);
+        server_answer(request, 204, "application/json", "", 0);
 }
 
 void answers_problem(struct server_request *request, const struct answers_problem *problem) {

@@ -22,6 +22,10 @@ struct answers_problem {
 /* Gives the reference away. */
 void answers_json(struct server_request *request, unsigned status, json_t *json);
 void answers_problem(struct server_request *request, const struct answers_problem *problem);
+/* 204: it is done, and there is nothing to say. */
+void answers_nothing(struct server_request *request);
+/* An answer that is given otherwise, as a stream. */
+void answers_count(const struct server_request *request, unsigned status);
 /* A problem of the engine's. */
 void answers_refusal(struct server_request *request, const struct problem *problem);
 /* What is refused before it is routed, or has no route: server_config.say. */

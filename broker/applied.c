@@ -151,6 +151,31 @@ int applied_map(struct applied *applied, struct arena *arena, struct map *ret, s
         return result;
 }
 
+int applied_stack(struct applied *applied, struct arena *arena, struct applied_stack *ret,
+                  struct error *err) {
+        struct record *records;
+        struct state *state;
+        size_t count;
+        int result;
+
+        if (open_state(applied, &state, err) < 0)
+                return -1;
+        result = state_load_records(state, arena, &records, &count, err);
+        ret->lineage = arena_strdup(arena, state_lineage(state));
+        close_state(applied, state);
+        for (size_t i = 0; result == 0 && i < count; i++) {
+                if (!text_begins_with(records[i].address, "Stack/"))
+                        continue;
+                if (record_decode(&records[i], arena, err) < 0)
+                        return -1;
+                ret->name = strchr(records[i].address, '/') + 1;
+                ret->provider = records[i].provider;
+                ret->spec = records[i].spec;
+                return 0;
+        }
+        return result < 0 ? -1 : error_set_kind(err, ERROR_NOT_FOUND, "no stack was applied yet");
+}
+
 int applied_check(struct applied *applied, struct error *err) {
         struct state *state;
 

@@ -38,6 +38,14 @@ int applied_environments(struct applied *applied, struct arena *arena, struct ap
 
 int applied_map(struct applied *applied, struct arena *arena, struct map *ret, struct error *err) MUST_USE;
 
+/* ERROR_NOT_FOUND where none was applied yet. */
+struct applied_stack {
+        const char *name, *provider, *lineage;
+        const struct value *spec;
+};
+int applied_stack(struct applied *applied, struct arena *arena, struct applied_stack *ret,
+                  struct error *err) MUST_USE;
+
 /* Whether the state can be read. */
 int applied_check(struct applied *applied, struct error *err) MUST_USE;
 

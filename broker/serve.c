@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "broker/answers.h"
+#include "broker/api_sessions.h"
 #include "broker/broker.h"
 #include "broker/first_token.h"
 #include "broker/unbuilt.h"
@@ -19,8 +20,10 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define LOOK_MS 1000
 
@@ -29,6 +32,7 @@ struct serving {
         struct broker_client *clients;
         struct server *server;
         unsigned port;
+        char told[sizeof(((struct error *)NULL)->message)]; /* why there are no sessions */
 };
 
 /* Whoever may write to the folder could put another socket, token or state there. */
@@ -49,9 +53,11 @@ static int start_http(struct serving *serving, const struct broker_config *confi
                       struct error *err) {
         const char **hosts = arena_array(arena, config->host_count + 1, sizeof(*hosts));
         const char *colon = strrchr(config->listen, ':');
+        struct server_route *routes =
+                arena_array(arena, broker_route_count + api_sessions_route_count, sizeof(*routes));
         struct server_config http = {
                 .sockets = { -1, -1 },
-                .routes = broker_routes,
+                .routes = routes,
                 .route_count = broker_route_count,
                 .context = &serving->broker,
                 .hosts = hosts,
@@ -59,6 +65,12 @@ static int start_http(struct serving *serving, const struct broker_config *confi
                 .say = answers_unrouted,
         };
 
+        memcpy(routes, broker_routes, broker_route_count * sizeof(*routes));
+        if (serving->broker.sessions) {
+                memcpy(routes + broker_route_count, api_sessions_routes,
+                       api_sessions_route_count * sizeof(*routes));
+                http.route_count += api_sessions_route_count;
+        }
         for (size_t i = 0; i < config->host_count; i++)
                 hosts[i] = config->hosts[i];
         if (colon && colon > config->listen)
@@ -75,8 +87,28 @@ static int start_http(struct serving *serving, const struct broker_config *confi
         return server_start(&http, &serving->server, err);
 }
 
+/*
+ * Root gives each session a user of the host. Who is not root cannot: code of one owner could then reach another's, which is
+ * fine only where there is one owner, whose machine this is, or where all trust each other.
+ */
+static bool owners_are_apart(const struct broker_config *config) {
+        return geteuid() == 0 || config->own_token ||
+               value_get_boolean(value_get(config->spec, "sessions"), "sharedUser", false);
+}
+
+/* What stands in the way is told once, until it is another thing. */
+static void open_sessions(struct serving *serving) {
+        struct error why;
+
+        if (!serving->broker.sessions || broker_sessions_try(serving->broker.sessions, &why) == 0 ||
+            strcmp(serving->told, why.message) == 0)
+                return;
+        snprintf(serving->told, sizeof(serving->told), "%s", why.message);
+        log_info("no sessions yet: %s", why.message);
+}
+
 static int start(struct serving *serving, const struct broker_config *config, const char *folder,
-                 struct arena *arena, struct error *err) {
+                 const struct broker_places *places, struct arena *arena, struct error *err) {
         if (unbuilt_check(config, err) < 0 || folder_make(folder, err) < 0 ||
             instance_open(folder, "serve", &serving->broker.instance, err) < 0)
                 return -1;
@@ -88,6 +120,10 @@ static int start(struct serving *serving, const struct broker_config *config, co
         serving->broker.metrics = answers_metrics_new();
         serving->broker.applied = applied_new(folder);
         serving->broker.door = door_new(serving->clients, config->client_count);
+        if (owners_are_apart(config))
+                serving->broker.sessions =
+                        broker_sessions_new(config, folder, serving->broker.applied, places);
+        open_sessions(serving);
         return start_http(serving, config, arena, err);
 }
 
@@ -100,6 +136,10 @@ static void tell_what_is_served(const struct serving *serving, const struct brok
                 log_info("listening on %s/serve.sock", folder);
         if (config->own_token && serving->port)
                 log_info("the token of client %s is in %s/serve.token", config->clients[0].name, folder);
+        if (!serving->broker.sessions)
+                log_warning(
+                        "no sessions are served: this user cannot keep owners apart. Run it as root, or set sessions.sharedUser: "
+                        "true where all owners trust each other");
         unbuilt_tell(config);
 }
 
@@ -117,6 +157,7 @@ static int wait_for_end(struct serving *serving, const char *folder, struct erro
                 if (!readable && atomic_load(&serving->broker.ready))
                         log_error("%s", why.message);
                 atomic_store(&serving->broker.ready, readable);
+                open_sessions(serving);
                 if (!instance_is_in_place(&serving->broker.instance))
                         return error_set(err, "the folder %s was removed or replaced: start the server again",
                                          folder);
@@ -129,13 +170,15 @@ static int wait_for_end(struct serving *serving, const char *folder, struct erro
 
 static void end(struct serving *serving) {
         server_stop(serving->server);
+        broker_sessions_free(serving->broker.sessions);
         door_free(serving->broker.door);
         applied_free(serving->broker.applied);
         metrics_free(serving->broker.metrics);
         instance_close(&serving->broker.instance);
 }
 
-int serve_run(const struct broker_config *config, const char *folder, struct error *err) {
+int serve_run(const struct broker_config *config, const char *folder, const struct broker_places *places,
+              struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct serving serving = { .broker = { .instance = INSTANCE_NONE },
                                    .clients = arena_array(arena, config->client_count + 1,
@@ -143,7 +186,7 @@ int serve_run(const struct broker_config *config, const char *folder, struct err
         int result;
 
         atomic_init(&serving.broker.ready, true);
-        result = start(&serving, config, folder, arena, err);
+        result = start(&serving, config, folder, places, arena, err);
         if (result == 0) {
                 tell_what_is_served(&serving, config, folder);
                 systemd_tell("READY=1");

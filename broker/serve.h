@@ -4,12 +4,14 @@
 #define BERTH_BROKER_SERVE_H
 
 #include "broker/config.h"
+#include "broker/sessions.h"
 
 /*
  * Serves the stack whose state lies in `folder`, which is made where it is absent, until a signal asks it to end (base/interrupt.h:
  * the caller installs the handlers). ERROR_LOCKED where another one serves it. In the folder: serve.sock, by which whoever may open
  * it (mode 0600) calls as the user that he is; serve.lock; and serve.token, where the configuration has no file.
  */
-int serve_run(const struct broker_config *config, const char *folder, struct error *err) MUST_USE;
+int serve_run(const struct broker_config *config, const char *folder, const struct broker_places *places,
+              struct error *err) MUST_USE;
 
 #endif

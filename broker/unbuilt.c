@@ -13,7 +13,11 @@ int unbuilt_check(const struct broker_config *config, struct error *err) {
 }
 
 void unbuilt_tell(const struct broker_config *config) {
-        static const char *const sections[] = { "sessions", "workspaces", "containers", "shell", "compat" };
+        static const char *const sections[] = { "workspaces", "containers", "shell", "compat" };
+        static const char *const of_sessions[] = {
+                "parkSeconds", "warm", "preload", "checkpointMB", "checkpointSeconds", "allowShared", NULL
+        };
+        const struct value *sessions = value_get(config->spec, "sessions");
 
         for (size_t i = 0; i < config->client_count; i++) {
                 if (!config->clients[i].has_token)
@@ -26,7 +30,14 @@ void unbuilt_tell(const struct broker_config *config) {
                         log_warning("%s: not built into this version: what it says does nothing yet",
                                     sections[i]);
         }
+        for (const char *const *name = of_sessions; *name; name++) {
+                const struct value *value = value_get(sessions, *name);
+
+                if (value && value->line > 0)
+                        log_warning("sessions.%s: not built into this version: what it says does nothing yet",
+                                    *name);
+        }
         log_info(
-                "it tells what was applied; sessions, workspaces, containers, the shell and MCP are not built into this version, "
-                "and no route has them");
+                "it serves what was applied and sessions; workspaces, parking, containers, the shell and MCP are not built into "
+                "this version, and no route has them");
 }

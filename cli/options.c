@@ -111,7 +111,7 @@ const struct option_row options_rows[] = {
           "--out brings back names that begin with a dot, and HEAD" },
         { OPTION_OUT_EXEC, "out-exec", NULL, " exec ", "--out leaves programs executable" },
         { OPTION_TIMEOUT, "timeout", "SECONDS", " exec ", "end the run earlier than the environment does" },
-        { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec ",
+        { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec serve ",
           "run even where this machine cannot enforce every limit" },
         { OPTION_LAUNCHER, "launcher", "SOCKET", " exec ",
           "have the sandbox made by the berth launcher that listens there" },

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve: the server of a stack, by the file of a Server or, given a folder of manifests, without one. */
+/*
+ * serve: the server of a stack, by the file of a Server or, given a folder of manifests, without one. Here it gets the place of
+ * sessions, since it knows no provider.
+ */
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "broker/serve.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "providers/local/layout.h"
+#include "providers/local/session/session.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Warnings are printed as well, where the file could be loaded. */
 static int load_config(struct session *session, const struct options *options, struct broker_config *ret,
@@ -26,10 +34,42 @@ static int load_config(struct session *session, const struct options *options, s
         return result;
 }
 
+/* The folder of the workers' sockets: short, since a socket's name is, and the same whenever the same state is served. */
+static const char *sockets_folder(const char *lineage, struct arena *arena) {
+        const char *own = getenv("XDG_RUNTIME_DIR");
+
+        if (geteuid() == 0)
+                return arena_printf(arena, "/run/berth/s-%.12s", lineage);
+        if (own && *own == '/' && strlen(own) < 24)
+                return arena_printf(arena, "%s/berth/s-%.12s", own, lineage);
+        /* One name in /tmp, where nobody can rename what is another's. */
+        return arena_printf(arena, "/tmp/berth-s-%.12s", lineage);
+}
+
+static int open_place(void *context, const char *folder, const struct applied_stack *stack,
+                      struct arena *arena, struct broker_place *ret, struct error *err) {
+        const char *root = local_root(folder, stack->name, arena);
+        const struct options *options = context;
+        const struct session_place_config config = {
+                .root = root,
+                .folder = sockets_folder(stack->lineage, arena),
+                .accept_degraded = options->accept_degraded,
+        };
+
+        if (strcmp(stack->provider, "local") != 0)
+                return error_set_kind(
+                        err, ERROR_NOT_FOUND,
+                        "sessions run on this machine alone, and the stack %s is of provider %s", stack->name,
+                        stack->provider);
+        ret->workspaces = local_workspaces_folder(root, stack->spec, arena);
+        return session_place_open(&config, &ret->place, err);
+}
+
 int verb_serve(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
         struct options of_stack = *options;
         struct broker_config config;
+        struct broker_places places = { open_place, &of_stack };
 
         session_init(&session);
         if (load_config(&session, options, &config, err) < 0)
@@ -38,5 +78,6 @@ int verb_serve(const struct options *options, struct error *err) {
         log_set_json(options->json);
         interrupt_install();
         interrupt_on_hangup();
-        return serve_run(&config, session_state_folder(&session, &of_stack), err) < 0 ? -1 : EXIT_DONE;
+        return serve_run(&config, session_state_folder(&session, &of_stack), &places, err) < 0 ? -1
+                                                                                               : EXIT_DONE;
 }

@@ -392,7 +392,7 @@ static int load_sessions(struct engine *engine, struct session ***ret, size_t *r
                         after = items[i].key;
                         if (strncmp(after, RECORD_ENDING, strlen(RECORD_ENDING)) == 0)
                                 continue;
-                        if (record_read(&items[i], &record, err) < 0)
+                        if (record_from_text(&items[i], &record, err) < 0)
                                 return -1;
                         session = calloc(1, sizeof(*session));
                         if (!session)

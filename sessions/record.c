@@ -23,7 +23,7 @@ void record_dispose(struct record_session *record) {
         *record = (struct record_session){ 0 };
 }
 
-char *record_write(const struct record_session *record) {
+char *record_to_text(const struct record_session *record) {
         json_t *json JSON_CLEANUP = json_checked(
                 json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:O?, s:O?}", "id", record->id, "owner", record->owner,
                           "environment", record->environment, "agent", record->agent, "conversation",
@@ -50,7 +50,7 @@ static char *copy_text(const char *text) {
         return copy;
 }
 
-int record_read(const struct session_item *item, struct record_session *ret, struct error *err) {
+int record_from_text(const struct session_item *item, struct record_session *ret, struct error *err) {
         json_error_t where;
         json_t *json JSON_CLEANUP = json_loads(item->value, JSON_REJECT_DUPLICATES, &where);
         const char *id = json_text(json, "id"), *owner = json_text(json, "owner");

@@ -29,9 +29,9 @@ struct record_session {
 void record_dispose(struct record_session *record);
 
 /* To be released with free(). */
-char *record_write(const struct record_session *record);
+char *record_to_text(const struct record_session *record);
 /* *ret is all zero where it fails: a record that makes no sense is damage. */
-int record_read(const struct session_item *item, struct record_session *ret, struct error *err) MUST_USE;
+int record_from_text(const struct session_item *item, struct record_session *ret, struct error *err) MUST_USE;
 
 /* 128 random bits of the kernel's. */
 void record_new_id(char id[ENGINE_ID_SIZE]);

@@ -74,7 +74,7 @@ void session_changed(struct session *session) {
 int session_store_record(struct engine *engine, struct session *session, const struct session_change *more,
                          size_t count, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
-        char *text = record_write(&session->record);
+        char *text = record_to_text(&session->record);
         struct session_change changes[SESSION_CHANGES_MAX] = {
                 { SESSION_TABLE_SESSIONS,
                   record_session_key(session->record.owner, session->record.id, arena), text,

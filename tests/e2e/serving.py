@@ -80,7 +80,7 @@ class Serve:
 
     def listens(self):
         assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.lines()}"
-        return "it tells what was applied" in self.lines()
+        return "it serves what was applied" in self.lines()
 
     def lines(self):
         return self.log.read_text()

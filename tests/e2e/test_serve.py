@@ -247,7 +247,7 @@ def test_names_that_it_answers_to(offline):
 
 
 def test_routes_and_methods(serve):
-    for path in ("/", "/v1", "/v1/", "/v1/environments/", "/v1/environments/data/more", "/v2/map", "/v1/sessions", "/openapi.json", "/mcp"):
+    for path in ("/", "/v1", "/v1/", "/v1/environments/", "/v1/environments/data/more", "/v2/map", "/v1/workspaces", "/openapi.json", "/mcp"):
         serve.ask(path, TOKENS["self"]).problem(404, "no-such-route")
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "NONSENSE"):
         answer = serve.ask("/v1/environments", TOKENS["self"], method=method)
@@ -286,7 +286,7 @@ def test_what_is_no_request_ends_the_connection(serve, lines, status):
 
 def test_probes_and_metrics(serve):
     assert (serve.ask("/healthz").body, serve.ask("/readyz").body) == (b"ok\n", b"ok\n")
-    serve.ask("/v1/sessions/a-stranger's-word", TOKENS["self"])
+    serve.ask("/v2/a-stranger's-word", TOKENS["self"])
     serve.ask("/v1/environments/another-word", TOKENS["self"])
     metrics = serve.ask("/metrics", TOKENS["self"])
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -368,11 +368,11 @@ def test_requests_under_way_do_not_hold_up_its_end(serve):
 def test_what_is_not_built_is_said(offline):
     jwt = {"name": "sso", "may": ["execute"], "jwt": {"issuer": "i", "audience": "b", "jwksUrl": "https://i/keys"}}
     serve = Serve(
-        offline, clients=[*CLIENTS, jwt], sessions={"total": 3}, workspaces={"minFreeMB": 1}, containers={"total": 1},
+        offline, clients=[*CLIENTS, jwt], sessions={"total": 3, "preload": ["numpy"]}, workspaces={"minFreeMB": 1}, containers={"total": 1},
         shell={"enabled": True}, compat={"e2b": True},
     ).start()  # fmt: skip
     try:
-        for words in ("client sso: JSON Web Tokens", "sessions: not", "workspaces: not", "containers: not", "shell: not", "compat: not"):
+        for words in ("client sso: JSON Web Tokens", "sessions.preload: not", "workspaces: not", "containers: not", "shell: not", "compat: not"):
             assert words in serve.lines()
         serve.ask("/v1/environments", "").problem(401, "unauthenticated")
         # The hash that such a client has not is no key.

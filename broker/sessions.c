@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/sessions.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "sessions/place.h"
+#include "sessions/workspace.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct broker_sessions {
+        struct catalog catalog; /* the first: what the engine has of it */
+        const struct broker_config *config;
+        const char *folder;
+        struct applied *applied;
+        const struct broker_places *places;
+        struct arena *arena;
+        struct workspaces where;
+        struct engine_workspaces workspaces;
+        struct session_store *store;
+        struct place *place;
+        _Atomic(struct engine *) engine;
+};
+
+/* --- what was applied, for the engine --- */
+
+static int find_environment(struct catalog *catalog, const char *name, struct arena *arena,
+                            struct catalog_environment *ret, struct error *err) {
+        struct broker_sessions *sessions = (struct broker_sessions *)catalog;
+        struct applied_environment *environments;
+        size_t count;
+
+        if (applied_environments(sessions->applied, arena, &environments, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(environments[i].name, name) != 0)
+                        continue;
+                *ret = (struct catalog_environment){
+                        .name = environments[i].name,
+                        .image_digest = value_get_text(value_get(environments[i].spec, "image"), "digest"),
+                };
+                return 1;
+        }
+        return 0;
+}
+
+static int find_agent(struct catalog *catalog, const char *name, struct arena *arena,
+                      struct catalog_agent *ret, struct error *err) {
+        struct broker_sessions *sessions = (struct broker_sessions *)catalog;
+        struct applied_agent *agents;
+        size_t count;
+
+        if (applied_agents(sessions->applied, arena, &agents, &count, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(agents[i].name, name) != 0)
+                        continue;
+                *ret = (struct catalog_agent){ agents[i].name, agents[i].environment, agents[i].in_service };
+                return 1;
+        }
+        return 0;
+}
+
+/* --- workspaces, for the engine --- */
+
+static int make_workspace(void *context, const char *owner, const char *id, const char *environment,
+                          int64_t created_ms, int64_t lives_until_ms, struct problem *problem) {
+        const struct broker_sessions *sessions = context;
+        const struct workspace_row row = { .id = id,
+                                           .owner = owner,
+                                           .environment = environment,
+                                           .created_ms = created_ms,
+                                           .lives_until_ms = lives_until_ms };
+
+        return workspace_create(&sessions->where, &row, problem);
+}
+
+static int set_life(void *context, const char *owner, const char *id, int64_t lives_until_ms,
+                    struct problem *problem) {
+        const struct broker_sessions *sessions = context;
+        struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
+
+        if (workspace_open(&sessions->where, owner, id, &workspace, problem) < 0)
+                return -1;
+        return workspace_set_life(&workspace, lives_until_ms, problem);
+}
+
+static const char *path_of(void *context, const char *id, struct arena *arena) {
+        const struct broker_sessions *sessions = context;
+
+        return arena_printf(arena, "%s/sessions/%s/workspace", sessions->where.folder, id);
+}
+
+/* --- life --- */
+
+struct broker_sessions *broker_sessions_new(const struct broker_config *config, const char *folder,
+                                            struct applied *applied, const struct broker_places *places) {
+        struct broker_sessions *sessions = calloc(1, sizeof(*sessions));
+
+        if (!sessions)
+                abort();
+        sessions->catalog = (struct catalog){ find_environment, find_agent };
+        sessions->config = config;
+        sessions->folder = folder;
+        sessions->applied = applied;
+        sessions->places = places;
+        sessions->arena = arena_new();
+        sessions->workspaces = (struct engine_workspaces){ sessions, make_workspace, set_life, path_of };
+        return sessions;
+}
+
+struct engine *broker_sessions_engine(struct broker_sessions *sessions) {
+        return sessions ? atomic_load(&sessions->engine) : NULL;
+}
+
+static void close_parts(struct broker_sessions *sessions) {
+        engine_close(atomic_exchange(&sessions->engine, NULL));
+        session_store_close(sessions->store);
+        if (sessions->place)
+                sessions->place->class->close(sessions->place);
+        sessions->store = NULL;
+        sessions->place = NULL;
+}
+
+static int open_parts(struct broker_sessions *sessions, struct error *err) {
+        const struct value *limits = value_get(sessions->config->spec, "sessions");
+        struct applied_stack stack;
+        struct broker_place place = { 0 };
+        struct engine *engine;
+        char *records TEXT_CLEANUP = path_join(sessions->folder, "sessions");
+        struct engine_config config = {
+                .catalog = &sessions->catalog,
+                .workspaces = &sessions->workspaces,
+                .clock = &clock_system,
+                .limits = { .idle_seconds = value_get_integer(limits, "idleSeconds", 0),
+                            .ttl_seconds = value_get_integer(limits, "ttlSeconds", 0),
+                            /* A place without checkpoints cannot park: nobody asks it to. */
+                            .park_seconds = ENGINE_AGE_MAX,
+                            .per_owner = (size_t)value_get_integer(limits, "perOwner", 0),
+                            .total = (size_t)value_get_integer(limits, "total", 0) },
+        };
+
+        arena_clear(sessions->arena); /* of a try before */
+        if (applied_stack(sessions->applied, sessions->arena, &stack, err) < 0 ||
+            sessions->places->open(sessions->places->context, sessions->folder, &stack, sessions->arena,
+                                   &place, err) < 0)
+                return -1;
+        config.place = sessions->place = place.place;
+        sessions->where = (struct workspaces){ place.workspaces, stack.name };
+        if (session_store_open(records, &sessions->store, err) < 0)
+                return -1;
+        config.store = sessions->store;
+        if (engine_open(&config, &engine, err) < 0)
+                return -1;
+        atomic_store(&sessions->engine, engine);
+        return 0;
+}
+
+int broker_sessions_try(struct broker_sessions *sessions, struct error *err) {
+        if (broker_sessions_engine(sessions))
+                return 0;
+        if (open_parts(sessions, err) == 0)
+                return 0;
+        close_parts(sessions);
+        return -1;
+}
+
+void broker_sessions_free(struct broker_sessions *sessions) {
+        if (!sessions)
+                return;
+        close_parts(sessions);
+        arena_free(sessions->arena);
+        free(sessions);
+}

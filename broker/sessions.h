@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions of the stack that is served: the engine with its records, its workspaces and the place where code runs. They begin once
+ * the stack has been applied, since only then it is known where things are.
+ */
+#ifndef BERTH_BROKER_SESSIONS_H
+#define BERTH_BROKER_SESSIONS_H
+
+#include "broker/applied.h"
+#include "broker/config.h"
+#include "sessions/engine.h"
+
+struct place;
+
+/* Where a stack's code runs. In the arena. */
+struct broker_place {
+        struct place *place;
+        const char *workspaces; /* the folder of durable workspaces */
+};
+
+/* Given by who knows the providers. ERROR_NOT_FOUND where the provider has no place for sessions. */
+struct broker_places {
+        int (*open)(void *context, const char *folder, const struct applied_stack *stack, struct arena *arena,
+                    struct broker_place *ret, struct error *err);
+        void *context;
+};
+
+struct broker_sessions;
+struct broker_sessions *broker_sessions_new(const struct broker_config *config, const char *folder,
+                                            struct applied *applied, const struct broker_places *places);
+/* Opens the engine where it is not open and can be. Of the main thread; -1 where it is not: the reason is for the log. */
+int broker_sessions_try(struct broker_sessions *sessions, struct error *err) MUST_USE;
+/* NULL until it is open. Any thread. */
+struct engine *broker_sessions_engine(struct broker_sessions *sessions);
+/* No request may be under way. NULL is fine. */
+void broker_sessions_free(struct broker_sessions *sessions);
+
+#endif
