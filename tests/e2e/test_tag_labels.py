@@ -145,6 +145,28 @@ def test_a_death_while_a_log_group_gets_its_tags_leaves_no_old_ones(cloud, appli
     berth.assert_settled()
 
 
+def test_a_log_group_that_a_dead_run_made_gets_the_labels_of_now(cloud, berth, prebuilt, tags, tmp_path):
+    """Its function was never made, so that no tags of one bring the change back."""
+    pidfile = tmp_path / "pid"
+    write(berth, ["team"], labels={"team": "red"})
+    cloud.faults(({"operation": "CreateFunction", "nth": 1}, {"kind": "signal", "when": "before", "pidfile": str(pidfile)}))
+    assert end_of(berth, "apply", pidfile) < 0 and tags.ours("logs") == {"team": "red"}
+    cloud.faults()
+    write(berth, ["team"], labels={"team": "blue"})
+    berth.apply()
+    assert tags.ours("function") == tags.ours("logs") == {"team": "blue"}
+    berth.assert_settled()
+
+
+def test_a_log_group_that_outlived_its_function_gets_the_labels_of_now(cloud, applied, berth, tags):
+    cloud.aws("logs").tag_resource(resourceArn=tags.group, tags={"theirs": "stays"})
+    cloud.aws("lambda").delete_function(FunctionName=FUNCTION)
+    write(berth, ["team", "cost-center"], {"team": "platform"}, {"team": "blue"}, {"cost-center": "9"})
+    berth.apply()
+    assert tags.ours("function") == {"team": "blue"} and tags.ours("logs") == {"team": "blue", "theirs": "stays"}
+    berth.assert_settled()
+
+
 def test_a_log_group_that_berth_did_not_make_keeps_its_tags(cloud, berth, prebuilt, tags):
     cloud.aws("logs").create_log_group(logGroupName=GROUP, tags={"team": "theirs"})
     write(berth, ["team"], labels={"team": "red"})

@@ -74,6 +74,12 @@ static int explain_log_key(struct stage_turn *turn, const struct aws_response *r
                              turn->provider->region, environment_log_group_of(turn));
 }
 
+/* A group of an earlier function, or of a run that died, has the tags of then. An update that changes tags comes to it by itself. */
+static int go_on_to_old_tags(struct stage_turn *turn) {
+        return environment_makes(turn->change) ? stage_enter(turn, ENVIRONMENT_STAGE_LOOK_LOG_TAGS)
+                                               : STAGE_OVER;
+}
+
 int environment_run_log_group(struct stage_turn *turn) {
         static const char *const there[] = { "ResourceAlreadyExistsException", NULL };
         const struct value *desired = turn->change->desired;
@@ -89,7 +95,9 @@ int environment_run_log_group(struct stage_turn *turn) {
                 return result;
         if (!*response.error_code)
                 value_set_boolean(turn->progress->arena, stage_data(turn), ENVIRONMENT_LOG_GROUP, true);
-        return *response.error_code && key ? stage_enter(turn, ENVIRONMENT_STAGE_LOG_KEY) : STAGE_OVER;
+        if (*response.error_code && key)
+                return stage_enter(turn, ENVIRONMENT_STAGE_LOG_KEY);
+        return *response.error_code ? go_on_to_old_tags(turn) : STAGE_OVER;
 }
 
 int environment_run_log_key(struct stage_turn *turn) {
@@ -101,7 +109,7 @@ int environment_run_log_key(struct stage_turn *turn) {
 
         if (result < 0)
                 return explain_log_key(turn, &response);
-        return result == 0 ? STAGE_OVER : result;
+        return result == 0 ? go_on_to_old_tags(turn) : result;
 }
 
 int environment_run_retention(struct stage_turn *turn) {

@@ -80,7 +80,8 @@ static bool needs_untag(const struct change *change) {
 
 /*
  * Tags of the function that change are those of its log group as well, which no list shows. The group comes first: as long as the
- * function has the old ones, the next plan has this change again.
+ * function has the old ones, the next plan has this change again. Of a function that is made, a group that was there already enters
+ * these stages out of turn.
  */
 static bool needs_log_tags(const struct change *change) {
         return (needs_tag(change) || needs_untag(change)) &&
@@ -158,12 +159,12 @@ static const struct stage stages[ENVIRONMENT_STAGE_ROWS] = {
                                             environment_run_role_policy },
         [ENVIRONMENT_STAGE_LOG_GROUP] = { log_group, NULL, needs_log_group, environment_run_log_group },
         [ENVIRONMENT_STAGE_LOG_KEY] = { log_key, NULL, needs_log_key, environment_run_log_key },
-        [ENVIRONMENT_STAGE_RETENTION] = { retention, NULL, needs_retention, environment_run_retention },
-        [ENVIRONMENT_STAGE_CREATE] = { control, NULL, needs_create, environment_run_create },
-        [ENVIRONMENT_STAGE_CREATED] = { reads, "to become active", needs_create, environment_run_created },
         [ENVIRONMENT_STAGE_LOOK_LOG_TAGS] = { log_tags, NULL, needs_log_tags, environment_run_look_log_tags },
         [ENVIRONMENT_STAGE_TAG_LOGS] = { tag_logs, NULL, needs_log_tags, environment_run_tag_logs },
         [ENVIRONMENT_STAGE_UNTAG_LOGS] = { untag_logs, NULL, needs_log_tags, environment_run_untag_logs },
+        [ENVIRONMENT_STAGE_RETENTION] = { retention, NULL, needs_retention, environment_run_retention },
+        [ENVIRONMENT_STAGE_CREATE] = { control, NULL, needs_create, environment_run_create },
+        [ENVIRONMENT_STAGE_CREATED] = { reads, "to become active", needs_create, environment_run_created },
         [ENVIRONMENT_STAGE_TAG] = { control, NULL, needs_tag, environment_run_tag },
         [ENVIRONMENT_STAGE_UNTAG] = { control, NULL, needs_untag, environment_run_untag },
         [ENVIRONMENT_STAGE_CONCURRENCY] = { control, NULL, needs_concurrency, environment_run_concurrency },

@@ -111,6 +111,11 @@ int environment_run_untag(struct stage_turn *turn) {
         return from < keys->count ? STEP_AGAIN : STAGE_OVER;
 }
 
+/* An update needs all three stages of the group's tags; where a function is made, one leads to the next. */
+static int next_of_log_tags(struct stage_turn *turn, int stage) {
+        return environment_makes(turn->change) ? stage_enter(turn, stage) : STAGE_OVER;
+}
+
 /* Where there is none, or none that Berth made, the two stages after this one have nothing to do. */
 int environment_run_look_log_tags(struct stage_turn *turn) {
         struct arena *arena = turn->progress->arena;
@@ -124,7 +129,7 @@ int environment_run_look_log_tags(struct stage_turn *turn) {
         if (environment_made_log_group(turn->provider, &response, arena))
                 value_set(arena, stage_data(turn), "logTags",
                           *aws_tags_from_json(json_object_get(response.json, "tags"), arena));
-        return STAGE_OVER;
+        return next_of_log_tags(turn, ENVIRONMENT_STAGE_TAG_LOGS);
 }
 
 int environment_run_tag_logs(struct stage_turn *turn) {
@@ -132,13 +137,15 @@ int environment_run_tag_logs(struct stage_turn *turn) {
         const struct value *there = value_get(turn->progress->data, "logTags"),
                            *tags = aws_tags_beyond(value_get(turn->change->desired, "tags"), there, false,
                                                    arena);
+        int result = STAGE_OVER;
 
-        if (!there || tags->count == 0)
-                return STAGE_OVER;
-        return stage_call_over(
-                turn,
-                logs_tag(environment_log_group_arn(turn->provider, turn->change->name, arena), tags, arena),
-                environment_not_there, NULL);
+        if (there && tags->count > 0)
+                result = stage_call_over(
+                        turn,
+                        logs_tag(environment_log_group_arn(turn->provider, turn->change->name, arena), tags,
+                                 arena),
+                        environment_not_there, NULL);
+        return result == STAGE_OVER ? next_of_log_tags(turn, ENVIRONMENT_STAGE_UNTAG_LOGS) : result;
 }
 
 int environment_run_untag_logs(struct stage_turn *turn) {
