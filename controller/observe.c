@@ -303,14 +303,17 @@ static int compare_identity(struct planning *planning, struct error *err) {
 static int begin_in_recorded_account(struct planning *planning, struct error *err) {
         const struct plan_args *args = planning->args;
         const char *declared = stack_account(args), *recorded;
+        int expected;
 
         if (!args->provider_ops->expect)
                 return 0;
         if (state_load_meta(args->state, "account", planning->arena, &recorded, err) < 0)
                 return -1;
-        if (!recorded || (declared && strcmp(declared, recorded) != 0) ||
-            !args->provider_ops->expect(args->provider, recorded))
+        if (!recorded || (declared && strcmp(declared, recorded) != 0))
                 return 0;
+        expected = args->provider_ops->expect(args->provider, recorded, err);
+        if (expected <= 0)
+                return expected;
         if (prepare_subjects(planning, err) < 0)
                 return -1;
         read_ahead(planning);

@@ -303,11 +303,11 @@ struct provider_ops {
         int (*open)(const struct provider_config *config, struct provider **ret, struct error *err);
         void (*close)(struct provider *provider); /* NULL is fine */
         /*
-         * The account that identify() will most likely name. True: read_ahead() may be called before identify(), so that who we
-         * are is asked beside what exists. What was read is believed only if identify() then names that account. It may have to
-         * fetch credentials, and keeps quiet where there are none: identify() says it. May be NULL.
+         * The account that identify() will most likely name. 1: read_ahead() may be called before identify(), so that who we
+         * are is asked beside what exists. What was read is believed only if identify() then names that account. 0: identify()
+         * comes first. It may have to fetch credentials: -1 where there are none, and none to be had by another try. May be NULL.
          */
-        bool (*expect)(struct provider *provider, const char *account);
+        int (*expect)(struct provider *provider, const char *account, struct error *err);
         /* Who and where we are, by one call at the most; also fails where credentials are missing. */
         int (*identify)(struct provider *provider, struct arena *arena, struct caller_identity *ret,
                         struct error *err);

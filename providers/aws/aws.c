@@ -80,12 +80,14 @@ static void begin_in(struct provider *provider, const char *account) {
                                           provider->arena);
 }
 
-static bool expect(struct provider *provider, const char *account) {
-        if (!aws_client_expect(provider->client, account))
-                return false;
+static int expect(struct provider *provider, const char *account, struct error *err) {
+        int result = aws_client_expect(provider->client, account, err);
+
+        if (result != 1)
+                return result;
         begin_in(provider, account);
         provider->begun = true;
-        return true;
+        return 1;
 }
 
 static int identify(struct provider *provider, struct arena *arena, struct caller_identity *ret,

@@ -254,6 +254,21 @@ def test_wrong_credentials(cloud, four):
     cloud.expect_violations()
 
 
+def test_a_source_of_credentials_that_fails_is_asked_once(cloud, four):
+    """It may ask a person for a code: a plan of an applied stack, which asks much at a time, must not run it twice."""
+    four.apply()
+    count, source = four.home / "count", four.home / "source"
+    source.write_text(f"#!/bin/sh\necho run >> {count}\necho wrong code >&2\nexit 1\n")
+    source.chmod(0o755)
+    (four.home / "config").write_text(f"[profile p]\nregion = us-east-1\ncredential_process = {source}\n")
+    del four.env["AWS_ACCESS_KEY_ID"], four.env["AWS_SECRET_ACCESS_KEY"]
+    four.env["AWS_PROFILE"] = "p"
+    mark = cloud.mark()
+    result = four("plan").expect(1)
+    assert "sts GetCallerIdentity: credential_process" in result.err and "wrong code" in result.err
+    assert count.read_text() == "run\n" and cloud.calls(mark) == []
+
+
 def test_no_connection(offline):
     offline.write("m.yaml", stacks.text(stacks.stack(), stacks.environment("x")))
     result = offline("plan", timeout=60).expect(1)

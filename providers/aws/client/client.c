@@ -459,16 +459,20 @@ static void forget_expected(struct aws_client *client) {
         client->expected = NULL;
 }
 
-bool aws_client_expect(struct aws_client *client, const char *account) {
+int aws_client_expect(struct aws_client *client, const char *account, struct error *err) {
         struct credentials *credentials CREDENTIALS_CLEANUP = NULL;
         enum retry_reason reason;
-        struct error ignored;
+        struct error failure = { 0 };
         int64_t asked_ms;
-        bool expected = true;
+        int expected = 1;
 
-        /* One by one the threads that ask ahead would wait for a source that fails. */
-        if (credentials_chain_get(client->chain, &credentials, &reason, &asked_ms, &ignored) < 0)
-                return false;
+        /* One by one the threads that ask ahead would wait for a source that fails, and a person be asked for a code again. */
+        if (credentials_chain_get(client->chain, &credentials, &reason, &asked_ms, &failure) < 0) {
+                if (reason != RETRY_NOT)
+                        return 0;
+                *err = failure;
+                return error_context(err, "sts GetCallerIdentity");
+        }
         pthread_mutex_lock(&client->account_lock);
         if (client->account) {
                 expected = strcmp(client->account, account) == 0;

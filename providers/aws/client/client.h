@@ -187,10 +187,11 @@ int aws_client_account(struct aws_client *client, const char **ret_account, cons
 
 /*
  * Before the first of these calls: the account that it will most likely name. From now on calls keep to the pace of that account.
- * True where there are credentials, so that calls may be asked ahead. If it is another account after all,
- * aws_client_account() ends what was asked ahead. `account` is copied.
+ * 1 where there are credentials, so that calls may be asked ahead; if it is another account after all,
+ * aws_client_account() ends what was asked ahead. 0: nothing may be asked ahead, aws_client_account() will tell why. -1 where there
+ * are no credentials, and another try would not bring any. `account` is copied.
  */
-bool aws_client_expect(struct aws_client *client, const char *account);
+int aws_client_expect(struct aws_client *client, const char *account, struct error *err) MUST_USE;
 
 /* Names of error answers that all services share, for messages: true where `code` means the caller lacks a right. */
 bool aws_code_is_denied(const char *code);

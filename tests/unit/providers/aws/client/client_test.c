@@ -640,8 +640,8 @@ static void another_account_than_was_expected(void **state) {
 
         (void)state;
         open_client(&fixture, answers, 3, 1, NULL);
-        assert_true(aws_client_expect(fixture.client, "999999999999"));
-        assert_true(aws_client_expect(fixture.client, "999999999999"));
+        assert_int_equal(aws_client_expect(fixture.client, "999999999999", &err), 1);
+        assert_int_equal(aws_client_expect(fixture.client, "999999999999", &err), 1);
         aws_ahead(fixture.client, &get_function);
         while (requests(&fixture) < 1)
                 poll(NULL, 0, 1);
@@ -649,15 +649,16 @@ static void another_account_than_was_expected(void **state) {
         assert_string_equal(account, "123456789012");
         assert_int_equal(aws_call(fixture.client, &get_function, &response, &err), 0);
         assert_string_equal(json_text(response.json, "of"), "ours");
-        assert_true(aws_client_expect(fixture.client, "123456789012"));
-        assert_false(aws_client_expect(fixture.client, "999999999999"));
+        assert_int_equal(aws_client_expect(fixture.client, "123456789012", &err), 1);
+        assert_int_equal(aws_client_expect(fixture.client, "999999999999", &err), 0);
         stop(&fixture);
         release(&fixture);
-        /* Without credentials nothing is asked ahead; who asks for the account is told. */
+        /* Without credentials nothing is asked ahead, and whoever asks is told. */
         unsetenv("AWS_ACCESS_KEY_ID");
         setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
         open_client(&fixture, answers, 3, 1, NULL);
-        assert_false(aws_client_expect(fixture.client, "123456789012"));
+        assert_int_equal(aws_client_expect(fixture.client, "123456789012", &err), -1);
+        assert_non_null(strstr(err.message, "sts GetCallerIdentity: no AWS credentials found"));
         assert_int_equal(aws_client_account(fixture.client, &account, &arn, &err), -1);
         assert_non_null(strstr(err.message, "no AWS credentials found"));
         stop(&fixture);
