@@ -10,25 +10,36 @@
 
 #include "base/array.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "state/sealed_value.h"
 #include "state/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOCK_FILE "engine.lock"
 #define NEW_FOLDER "new"
 
+/* From a commit until it is synced, at most: half of what is promised, since a sync takes its time. */
+#define SYNC_NS (500L * 1000 * 1000)
+
 struct local_store {
         struct session_store store; /* first */
         struct store *records;
         int lock;
+        /* The thread that syncs what was committed, some time after the first commit that is not. */
+        pthread_t thread;
+        pthread_mutex_t sync_lock;
+        pthread_cond_t sync_wanted;
+        bool unsynced, stopping, has_thread;
 };
 
 static const enum store_database databases[SESSION_TABLE_COUNT] = {
@@ -213,6 +224,7 @@ static int local_write(struct session_store *store, const struct session_change 
         struct local_store *local = (struct local_store *)store;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct writing writing = { .changes = changes, .count = count, .arena = arena };
+        int stored;
 
         if (count > SESSION_CHANGES_MAX)
                 return error_set(err, "%zu records cannot be changed at once", count);
@@ -221,15 +233,59 @@ static int local_write(struct session_store *store, const struct session_change 
                     (changes[i].value && strlen(changes[i].value) > SESSION_VALUE_MAX))
                         return error_set(err, "a record of a session is too large to be kept");
         }
-        return store_write(local->records, write_all, &writing, err);
+        stored = store_write(local->records, write_all, &writing, err);
+        if (stored > 0) {
+                pthread_mutex_lock(&local->sync_lock);
+                local->unsynced = true;
+                pthread_cond_signal(&local->sync_wanted);
+                pthread_mutex_unlock(&local->sync_lock);
+        }
+        return stored;
 }
 
 /* Opening and closing */
 
+static void *sync_now_and_then(void *context) {
+        struct local_store *local = context;
+
+        pthread_mutex_lock(&local->sync_lock);
+        while (!local->stopping) {
+                struct timespec until;
+                struct error err;
+
+                if (!local->unsynced) {
+                        pthread_cond_wait(&local->sync_wanted, &local->sync_lock);
+                        continue;
+                }
+                clock_gettime(CLOCK_REALTIME, &until);
+                until.tv_sec += (until.tv_nsec + SYNC_NS) / 1000000000L;
+                until.tv_nsec = (until.tv_nsec + SYNC_NS) % 1000000000L;
+                while (!local->stopping &&
+                       pthread_cond_timedwait(&local->sync_wanted, &local->sync_lock, &until) == 0)
+                        ;
+                local->unsynced = false;
+                pthread_mutex_unlock(&local->sync_lock);
+                if (store_sync(local->records, &err) < 0)
+                        log_warning("sessions' records are not safe from a power loss: %s", err.message);
+                pthread_mutex_lock(&local->sync_lock);
+        }
+        pthread_mutex_unlock(&local->sync_lock);
+        return NULL;
+}
+
 static void local_close(struct session_store *store) {
         struct local_store *local = (struct local_store *)store;
 
+        if (local->has_thread) {
+                pthread_mutex_lock(&local->sync_lock);
+                local->stopping = true;
+                pthread_cond_signal(&local->sync_wanted);
+                pthread_mutex_unlock(&local->sync_lock);
+                pthread_join(local->thread, NULL);
+        }
         store_close(local->records);
+        pthread_cond_destroy(&local->sync_wanted);
+        pthread_mutex_destroy(&local->sync_lock);
         close_descriptor(&local->lock);
         free(local);
 }
@@ -276,10 +332,14 @@ static int make_records(const char *folder, struct error *err) {
         char *made TEXT_CLEANUP = path_join(folder, NEW_FOLDER);
         char *from TEXT_CLEANUP = path_join(made, STORE_DATA_FILE);
         char *to TEXT_CLEANUP = path_join(folder, STORE_DATA_FILE);
+        char *synced TEXT_CLEANUP = path_join(folder, STORE_SYNCED_FILE);
         struct store *store;
         int result;
 
         remove_new(made); /* what a process that died has left */
+        /* Of a file that is gone: it would be taken for what this one was last. */
+        if (unlink(synced) < 0 && errno != ENOENT)
+                return error_set(err, "cannot remove %s: %s", synced, strerror(errno));
         if (mkdir(made, 0700) < 0)
                 return error_set(err, "cannot make the folder %s: %s", made, strerror(errno));
         result = store_open_layout(made, STORE_OF_SESSIONS, STORE_MODE_NEW, &store, err);
@@ -296,6 +356,7 @@ int session_store_open(const char *folder, struct session_store **ret, struct er
         int lock DESCRIPTOR_CLEANUP = -1;
         struct local_store *local;
         struct store *records;
+        int code;
 
         if (folder_make(folder, err) < 0 || lock_folder(folder, &lock, err) < 0)
                 return -1;
@@ -308,6 +369,14 @@ int session_store_open(const char *folder, struct session_store **ret, struct er
                 abort();
         *local = (struct local_store){ .store.class = &local_class, .records = records, .lock = lock };
         lock = -1;
+        pthread_mutex_init(&local->sync_lock, NULL);
+        pthread_cond_init(&local->sync_wanted, NULL);
+        code = pthread_create(&local->thread, NULL, sync_now_and_then, local);
+        if (code != 0) {
+                local_close(&local->store);
+                return error_set(err, "cannot start a thread: %s", strerror(code));
+        }
+        local->has_thread = true;
         *ret = &local->store;
         return 0;
 }

@@ -127,12 +127,15 @@ static bool page_size_valid(uint32_t size) {
         return size >= PAGE_SIZE_MIN && size <= 32768 && (size & (size - 1)) == 0;
 }
 
+struct meta_page {
+        struct page_header header;
+        struct meta meta;
+};
+static_assert(sizeof(struct meta_page) == PAGES_META_SIZE, "as it is saved");
+
 static int read_meta(int descriptor, const char *path, uint64_t number, uint64_t page_size, struct meta *ret,
                      struct error *err) {
-        struct {
-                struct page_header header;
-                struct meta meta;
-        } page;
+        struct meta_page page;
 
         if (read_at(descriptor, path, &page, sizeof(page), number * page_size, err) < 0)
                 return -1;
@@ -473,4 +476,44 @@ int pages_check_trees(int descriptor, const char *path, uint64_t transaction, st
                 result = walk_tree(&walk, TREE_MAIN, &meta.main);
         free(walk.seen);
         return result;
+}
+
+int pages_save_meta(int descriptor, const char *path, uint64_t transaction, uint8_t ret[PAGES_META_SIZE],
+                    struct error *err) {
+        struct meta first = { 0 };
+        struct meta_page page;
+
+        if (read_meta(descriptor, path, 0, 0, &first, err) < 0 ||
+            read_at(descriptor, path, &page, sizeof(page), (transaction & 1) * first.free.pad, err) < 0)
+                return -1;
+        if (page.meta.transaction != transaction)
+                return 1;
+        memcpy(ret, &page, sizeof(page));
+        return 0;
+}
+
+/* The other meta page becomes the same as of one transaction before: the two must hold consecutive numbers. */
+int pages_restore_meta(int descriptor, const char *path, const uint8_t saved[PAGES_META_SIZE],
+                       struct error *err) {
+        struct meta_page page;
+        uint64_t transaction;
+
+        memcpy(&page, saved, sizeof(page));
+        transaction = page.meta.transaction;
+        if (page.meta.magic != MAGIC || page.meta.version != DATA_VERSION ||
+            !page_size_valid(page.meta.free.pad) || transaction == 0)
+                return damaged(err, path, "has a record of its last sync that makes no sense");
+        for (uint64_t number = 0; number < META_PAGES; number++) {
+                ssize_t written;
+
+                page.header.number = number;
+                page.meta.transaction = number == (transaction & 1) ? transaction : transaction - 1;
+                written = pwrite(descriptor, &page, sizeof(page), (off_t)(number * page.meta.free.pad));
+                if (written != (ssize_t)sizeof(page))
+                        return error_set(err, "cannot write to the state file %s: %s", path,
+                                         written < 0 ? strerror(errno) : "it was written to in part");
+        }
+        if (fdatasync(descriptor) < 0)
+                return error_set(err, "cannot sync the state file %s: %s", path, strerror(errno));
+        return 0;
 }

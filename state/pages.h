@@ -28,4 +28,14 @@ int pages_check_head(int descriptor, const char *path, size_t *ret_size, struct 
  */
 int pages_check_trees(int descriptor, const char *path, uint64_t transaction, struct error *err) MUST_USE;
 
+/*
+ * The meta page of that transaction as bytes, and back: what was committed after it is gone then, whatever of it the file holds.
+ * The pages of that transaction must be in the file as they were. 1 where writers have overwritten the meta page.
+ */
+#define PAGES_META_SIZE 152
+int pages_save_meta(int descriptor, const char *path, uint64_t transaction, uint8_t ret[PAGES_META_SIZE],
+                    struct error *err) MUST_USE;
+int pages_restore_meta(int descriptor, const char *path, const uint8_t saved[PAGES_META_SIZE],
+                       struct error *err) MUST_USE;
+
 #endif

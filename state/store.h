@@ -71,6 +71,14 @@ int store_open_layout(const char *folder, enum store_layout layout, enum store_m
                       struct error *err) MUST_USE;
 void store_close(struct store *store); /* NULL is fine */
 
+/*
+ * Sessions' records are not synced with each commit: that costs milliseconds, and an execution commits three times. What is
+ * committed survives the death of any process; a power loss takes the store back to the last store_sync(), whole. One thread
+ * at a time calls it. Where the layout is a state's, there is nothing to do.
+ */
+int store_sync(struct store *store, struct error *err) MUST_USE;
+#define STORE_SYNCED_FILE "synced"
+
 typedef int store_body(struct store_txn *txn, void *context, struct error *err);
 
 /* A consistent view; never waits for writers. Both return what the body returned, negative on failure. */

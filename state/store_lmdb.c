@@ -9,8 +9,11 @@
 #include "state/store.h"
 
 #include "base/arena.h"
+#include "base/digest.h"
 #include "base/files.h"
 #include "base/library.h"
+#include "base/log.h"
+#include "process/identity.h"
 #include "state/pages.h"
 #include "state/sealed_value.h"
 #include "state/store_file.h"
@@ -82,7 +85,10 @@ struct store {
         bool lost_map; /* it could not be mapped again: nothing works any more */
         enum store_layout layout;
         bool read_only;
-        bool unlocked; /* opened without a lock file: nothing keeps a writer from what we read */
+        MDB_txn *
+                pinned; /* grouped layouts: reads what was synced last, so that its pages are not used again */
+        char *synced;   /* path of the file that says what that was; NULL: each commit is synced */
+        bool unlocked;  /* opened without a lock file: nothing keeps a writer from what we read */
         struct store_file file;
 };
 
@@ -583,7 +589,8 @@ static int make_env(struct store *store, size_t size, struct error *err) {
  */
 static int open_env(struct store *store, const char *folder, enum store_mode mode, struct error *err) {
         char *lock TEXT_CLEANUP = path_join(folder, STORE_LOCK_FILE);
-        unsigned flags = MDB_NOTLS | (mode == STORE_MODE_READ ? MDB_RDONLY : 0);
+        unsigned flags =
+                MDB_NOTLS | (mode == STORE_MODE_READ ? MDB_RDONLY : 0) | (store->synced ? MDB_NOSYNC : 0);
         int code = store_file_make_lock(lock), descriptor;
 
         if (code != 0) {
@@ -670,9 +677,123 @@ static int make_databases(struct store_txn *txn, void *context, struct error *er
         return open_databases(txn, true, err);
 }
 
+/* --- commits that are synced in groups --- */
+
+/*
+ * LMDB with MDB_NOSYNC leaves the order of writes to the kernel: after a power loss the newest meta page may be there, and the pages
+ * that it means not. So the meta page of what was synced last is kept in a file beside, with the boot in which that was: a
+ * store that is opened in another boot begins with that page. The pages it means are still there, since a reader is open at that
+ * transaction until the next one is synced: LMDB uses again only what no reader can see. Without a power loss the page cache
+ * has all that was written, and the newest meta page holds.
+ */
+#define SYNCED_KEY "synced"
+
+static const struct sealed_place synced_place = { STORE_SYNCED_FILE, SYNCED_KEY };
+
+static int write_synced(struct store *store, const uint8_t meta[PAGES_META_SIZE], struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct sealed_value form = { 0 };
+        char hex[2 * PAGES_META_SIZE + 1];
+        uint8_t *bytes;
+        size_t length;
+
+        digest_hex(meta, PAGES_META_SIZE, hex);
+        sealed_value_add_number(&form, identity_of_self().boot);
+        sealed_value_add_text(&form, hex);
+        if (sealed_value_pack(&form, arena, &bytes, &length, err) < 0)
+                return -1;
+        sealed_value_seal(bytes, length, synced_place);
+        return file_write_atomic(store->synced, bytes, length, FILE_MODE, err);
+}
+
+/* Before the file is opened: in another boot than that of the last sync, it becomes what it was then. */
+static int restore_synced(struct store *store, struct error *err) {
+        int descriptor DESCRIPTOR_CLEANUP = -1;
+        struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
+        uint8_t meta[PAGES_META_SIZE];
+        struct sealed_value form;
+        struct error failure = { 0 };
+
+        if (file_read(store->synced, 4096, &bytes, &failure) < 0) {
+                if (failure.kind == ERROR_NOT_FOUND)
+                        return 0; /* nothing was committed since it was made */
+                *err = failure;
+                return -1;
+        }
+        if (sealed_value_parse(strbuf_text(&bytes), bytes.length, synced_place, 1, 1, &form, err) < 0)
+                return -1;
+        if (form.numbers[0] == identity_of_self().boot)
+                return 0;
+        if (form.texts[0].length != (size_t)2 * PAGES_META_SIZE)
+                return error_set(err, "%s makes no sense; " STATE_REMEDY, store->synced);
+        for (size_t i = 0; i < PAGES_META_SIZE; i++) {
+                int high = digest_from_hex(form.texts[0].text[2 * i]);
+                int low = digest_from_hex(form.texts[0].text[2 * i + 1]);
+
+                if (high < 0 || low < 0)
+                        return error_set(err, "%s makes no sense; " STATE_REMEDY, store->synced);
+                meta[i] = (uint8_t)(high << 4 | low);
+        }
+        descriptor = open(store->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (descriptor < 0)
+                return error_set(err, "cannot open the state file %s: %s", store->path, strerror(errno));
+        return pages_restore_meta(descriptor, store->path, meta, err);
+}
+
+/* A reader of the newest transaction, and the meta page of that: no writer comes in between. */
+static int pin_newest(struct store *store, MDB_txn **ret, uint8_t meta[PAGES_META_SIZE], int *ret_descriptor,
+                      struct error *err) {
+        MDB_txn *writer = NULL, *reader = NULL;
+        int result = -1, code;
+
+        pthread_rwlock_rdlock(&store->map_lock);
+        code = store->lost_map ? ENOMEM : sym_mdb_txn_begin(store->env, NULL, 0, &writer);
+        if (code == 0)
+                code = sym_mdb_txn_begin(store->env, NULL, MDB_RDONLY, &reader);
+        if (code == 0)
+                code = sym_mdb_env_get_fd(store->env, ret_descriptor);
+        if (code != 0)
+                (void)fail_lmdb(store->path, code, "sync", err);
+        else
+                result = pages_save_meta(*ret_descriptor, store->path, sym_mdb_txn_id(reader), meta, err);
+        if (writer)
+                sym_mdb_txn_abort(writer);
+        pthread_rwlock_unlock(&store->map_lock);
+        if (result == 1)
+                result = error_set(err, "the state file %s was written to by somebody else", store->path);
+        if (result < 0 && reader)
+                sym_mdb_txn_abort(reader);
+        else
+                *ret = reader;
+        return result;
+}
+
+int store_sync(struct store *store, struct error *err) {
+        uint8_t meta[PAGES_META_SIZE];
+        MDB_txn *reader = NULL;
+        int descriptor = -1;
+
+        if (!store->synced)
+                return 0;
+        if (pin_newest(store, &reader, meta, &descriptor, err) < 0)
+                return -1;
+        if (fdatasync(descriptor) < 0) {
+                (void)fail_lmdb(store->path, errno, "sync", err);
+        } else if (write_synced(store, meta, err) == 0) {
+                if (store->pinned)
+                        sym_mdb_txn_abort(store->pinned);
+                store->pinned = reader;
+                return 0;
+        }
+        sym_mdb_txn_abort(reader);
+        return -1;
+}
+
 static int open_store(struct store *store, const char *folder, enum store_mode mode, struct error *err) {
         size_t size = 0;
 
+        if (store->synced && restore_synced(store, err) < 0)
+                return -1;
         /* Closing a file that the process has open elsewhere would drop that one's locks: this comes first. */
         if (mode != STORE_MODE_NEW && (store_file_enter(&store->file, store->path, err) < 0 ||
                                        store_file_check_head(store->path, &size, err) < 0))
@@ -681,7 +802,9 @@ static int open_store(struct store *store, const char *folder, enum store_mode m
                 return -1;
         if (mode == STORE_MODE_NEW)
                 return store_write(store, make_databases, NULL, err);
-        return open_existing(store, err);
+        if (open_existing(store, err) < 0)
+                return -1;
+        return store_sync(store, err);
 }
 
 int store_open(const char *folder, enum store_mode mode, struct store **ret, struct error *err) {
@@ -699,6 +822,8 @@ int store_open_layout(const char *folder, enum store_layout layout, enum store_m
                 abort();
         store->path = path_join(folder, STORE_DATA_FILE);
         store->layout = layout;
+        if (layout == STORE_OF_SESSIONS && mode == STORE_MODE_WRITE)
+                store->synced = path_join(folder, STORE_SYNCED_FILE);
         store->read_only = mode == STORE_MODE_READ;
         if (open_store(store, folder, mode, err) < 0) {
                 store_close(store);
@@ -711,11 +836,20 @@ int store_open_layout(const char *folder, enum store_layout layout, enum store_m
 void store_close(struct store *store) {
         if (!store)
                 return;
+        if (store->pinned) {
+                struct error ignored;
+
+                /* What cannot be synced now is what a power loss may take. */
+                if (store_sync(store, &ignored) < 0)
+                        log_debug("%s", ignored.message);
+                sym_mdb_txn_abort(store->pinned);
+        }
         if (store->env) {
                 sym_mdb_env_close(store->env);
                 pthread_rwlock_destroy(&store->map_lock);
         }
         store_file_leave(&store->file);
         free(store->path);
+        free(store->synced);
         free(store);
 }
