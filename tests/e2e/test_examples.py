@@ -97,5 +97,5 @@ def check_records_and_rules(cloud):
     wanted = {f"registry/{stack}/agents/{name}.json" for name in of_kind("Agent")} | {f"registry/{stack}/swarms/{name}.json" for name in of_kind("Swarm")}
     assert {o["Key"] for o in listed} == wanted
     rules = cloud.aws("s3").get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
-    policies = {rule["ID"].split(":")[2] for rule in rules}
+    policies = {rule["ID"].split(":")[2].partition("@")[0] for rule in rules}
     assert policies == set(of_kind("WorkspacePolicy")) and all(rule["ID"].startswith(f"berth:{stack}:") for rule in rules)

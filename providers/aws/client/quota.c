@@ -7,7 +7,7 @@
 
 #define ROOM (30.0 / 29.0) /* AWS's number of calls to our rate: 15 to 14.5 */
 #define LONG_AGO_US (-INT64_C(1000000000000))
-#define WAY_US 250000 /* that a call may need to AWS, its handshake with it */
+#define WAY_US 5000000 /* that a call may need to AWS, until its answer says more */
 #define SLOWDOWN 0.7
 #define SLOWEST 0.2
 #define CALM_MS 1000        /* throttled calls within it were all sent at the old pace: they count once */
@@ -166,8 +166,12 @@ int64_t quota_start(struct quota_bucket *bucket, int64_t now_ms, bool burst) {
                         count_late(bucket, call, now_us);
                 bucket->last = (size_t)(call - bucket->calls);
         } else {
+                /* An answer that came now would free the place a second later: no sooner, but long before WAY_US is over. */
+                go_us = now_us + second_us(bucket);
+                if (call->answered || call->free_us < go_us)
+                        go_us = call->free_us;
                 /* Behind all turns that are given: those who were held up together do not go together again. */
-                go_us = later(call->free_us, bucket->last_us + interval_us(bucket));
+                go_us = later(go_us, bucket->last_us + interval_us(bucket));
                 bucket->last_us = go_us;
         }
         pthread_mutex_unlock(&bucket->lock);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -23,6 +24,12 @@ static bool server_takes(struct server *server, int64_t now_ms) {
                 return false;
         server->level -= 1.0;
         return true;
+}
+
+static int by_time(const void *a, const void *b) {
+        int64_t first = *(const int64_t *)a, second = *(const int64_t *)b;
+
+        return first < second ? -1 : first > second;
 }
 
 static void a_thousand_calls_use_the_quota_nearly_whole(void **state) {
@@ -180,6 +187,57 @@ static void those_that_were_held_up_do_not_go_together(void **state) {
         quota_destroy(&bucket);
 }
 
+/* Each fifth second the way to AWS stands still for `still_ms`: what was sent meanwhile comes all at once. */
+static int64_t arrives(int64_t sent_ms, int64_t still_ms) {
+        int64_t second = sent_ms / 5000 * 5000;
+
+        return sent_ms - second < still_ms ? second + still_ms : sent_ms + 5;
+}
+
+/* Reads of many functions by a few threads. */
+static void read_side_by_side(int64_t still_ms, int64_t *ret_end_ms) {
+        enum { THREADS = 12, CALLS = 300 };
+        struct quota_bucket bucket;
+        int64_t turns[THREADS], started[THREADS] = { 0 }, counted[CALLS], now = 1;
+        size_t count = 0;
+
+        quota_init(&bucket, quota_default_rate(QUOTA_LAMBDA_POLICY));
+        for (size_t i = 0; i < THREADS; i++)
+                turns[i] = quota_reserve(&bucket, now, true);
+        for (; count < CALLS && now < 600000; now++) {
+                for (size_t i = 0; i < THREADS && count < CALLS; i++) {
+                        if (started[i] && now >= arrives(started[i], still_ms) + 5) {
+                                quota_answered(&bucket, started[i], now);
+                                started[i] = 0;
+                                turns[i] = quota_reserve(&bucket, now, true);
+                        }
+                        if (started[i] || turns[i] > now ||
+                            (turns[i] = quota_start(&bucket, now, true)) > now)
+                                continue;
+                        started[i] = now;
+                        counted[count++] = arrives(now, still_ms);
+                }
+        }
+        assert_int_equal(count, CALLS);
+        qsort(counted, CALLS, sizeof(*counted), by_time);
+        for (size_t i = 15; i < CALLS; i++)
+                assert_true(counted[i] - counted[i - 15] >= 1000);
+        *ret_end_ms = now;
+        quota_destroy(&bucket);
+}
+
+static void calls_count_until_they_are_answered(void **state) {
+        int64_t end;
+
+        (void)state;
+        read_side_by_side(0, &end);
+        assert_true(end <= 300 * 1000 / 14);
+        for (int64_t still_ms = 100; still_ms <= 2500; still_ms += 100) {
+                read_side_by_side(still_ms, &end);
+                assert_true(end <= 60000);
+        }
+}
+
 /* Turns that are taken as they come are taken at once, however many. */
 static void who_is_on_time_is_not_held_up(void **state) {
         struct quota_bucket bucket;
@@ -264,6 +322,7 @@ int main(void) {
                 cmocka_unit_test(two_lists_that_wait_have_equal_intervals),
                 cmocka_unit_test(whoever_comes_late_goes_at_once),
                 cmocka_unit_test(those_that_were_held_up_do_not_go_together),
+                cmocka_unit_test(calls_count_until_they_are_answered),
                 cmocka_unit_test(who_is_on_time_is_not_held_up),
                 cmocka_unit_test(no_limit_means_now),
                 cmocka_unit_test(throttling_slows_down_and_passes),
