@@ -44,6 +44,17 @@ class Sessions(Serve):
         assert answer.status == 200, answer.body
         return answer.json()
 
+    def wait_for_start(self, session, n):
+        """Until its code runs: before that, a server that dies has run nothing of it."""
+        wait_until(lambda: self.call("GET", f"/v1/sessions/{session}/executions/{n}").status == 200)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60 * PATIENCE)
+        headers = {"Authorization": f"Bearer {self.token}", "Berth-Owner": self.owner}
+        connection.request("GET", f"/v1/sessions/{session}/executions/{n}/events", headers=headers)
+        answer = connection.getresponse()
+        while (line := answer.readline()) != b"event: started\n":
+            assert line, "the stream ended"
+        connection.close()
+
     def follow(self, path, body=None, owner=None):
         """The events of a stream, read to its end: [(id, name, data)]."""
         method = "GET" if body is None else "POST"
@@ -123,7 +134,7 @@ def test_interrupt_restart_and_deadline(serve):
     path = f"/v1/sessions/{session}/executions"
     serve.call("POST", path, {"code": "kept = 1"})
     assert serve.call("POST", path, {"code": "while True: pass"}, headers=[("Prefer", "respond-async")]).status == 202
-    wait_until(lambda: serve.call("GET", f"{path}/2").json()["status"] == "running")
+    serve.wait_for_start(session, 2)
     assert serve.call("POST", f"{path}/2/interrupt").status == 204
     assert serve.follow(f"{path}/2/events")[-1][2]["status"] == "interrupted"
     assert serve.run(session, "kept")["value"]["text"] == "1"
@@ -192,7 +203,8 @@ def test_a_server_that_is_killed_finds_its_sessions(serve):
     session = serve.create()
     serve.run(session, "x = 'still here'")
     running = serve.call("POST", f"/v1/sessions/{session}/executions", {"code": "import time; time.sleep(1); 'ended'"}, headers=[("Prefer", "respond-async")])
-    wait_until(lambda: serve.call("GET", f"/v1/sessions/{session}/executions/{running.json()['n']}").json()["status"] != "queued")
+    assert running.status == 202
+    serve.wait_for_start(session, 2)
     assert serve.stop(signal.SIGKILL) == -signal.SIGKILL
     serve.start("--accept-degraded")
     assert serve.follow(f"/v1/sessions/{session}/executions/2/events")[-1][2]["value"]["text"] == "'ended'"
@@ -205,12 +217,12 @@ def test_a_server_that_stops_does_not_end_what_runs(serve):
     serve.run(session, "import time")
     waiting = threading.Thread(target=lambda: answers.append(serve.call("POST", path, {"code": "time.sleep(600)"})))
     waiting.start()
-    wait_until(lambda: b'"running"' in serve.call("GET", f"{path}/2").body)
+    serve.wait_for_start(session, 2)
     assert serve.stop() == 0
     waiting.join(60 * PATIENCE)
     answers[0].problem(503, "stopping")
     serve.start("--accept-degraded")
-    assert serve.call("GET", f"{path}/2").json()["status"] == "running"
+    assert (found := serve.call("GET", f"{path}/2").json())["status"] == "running", found
     assert serve.call("POST", f"{path}/2/interrupt").status == 204
     assert serve.follow(f"{path}/2/events")[-1][2]["status"] == "interrupted"
     assert serve.run(session, "time.time() > 0")["state"]["was"] == "kept"
@@ -223,7 +235,7 @@ def test_a_client_that_leaves(serve, on, status):
     connection = http.client.HTTPConnection("127.0.0.1", serve.port)
     code = "time.sleep(600)" if on == "interrupt" else "time.sleep(1)"
     connection.request("POST", f"/v1/sessions/{session}/executions", json.dumps({"code": code, "onDisconnect": on}), {"Authorization": f"Bearer {serve.token}", "Berth-Owner": "alice", "Content-Type": "application/json"})
-    wait_until(lambda: serve.call("GET", f"/v1/sessions/{session}/executions/2").status == 200)
+    serve.wait_for_start(session, 2)
     connection.close()
     wait_until(lambda: serve.call("GET", f"/v1/sessions/{session}/executions/2").json()["status"] == status)
 
