@@ -618,8 +618,10 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         read_status(worker);
                 if (polled[0].revents)
                         return collect_end(worker, started_ms, err);
-                tell_client(worker, polled[2].revents);
-                if (worker->reader.socket >= 0 && polled[2].revents & ~POLLOUT && !worker->killed) {
+                /* What a client has said counts, also where it has gone since and can be told nothing. */
+                if (!(polled[2].revents & ~POLLOUT)) {
+                        tell_client(worker, polled[2].revents);
+                } else if (!worker->killed) {
                         read_client(worker);
                         if (worker->killed)
                                 until_ms = sandbox_now_ms() + DYING_MS;
@@ -693,16 +695,21 @@ static void tell_session_ended(struct worker *worker) {
                         appended = false;
                         continue;
                 }
-                tell_client(worker, polled[1].revents);
-                if (worker->reader.socket < 0 || !(polled[1].revents & ~POLLOUT))
-                        continue;
-                answer = frame_receive(&worker->reader, &frame, &ignored);
-                if (answer == FRAME_WAIT || (answer == FRAME_WHOLE && hear_for_session(worker, &frame)))
-                        continue;
-                if (answer == FRAME_WHOLE && frame.type == MESSAGE_TAKEN)
-                        return;
-                if (answer != FRAME_WHOLE || frame.type != MESSAGE_CANCEL)
-                        drop_client(worker);
+                /* One that said that it has taken the outcome, and went, takes no more of it: its words come first. */
+                answer = polled[1].revents & ~POLLOUT ? FRAME_WHOLE : FRAME_WAIT;
+                while (answer == FRAME_WHOLE && worker->reader.socket >= 0) {
+                        frame_release(&frame);
+                        answer = frame_receive(&worker->reader, &frame, &ignored);
+                        if (answer == FRAME_WAIT ||
+                            (answer == FRAME_WHOLE && hear_for_session(worker, &frame)))
+                                continue;
+                        if (answer == FRAME_WHOLE && frame.type == MESSAGE_TAKEN)
+                                return;
+                        if (answer != FRAME_WHOLE || frame.type != MESSAGE_CANCEL)
+                                drop_client(worker);
+                }
+                if (worker->reader.socket >= 0)
+                        tell_client(worker, polled[1].revents);
         }
 }
 
