@@ -109,12 +109,12 @@ static void read_config(struct named_files *files, const struct resource *resour
                 .spec = spec,
         };
         ret->clients = arena_array(files->arena, ret->client_count + 1, sizeof(*ret->clients));
-        for (size_t i = 0; i < ret->client_count; i++)
+        for (size_t i = 0; clients && i < ret->client_count; i++)
                 read_client(files, &clients->items[i], &ret->clients[i]);
         check_stack(files, ret->stack, value_get(spec, "stack"));
         (void)named_files_member(files, tls, "certFile");
         (void)named_files_member(files, tls, "keyFile");
-        if (!files->elsewhere)
+        if (clients && !files->elsewhere)
                 check_tokens(files, ret, clients);
 }
 
