@@ -520,17 +520,30 @@ def untag(ec2, vpc):
     ec2.delete_tags(Resources=[vpc], Tags=[{"Key": "berth:lineage"}])
 
 
-def test_a_copy_of_its_marks_is_not_taken_for_a_vpc_that_went(cloud, berth, prebuilt, ec2):
-    declare(berth, "isolated")
-    berth.apply()
-    found = look(ec2, cloud)
-    copy = copy_of(ec2, found["vpc"])
+def wipe(cloud, ec2, found):
     cloud.aws("lambda").update_function_configuration(FunctionName=FUNCTION, VpcConfig={"SubnetIds": [], "SecurityGroupIds": []})
     ec2.delete_vpc_endpoints(VpcEndpointIds=[found["endpoint"]["VpcEndpointId"]])
     ec2.delete_security_group(GroupId=found["group"])
     for subnet in found["subnets"]:
         ec2.delete_subnet(SubnetId=subnet["SubnetId"])
     ec2.delete_vpc(VpcId=found["vpc"])
+
+
+@pytest.mark.parametrize("seen", ["with it", "before it"])
+def test_a_copy_of_its_marks_is_not_taken_for_a_vpc_that_went(cloud, berth, prebuilt, ec2, seen):
+    declare(berth, "isolated")
+    berth.apply()
+    found = look(ec2, cloud)
+    if seen == "before it":
+        tags = ec2.describe_vpcs(VpcIds=[found["vpc"]])["Vpcs"][0]["Tags"]
+        wipe(cloud, ec2, found)
+        # The state still knows which one it was, after any number of plans without it.
+        berth("plan").expect(0)
+        berth("drift").expect(2)
+        copy = ec2.create_vpc(CidrBlock="10.0.0.0/20", TagSpecifications=[{"ResourceType": "vpc", "Tags": tags}])["Vpc"]["VpcId"]
+    else:
+        copy = copy_of(ec2, found["vpc"])
+        wipe(cloud, ec2, found)
     mark = cloud.mark()
     said = berth("apply", "--yes").expect(1).err
     assert f"the VPC {found['vpc']} that Berth made is gone, and {copy} carries its marks" in said
@@ -540,6 +553,28 @@ def test_a_copy_of_its_marks_is_not_taken_for_a_vpc_that_went(cloud, berth, preb
     assert set(own_vpcs(ec2)) > {copy}
     ec2.delete_vpc(VpcId=copy)
     assert_leads_nowhere(ec2, cloud)
+    berth.assert_settled()
+
+
+@pytest.mark.parametrize("end", ["denied", "killed"])
+def test_a_vpc_in_place_of_one_that_went_may_be_made_in_two_runs(cloud, berth, prebuilt, ec2, tmp_path, end):
+    """The one that the state knows is gone, and the next one is made by a run that gets no further."""
+    declare(berth, "isolated")
+    berth.apply()
+    wipe(cloud, ec2, look(ec2, cloud))
+    berth("plan").expect(0)
+    pidfile = tmp_path / "pid"
+    if end == "denied":
+        cloud.faults(({"operation": "CreateSubnet", "nth": 1}, {"kind": "error", "status": 403, "code": "UnauthorizedOperation"}))
+        assert end_of(berth, "apply", pidfile) == 1
+    else:
+        cloud.faults(({"operation": "CreateVpc", "nth": 1}, {"kind": "signal", "when": "after", "pidfile": str(pidfile)}))
+        assert end_of(berth, "apply", pidfile) < 0
+    cloud.faults()
+    (vpc,) = own_vpcs(ec2)
+    berth("plan").expect(0)
+    berth.apply()
+    assert assert_leads_nowhere(ec2, cloud)["vpc"] == vpc
     berth.assert_settled()
 
 

@@ -4,7 +4,8 @@
  * whose policy allows that bucket alone, and a security group that lets nothing in, and out only HTTPS to S3.
  *
  * Its id stands in the state beside what was seen of the stack (ISOLATED_VPC_ID): tags and range can be copied to another VPC, an id
- * cannot. Of a VPC that no such note tells of, the marks must be those of one VPC alone.
+ * cannot. It stays there when that VPC is gone, until another one is made. Of a VPC that no such note tells of, the marks must be those
+ * of one VPC alone.
  *
  * What was read of it is a map, `seen`, which lives in the arena of whoever reads:
  *   vpc, tags, subnet0, subnet1, zone0, zone1, table (the main one), endpoint, policy, endpointHasTable, group, allowed, prefix: texts,

@@ -40,7 +40,8 @@ struct sight {
         struct part bucket, role;
         const struct value *network; /* the isolated network as read, or NULL */
         bool network_unused;
-        bool full; /* to be read whole, whatever it costs */
+        const char *lost_vpc; /* the id of the VPC that is gone, while one is wanted; or NULL */
+        bool full;            /* to be read whole, whatever it costs */
         struct left_drift_list left;
         const char *over_quota; /* of either's tags */
         bool denied;            /* whether others gave the role policies may not be seen */
@@ -283,6 +284,7 @@ static int see_network(struct sight *sight, const struct value *recorded) {
                 return -1;
         if (!value_get(seen, "vpc")) {
                 sight->network_unused = known;
+                sight->lost_vpc = wanted ? value_get_text(seen, "known") : NULL;
                 return wanted ? isolated_network_check(seen, sight->err) : 0;
         }
         sight->network = seen;
@@ -467,7 +469,9 @@ static void join_parts(const struct sight *sight, struct observation *ret) {
 
                 value_set_boolean(sight->arena, extra, STACK_ROLE_UNUSED, sight->role_unused);
                 value_set_boolean(sight->arena, extra, ISOLATED_UNUSED, sight->network_unused);
-                value_set_text(sight->arena, extra, ISOLATED_VPC_ID, value_get_text(sight->network, "vpc"));
+                /* A VPC that is gone stays known until the next one is made: else a copy would only have to come after a plan. */
+                value_set_text(sight->arena, extra, ISOLATED_VPC_ID,
+                               sight->network ? value_get_text(sight->network, "vpc") : sight->lost_vpc);
                 ret->extra = extra;
         }
         /* The same spec as last time is handed back as it was: nothing new to be stored. */
