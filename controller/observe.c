@@ -161,15 +161,18 @@ static void read_ahead(struct planning *planning) {
         bool *begun = arena_array(planning->arena, count + 1, sizeof(*begun));
 
         for (size_t i = 0; i < count; i++) {
-                const struct kind_reading *next = NULL;
+                const struct kind_reading *next;
+                size_t longest = 0;
 
-                for (size_t k = 0; k < count; k++) {
-                        const struct kind_reading *reading = &planning->readings[k];
-
-                        if (!begun[k] && (!next || calls_of_list(reading) > calls_of_list(next)))
-                                next = reading;
+                while (begun[longest])
+                        longest++;
+                for (size_t k = longest + 1; k < count; k++) {
+                        if (!begun[k] && calls_of_list(&planning->readings[k]) >
+                                                 calls_of_list(&planning->readings[longest]))
+                                longest = k;
                 }
-                begun[next - planning->readings] = true;
+                begun[longest] = true;
+                next = &planning->readings[longest];
                 if (next->subjects[0].ops->read_ahead)
                         next->subjects[0].ops->read_ahead(planning->args->provider, &next->args);
         }
