@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -85,16 +86,29 @@ unsigned sandbox_keeper_missing(const struct cgroup *group) {
         return cgroup_missing(group) & (counts_processes() ? ~(unsigned)CGROUP_PROCESSES : ~0U);
 }
 
+/* The file in which it listens: a worker sees its links, though it sees neither the folder nor has rights there. */
+static int open_address(int listener, int *ret, struct error *err) {
+        struct sockaddr_un address = { 0 };
+        socklen_t length = sizeof(address) - 1;
+
+        if (getsockname(listener, (struct sockaddr *)&address, &length) < 0 ||
+            (*ret = open(address.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC)) < 0)
+                return error_set(err, "cannot open the socket of a worker: %s", strerror(errno));
+        return 0;
+}
+
 int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
                          struct sandbox_placing *placing, int image, int listener, const int *held,
                          size_t held_count, struct error *err) {
         struct cgroup_doors doors __attribute__((cleanup(cgroup_doors_close))) = CGROUP_DOORS_NONE;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        int descriptors[FRAME_DESCRIPTORS_MAX];
+        int descriptors[FRAME_DESCRIPTORS_MAX], address DESCRIPTOR_CLEANUP = -1;
         size_t count = 0;
 
         if (cgroup_doors_open(group, &doors) < 0)
                 return error_set(err, "cannot open the cgroup: %s", strerror(errno));
+        if (listener >= 0 && open_address(listener, &address, err) < 0)
+                return -1;
         placing->image = image >= 0;
         placing->born = doors.folder >= 0;
         placing->entries = (unsigned)doors.count;
@@ -109,8 +123,10 @@ int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgrou
         for (size_t i = 0; i < held_count; i++)
                 descriptors[count++] = held[i];
         placing->lasts = listener >= 0;
-        if (listener >= 0)
+        if (listener >= 0) {
                 descriptors[count++] = listener;
+                descriptors[count++] = address;
+        }
         sandbox_placing_write(placing, &text);
         if (frame_send(keeper->socket, MESSAGE_PLACE, text.data, text.length, descriptors, count, err) < 0)
                 return sandbox_keeper_heed(keeper->socket, err);

@@ -21,8 +21,9 @@
  *
  * Such a worker ends by itself where its client says nothing for too long.
  *
- * One that lasts is not ended by its client's end, nor by that of who placed it, but by its deadline, which counts from PLACE. It
- * is found again at its socket, by its owner alone: a client that comes there takes the last one's place, and is told
+ * One that lasts is not ended by its client's end, nor by that of who placed it, but by its deadline, which counts from PLACE, and
+ * soon where its socket has lost its name and no client is there. It is found again at that socket, by its owner alone: a client that
+ * comes there takes the last one's place, and is told
  *
  *     worker -> client   READY      with our ends of output and errors; what came before was read by others, or is still there
  *                        ENDED      once it has; the files are there to be asked for
@@ -87,7 +88,7 @@ enum sandbox_message {
 /*
  * PLACE. Descriptors, in this order: the image's root folder where `image`; where `born`, the folder of a cgroup of version
  * 2; `entries` files of cgroups that a process writes itself into; `held` more that are kept open as long as the run lives; where
- * `lasts`, the socket at which the worker is found again, which listens.
+ * `lasts`, the socket at which the worker is found again, which listens, and the file that has its name (O_PATH).
  */
 struct sandbox_placing {
         struct sandbox_limits limits; /* the deadline is the longest that RUN may ask for */

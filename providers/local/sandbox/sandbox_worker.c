@@ -23,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,8 @@
 #define LAST_WORDS_MS 5000
 /* How often what no limit of the kernel's counts is counted. */
 #define LOOK_MS 200
+/* How often one whose sandbox is dead sees whether it can still be found. */
+#define FORSAKEN_LOOK_MS 1000
 
 struct worker {
         struct arena *arena;
@@ -41,8 +44,9 @@ struct worker {
         int64_t patience_until_ms; /* for the client's next words */
         int64_t life_until_ms;     /* of one that lasts */
         int listener;              /* where such a one is found again */
-        int kept[2];               /* its own ends of output and errors, for who comes */
-        struct cgroup *group;      /* where this process made it itself */
+        int address;          /* the file in which that listens: while it has a name, somebody may come */
+        int kept[2];          /* its own ends of output and errors, for who comes */
+        struct cgroup *group; /* where this process made it itself */
         const char *bubblewrap, *stage;
         int image, workspace;
         int sockets; /* tells how many there are in the sandbox */
@@ -124,8 +128,8 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
         const struct sandbox_placing *placing = &worker->placing;
         size_t at = 0;
 
-        if (frame->count !=
-            (size_t)placing->image + placing->born + placing->entries + placing->held + placing->lasts)
+        if (frame->count != (size_t)placing->image + placing->born + placing->entries + placing->held +
+                                    (placing->lasts ? 2U : 0U))
                 return error_set(err, "a message has %zu descriptors that it does not describe",
                                  frame->count);
         if (placing->image)
@@ -136,8 +140,10 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
                 worker->doors.entries[worker->doors.count++] = frame_take(frame, at++);
         for (unsigned i = 0; i < placing->held; i++)
                 worker->held[i] = frame_take(frame, at++);
-        if (placing->lasts)
+        if (placing->lasts) {
                 worker->listener = frame_take(frame, at++);
+                worker->address = frame_take(frame, at++);
+        }
         worker->life_until_ms = placing->lasts ? sandbox_now_ms() + placing->limits.deadline_ms : INT64_MAX;
         return 0;
 }
@@ -162,7 +168,7 @@ static int make_group(struct worker *worker, struct error *err) {
 }
 
 static int start_init(struct worker *worker, struct error *err) {
-        int pair[2], unwanted[] = { worker->reader.socket, worker->image, worker->listener };
+        int pair[2], unwanted[] = { worker->reader.socket, worker->image, worker->listener, worker->address };
         struct sandbox_init init = {
                 .placing = &worker->placing,
                 .doors = &worker->doors,
@@ -471,6 +477,17 @@ static void let_in(struct worker *worker) {
         client = -1;
 }
 
+/*
+ * Nobody is there, and nobody can come: the name of its socket is gone, with its folder perhaps. To wait for its deadline, which may
+ * be days, would be for nobody.
+ */
+static bool is_forsaken(const struct worker *worker) {
+        struct stat status;
+
+        return worker->address >= 0 && worker->reader.socket < 0 && fstat(worker->address, &status) == 0 &&
+               status.st_nlink == 0;
+}
+
 static void drop_client(struct worker *worker) {
         frame_reader_release(&worker->reader);
         close_descriptor(&worker->reader.socket);
@@ -602,7 +619,9 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         until_ms = sandbox_now_ms() + DYING_MS;
                         continue;
                 }
-                if (!worker->killed && look_for_hoards(worker, &look_ms)) {
+                if (!worker->killed && is_forsaken(worker))
+                        worker->ending.cancelled = true;
+                if (!worker->killed && (worker->ending.cancelled || look_for_hoards(worker, &look_ms))) {
                         kill_all(worker);
                         until_ms = sandbox_now_ms() + DYING_MS;
                         continue;
@@ -655,9 +674,9 @@ static int tell_ended(struct worker *worker, struct error *err) {
                 close_descriptor(&worker->reader.socket);
                 for (left = 0; !taken && worker->reader.socket < 0; let_in(worker)) {
                         left = worker->life_until_ms - sandbox_now_ms();
-                        if (left <= 0)
+                        if (left <= 0 || is_forsaken(worker))
                                 return 0;
-                        (void)poll(&polled, 1, left < INT_MAX ? (int)left : INT_MAX);
+                        (void)poll(&polled, 1, left < FORSAKEN_LOOK_MS ? (int)left : FORSAKEN_LOOK_MS);
                 }
         }
         return 0;
@@ -679,7 +698,7 @@ static void tell_session_ended(struct worker *worker) {
                 worker->life_until_ms = sandbox_now_ms() + LAST_WORDS_MS;
         sandbox_ending_write(&worker->ending, &ended);
         sandbox_relay_drain(&worker->relay);
-        while ((left = worker->life_until_ms - sandbox_now_ms()) > 0) {
+        while ((left = worker->life_until_ms - sandbox_now_ms()) > 0 && !is_forsaken(worker)) {
                 struct pollfd polled[] = { { .fd = worker->listener, .events = POLLIN }, { .fd = -1 } };
                 struct frame frame FRAME_CLEANUP = { 0 };
                 struct error ignored;
@@ -689,7 +708,7 @@ static void tell_session_ended(struct worker *worker) {
                         sandbox_relay_append(&worker->relay, MESSAGE_ENDED, ended.data, ended.length);
                 appended = worker->reader.socket >= 0;
                 polled[1] = (struct pollfd){ .fd = worker->reader.socket, .events = client_events(worker) };
-                (void)poll(polled, 2, left < INT_MAX ? (int)left : INT_MAX);
+                (void)poll(polled, 2, left < FORSAKEN_LOOK_MS ? (int)left : FORSAKEN_LOOK_MS);
                 if (polled[0].revents) {
                         let_in(worker);
                         appended = false;
@@ -741,6 +760,7 @@ int sandbox_worker_main(void) {
                 .workspace = -1,
                 .sockets = -1,
                 .listener = -1,
+                .address = -1,
                 .kept = { -1, -1 },
                 .doors = CGROUP_DOORS_NONE,
                 .init_process = -1,

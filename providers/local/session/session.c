@@ -577,6 +577,8 @@ static void close_place(struct place *place) {
 
         if (!local)
                 return;
+        /* Where a worker lives it is not empty, and stays. */
+        (void)rmdir(local->folder);
         arena_free(local->arena);
         free(local);
 }

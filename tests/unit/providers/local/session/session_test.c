@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "providers/local/sandbox/sandbox_worker.h"
+#include "providers/local/session/session_parts.h"
 #include "sessions/workspace.h"
 
 #include "folder.h"
@@ -15,6 +16,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -86,6 +88,7 @@ static int teardown(void **state) {
         lab->place->class->leave(lab->session);
         (void)!lab->place->class->clear(lab->place, "s-one", &err);
         lab->place->class->close(lab->place);
+        assert_int_equal(access(lab->sockets, F_OK), -1);
         strbuf_release(&lab->output);
         strbuf_release(&lab->listed);
         folder_remove(lab->folder);
@@ -576,6 +579,45 @@ static void test_expires_with_nobody_there(void **state) {
         assert_non_null(strstr(event.reason, "time was over"));
 }
 
+static void wait_until_gone(pid_t pid) {
+        struct pollfd polled = { .fd = pidfd_open(pid, 0), .events = POLLIN };
+
+        assert_true(polled.fd >= 0);
+        assert_int_equal(poll(&polled, 1, LONG_MS), 1);
+        close(polled.fd);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* Its server is gone, and so is the folder in which the next one would look for it: it does not wait for its deadline. */
+static void test_a_worker_that_nobody_can_find(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+        pid_t worker;
+
+        begin(lab);
+        assert_int_equal(run(lab, 1, "1")->status, REPORT_OK);
+        worker = lab->session->lasting.worker.pid;
+        assert_true(worker > 0);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+        folder_remove(lab->sockets);
+        wait_until_gone(worker);
+        make_folder(lab->sockets);
+
+        /* One whose sandbox is dead already waits for who asks what became of it. */
+        begin(lab);
+        worker = lab->session->lasting.worker.pid;
+        ask(lab, 1, "import os, signal, time\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)",
+            REQUEST_PYTHON, LONG_MS);
+        do
+                event = await(lab);
+        while (event.type != PLACE_DONE);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+        folder_remove(lab->sockets);
+        wait_until_gone(worker);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv) {
@@ -592,6 +634,7 @@ int main(int argc, char **argv) {
                 TEST(test_files_stay),
                 TEST(test_a_link_where_a_folder_was),
                 TEST(test_expires_with_nobody_there),
+                TEST(test_a_worker_that_nobody_can_find),
         };
 
         if (argc == 2 && strcmp(argv[1], SANDBOX_WORKER_VERB) == 0)
