@@ -414,12 +414,16 @@ static int rejoin(struct engine *engine, struct session *session, struct error *
         session->ever_open = true; /* before this engine was */
         if (!session->running && session->record.parked)
                 return 0;
-        if (session_open_place(engine, session, true, &failure) < 0)
+        if (session_open_place(engine, session, true, &failure) < 0) {
+                if (!session->record.parked)
+                        session_lost(session,
+                                     "the server was restarted, and its sandbox did not live any more");
                 session_cut_off(
                         engine, session, REPORT_FAILED,
                         failure.kind == ERROR_NOT_FOUND
                                 ? "cut off: the server was restarted, and its sandbox did not live any more"
                                 : "cut off: the server was restarted, and its sandbox cannot be found");
+        }
         return 0;
 }
 

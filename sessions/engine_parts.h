@@ -104,6 +104,8 @@ void session_changed(struct session *session);
 void session_go_on(struct engine *engine, struct session *session);
 /* What the place has to say, until it has nothing more. */
 void session_hear(struct engine *engine, struct session *session);
+/* Its sandbox is no more, and the memory of its kernels with it: what begins there next says so. */
+void session_lost(struct session *session, const char *reason);
 int session_open_place(struct engine *engine, struct session *session, bool only_living,
                        struct error *err) MUST_USE;
 /* The record goes, what ran and waited ends as `killed` with that detail, the sandbox is told to end. */

@@ -20,6 +20,7 @@ void record_dispose(struct record_session *record) {
         free(record->conversation);
         json_decref(record->labels);
         json_decref(record->variables);
+        json_decref(record->contexts);
         *record = (struct record_session){ 0 };
 }
 
@@ -34,6 +35,9 @@ char *record_to_text(const struct record_session *record) {
         json_put(json, "idleSeconds", json_integer(record->idle_seconds));
         json_put(json, "ttlSeconds", json_integer(record->ttl_seconds));
         json_put(json, "generation", json_integer(record->generation));
+        json_put(json, "generationBase", json_integer(record->generation_base));
+        if (record->contexts)
+                json_put(json, "contexts", json_incref(record->contexts));
         json_put(json, "lastN", json_integer(record->last_n));
         json_put(json, "takenN", json_integer(record->taken_n));
         json_put(json, "oldestN", json_integer(record->oldest_n));
@@ -56,6 +60,7 @@ int record_from_text(const struct session_item *item, struct record_session *ret
         const char *id = json_text(json, "id"), *owner = json_text(json, "owner");
         const char *environment = json_text(json, "environment");
         json_t *labels = json_object_get(json, "labels"), *variables = json_object_get(json, "variables");
+        json_t *contexts = json_object_get(json, "contexts");
 
         if (!id || !record_is_id(id) || !owner || !environment)
                 return error_set(err, "the record of the session %s makes no sense", item->key);
@@ -71,6 +76,8 @@ int record_from_text(const struct session_item *item, struct record_session *ret
                 .idle_seconds = json_integer_or(json, "idleSeconds", 0),
                 .ttl_seconds = json_integer_or(json, "ttlSeconds", 0),
                 .generation = json_integer_or(json, "generation", 0),
+                .generation_base = json_integer_or(json, "generationBase", 0),
+                .contexts = json_is_object(contexts) ? json_incref(contexts) : NULL,
                 .last_n = json_integer_or(json, "lastN", 0),
                 .taken_n = json_integer_or(json, "takenN", 0),
                 .oldest_n = json_integer_or(json, "oldestN", 1),

@@ -19,10 +19,12 @@ struct record_session {
         char *owner, *environment, *agent, *conversation; /* the last two may be NULL */
         json_t *labels, *variables;                       /* objects; NULL: none */
         int64_t created_ms, active_ms, idle_seconds, ttl_seconds;
-        int64_t generation;
-        int64_t last_n;   /* number of the newest execution; 0: there was none */
-        int64_t taken_n;  /* of the one that was given to the sandbox last */
-        int64_t oldest_n; /* all before it have ended, and are recorded so */
+        int64_t generation;      /* the newest */
+        int64_t generation_base; /* the newest of the sandboxes before this one, each of which counts from 1 */
+        json_t *contexts;        /* whose kernels began, each NULL, or why it was lost; NULL: none */
+        int64_t last_n;          /* number of the newest execution; 0: there was none */
+        int64_t taken_n;         /* of the one that was given to the sandbox last */
+        int64_t oldest_n;        /* all before it have ended, and are recorded so */
         bool parked;
         uint64_t version; /* the store's */
 };

@@ -17,6 +17,8 @@
 
 /* Of events that the place keeps until they are heard: from there on its code would soon have to wait. */
 #define UNHEARD_ENOUGH (PLACE_UNHEARD_MAX / 4)
+/* A sandbox has eight at most, and the next one others: more than this are not remembered. */
+#define CONTEXTS_MAX 64
 
 const char *session_status(const struct session *session) {
         if (session->running || session->waiting > 0)
@@ -390,6 +392,46 @@ static void hear_opened(struct engine *engine, struct session *session, const st
         session_changed(session);
 }
 
+void session_lost(struct session *session, const char *reason) {
+        json_t *why JSON_CLEANUP = json_string(reason), *state;
+        const char *context;
+
+        session->record.generation_base = session->record.generation;
+        json_object_foreach (session->record.contexts, context, state) {
+                if (json_is_null(state))
+                        json_put(session->record.contexts, context,
+                                 json_is_string(why) ? json_incref(why) : json_string("its sandbox ended"));
+        }
+}
+
+/* A runtime knows nothing of the sandboxes before its own: to it each kernel is the first. */
+static void hear_started(struct engine *engine, struct session *session, struct execution *execution,
+                         const struct place_event *event) {
+        struct record_session *record = &session->record;
+        struct place_event began = *event;
+        const char *context = execution && execution->context ? execution->context : event->context;
+
+        if (event->generation > 0 && context) {
+                const char *lost = json_text(record->contexts, context);
+
+                began.generation = record->generation_base +
+                                   (event->generation < INT32_MAX ? event->generation : INT32_MAX);
+                if (lost && event->was == PLACE_NEW) {
+                        began.was = PLACE_LOST;
+                        began.reason = lost;
+                }
+                if (began.generation > record->generation)
+                        record->generation = began.generation;
+        }
+        if (execution)
+                execution_started(execution, &began, engine_now(engine));
+        if (event->generation > 0 && context && json_object_size(record->contexts) < CONTEXTS_MAX) {
+                if (!record->contexts)
+                        record->contexts = json_checked(json_object());
+                json_put(record->contexts, context, json_null());
+        }
+}
+
 /*
  * The sandbox has gone, whatever it was about; the next execution starts another. Where it never came to be, what waits for it ends as
  * well: the next attempt would fare no better.
@@ -402,6 +444,8 @@ static void hear_ended(struct engine *engine, struct session *session, const cha
         leave_place(engine, session);
         if (never_was)
                 session->restart[0] = '\0';
+        else if (!session->record.parked)
+                session_lost(session, reason);
         if (running) {
                 session->running = NULL;
                 strbuf_printf(&detail, "cut off: its sandbox ended%s%s", reason ? ": " : "",
@@ -425,10 +469,7 @@ static void hear_event(struct engine *engine, struct session *session, const str
                 hear_opened(engine, session, event);
                 break;
         case PLACE_STARTED:
-                if (event->generation > session->record.generation)
-                        session->record.generation = event->generation;
-                if (execution)
-                        execution_started(execution, event, now_ms);
+                hear_started(engine, session, execution, event);
                 break;
         case PLACE_OUTPUT:
                 if (execution) {

@@ -217,9 +217,10 @@ static int by_path(const void *a, const void *b) {
         return strcmp(((const struct place_file *)a)->path, ((const struct place_file *)b)->path);
 }
 
-/* What could not be put in before the execution is said with what was brought out after it. */
+/* What could not be put in before the execution is said with what was brought out after it; what was said of one is not said again. */
 static struct place_file_list skipped(struct place_session *session, const struct session_sync *sync) {
-        size_t before = session->left.count, here = sync->left_count, out = sync->changes.skipped_count;
+        size_t before = sync->after ? session->left.count : 0, here = sync->left_count,
+               out = sync->changes.skipped_count;
         struct place_file *files = arena_array(sync->arena, before + here + out + 2, sizeof(*files));
         size_t count = 0;
 

@@ -794,6 +794,21 @@ static void cut_off_by_a_death(void **state) {
         assert_string_equal(status_of(fixture, &alice, id, 2), "ok");
 }
 
+/* What the execution says of the kernel that it began with. */
+static void began_with(struct fixture *fixture, const char *id, int64_t n, int64_t generation,
+                       const char *was, const char *reason) {
+        json_t *result JSON_CLEANUP = result_of(fixture, &alice, id, n);
+        const json_t *said = json_object_get(result, "state");
+
+        assert_int_equal(json_integer_or(said, "generation", 0), generation);
+        assert_string_equal(json_text(said, "was"), was);
+        if (reason)
+                assert_non_null(strstr(json_text(said, "reason"), reason));
+        else
+                assert_null(json_text(said, "reason"));
+}
+
+/* The next one knows nothing of it: that memory was lost, and why, is still said. */
 static void a_sandbox_that_dies(void **state) {
         struct fixture *fixture = *state;
         const char *id = session_of(fixture, &alice);
@@ -803,6 +818,19 @@ static void a_sandbox_that_dies(void **state) {
         assert_string_equal(hear_all(fixture, follower), "started stdout(x) done(failed)");
         run_code(fixture, &alice, id, "say y", &follower);
         assert_string_equal(hear_all(fixture, follower), "started stdout(y) done(ok)");
+        run_code(fixture, &alice, id, "say z", &follower);
+        hear_all(fixture, follower);
+        began_with(fixture, id, 1, 1, "new", NULL);
+        began_with(fixture, id, 2, 2, "lost", "it was ended");
+        began_with(fixture, id, 3, 2, "kept", NULL);
+        /* The machine is started anew; and once more before anything ran. */
+        engine_close(fixture->engine);
+        fake_kill_all(&fixture->place);
+        start(fixture);
+        restart(fixture);
+        run_code(fixture, &alice, id, "say x", &follower);
+        hear_all(fixture, follower);
+        began_with(fixture, id, 4, 3, "lost", "did not live any more");
 }
 
 static void a_sandbox_that_does_not_start(void **state) {

@@ -32,6 +32,7 @@ struct fake_event {
         char text[8192];
         size_t length;
         enum report_status status;
+        enum place_was was;
         int64_t stdout_bytes;
 };
 
@@ -45,7 +46,7 @@ struct fake_sandbox {
         struct fake_event *events[FAKE_EVENTS]; /* not heard yet */
         size_t count;
         size_t told;
-        bool opened, ending, holding;
+        bool fresh, opened, ending, holding;
         int descriptor; /* of who has it open, or -1 */
 };
 
@@ -180,7 +181,8 @@ static inline int fake_open(struct place *base, const struct place_opening *open
                         fake_forget(sandbox);
                         sandbox->lives = true;
                         sandbox->last = 0;
-                        sandbox->generation++;
+                        sandbox->generation = 1;
+                        sandbox->fresh = true;
                 }
                 if (place->fail_start)
                         sandbox->ending = true;
@@ -229,7 +231,7 @@ static inline int fake_next(struct place_session *session, struct place_event *r
                 if (kept->type == PLACE_STARTED) {
                         event.context = "main";
                         event.generation = sandbox->generation;
-                        event.was = PLACE_KEPT;
+                        event.was = kept->was;
                 }
                 if (kept->type == PLACE_DISPLAY) {
                         session->display = (struct content_display){
@@ -264,7 +266,8 @@ static inline int fake_execute(struct place_session *session, const struct place
                 sandbox->said = 0;
                 snprintf(sandbox->rest, sizeof(sandbox->rest), "%.*s", (int)execution->code_length,
                          execution->code);
-                fake_add(sandbox, PLACE_STARTED, "");
+                fake_add(sandbox, PLACE_STARTED, "")->was = sandbox->fresh ? PLACE_NEW : PLACE_KEPT;
+                sandbox->fresh = false;
                 fake_run(sandbox);
         }
         pthread_mutex_unlock(&session->place->lock);
