@@ -52,7 +52,7 @@ const struct verb verbs[] = {
         { "sweep", "", 0, 0, "delete expired workspace files on this machine", verb_sweep },
         { "controller", "[status|sync|suspend|resume|approve [NAME] [PLAN]]", 0, 3,
           "follow Git repositories and apply their stacks", verb_controller },
-        { "serve", "", 0, 0, "run code over HTTP, in sessions that keep their variables", verb_serve },
+        { "serve", "", 0, 0, "run code over HTTP, in sessions that keep variables", verb_serve },
         { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "print a completion script", verb_completion },
         { "manual", "[berth|manifests]", 0, 1, "print the manual pages, as roff", verb_manual },

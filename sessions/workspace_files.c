@@ -172,7 +172,7 @@ static int list_folder(struct listing *listing, const char *path, int depth) {
         while (listing->room > 0) {
                 struct arena *own ARENA_CLEANUP = arena_new();
                 const size_t most = listing->room;
-                size_t count;
+                size_t count = 0;
 
                 if (first_keys(listing, folder, path, last, own, keys, &count) < 0)
                         return -1;
@@ -461,8 +461,8 @@ int workspace_put_finish(struct workspace_put *put, struct workspace_file *ret, 
                          bool *ret_made, struct problem *problem) {
         struct workspace *workspace = put->workspace;
         struct workspace_usage usage;
-        struct stat status, placed;
-        bool exists, replaced;
+        struct stat status, placed = { 0 };
+        bool exists, replaced = false;
         int result = -1;
 
         if (workspace_put_settle(put, true, problem) < 0 ||

@@ -16,18 +16,12 @@ static void owner_names(void **state) {
                 "a",    "alice@example.com", "a/b", "uid:0", "client:x", "two words", "Ünïcode",
                 "日本", "\xf0\x9f\x90\xa7",
         };
+        static const char turned[] = {
+                'a', '\xe2', '\x80', '\xae', 'b', '\0'
+        }; /* what follows is written backwards */
         static const char *const bad[] = {
-                "",
-                "a\tb",
-                "a\nb",
-                "a\x7f",
-                "\xff",
-                "\xc0\xaf",
-                "\xed\xa0\x80",
-                "a\342\200\256b", /* octal: a hexadecimal one would take the b */
-                "a\xe2\x80\x8b",
-                "\xc2\x85",
-                "\xe2\x80\xa8",
+                "",     "a\tb",          "a\nb",     "a\x7f",        "\xff", "\xc0\xaf", "\xed\xa0\x80",
+                turned, "a\xe2\x80\x8b", "\xc2\x85", "\xe2\x80\xa8",
         };
         char longest[DOOR_OWNER_CHARACTERS + 2] = "";
 
