@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #define SWEEP_MS 1000
+/* How long an engine that closes waits for sandboxes that were told to end. */
+#define ENDING_MS 10000
 #define PURGE_MS ((int64_t)3600 * 1000)
 #define PAGE 500
 
@@ -236,6 +238,21 @@ static void purge_keys(struct engine *engine) {
         } while (count == PAGE);
 }
 
+/* One that was told to end is heard to its end also while the engine closes: who comes later may never come. */
+static bool is_heard(const struct engine *engine, const struct session *session) {
+        return session->place && (!engine->stopping || session->gone);
+}
+
+static bool has_more_to_hear(const struct engine *engine) {
+        if (!engine->stopping)
+                return true;
+        for (const struct session *session = engine->first; session; session = session->next) {
+                if (is_heard(engine, session))
+                        return pace_ms() < engine->stopping_ms + ENDING_MS;
+        }
+        return false;
+}
+
 struct waiting {
         struct pollfd *descriptors;
         struct session **sessions;
@@ -248,17 +265,18 @@ static void gather(struct engine *engine, struct arena *arena, struct waiting *r
         size_t count = 0;
 
         for (struct session *session = engine->first; session; session = session->next)
-                count += session->place != NULL;
+                count += is_heard(engine, session);
         *ret = (struct waiting){
                 .descriptors = arena_array(arena, count + 1, sizeof(*ret->descriptors)),
                 .sessions = arena_array(arena, count + 1, sizeof(*ret->sessions)),
                 .due_ms = arena_array(arena, count + 1, sizeof(*ret->due_ms)),
         };
         for (struct session *session = engine->first; session; session = session->next) {
-                int64_t patience = session->place ? class->patience_ms(session->place) : -1;
+                int64_t patience;
 
-                if (!session->place)
+                if (!is_heard(engine, session))
                         continue;
+                patience = class->patience_ms(session->place);
                 ret->sessions[ret->count] = session;
                 ret->due_ms[ret->count] = patience < 0 ? INT64_MAX : pace_ms() + patience;
                 ret->descriptors[ret->count++] =
@@ -272,7 +290,7 @@ static void *run(void *context) {
         struct arena *arena = arena_new();
 
         pthread_mutex_lock(&engine->lock);
-        while (!engine->stopping) {
+        while (has_more_to_hear(engine)) {
                 struct waiting waiting;
                 int64_t until_ms = engine->last_sweep_ms + SWEEP_MS, left_ms;
                 uint64_t ignored;
@@ -481,6 +499,7 @@ void engine_close(struct engine *engine) {
         if (engine->started) {
                 pthread_mutex_lock(&engine->lock);
                 engine->stopping = true;
+                engine->stopping_ms = pace_ms();
                 pthread_mutex_unlock(&engine->lock);
                 engine_wake(engine);
                 pthread_join(engine->thread, NULL);

@@ -64,7 +64,7 @@ struct engine {
         struct session *first, *last;
         struct session *buckets[ENGINE_BUCKETS];
         size_t count; /* not gone */
-        int64_t last_sweep_ms, last_purge_ms;
+        int64_t last_sweep_ms, last_purge_ms, stopping_ms;
 };
 
 /* --- engine.c --- */

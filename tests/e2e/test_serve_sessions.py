@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions through `berth serve`, by clients that share no code with it: what runs, whose it is, and what is refused."""
 
+import glob
 import http.client
 import json
+import os
 import signal
 import threading
 
@@ -76,9 +78,13 @@ def serve(offline):
     yield made.start("--accept-degraded")
     if made.process is None:
         made.start("--accept-degraded")
-    for session in made.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items():
-        assert made.call("DELETE", f"/v1/sessions/{session['id']}", token=TOKENS["file"]).status == 204
+    sessions = [s["id"] for s in made.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items()]
+    for session in sessions:
+        assert made.call("DELETE", f"/v1/sessions/{session}", token=TOKENS["file"]).status == 204
     assert made.stop() == 0
+    # Not one worker waits for somebody to hear of its end, though the server stopped right after it was told to end.
+    own = os.environ.get("XDG_RUNTIME_DIR", "/run")
+    assert [p for s in sessions for d in ("/run/berth/s-*", "/tmp/berth-s-*", f"{own}/berth/s-*") for p in glob.glob(f"{d}/{s}*")] == []
 
 
 def test_the_life_of_a_session(serve):

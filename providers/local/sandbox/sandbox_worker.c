@@ -32,6 +32,8 @@
 #define DYING_MS 10000
 #define PIPES 3
 #define LAST_WORDS_MS 5000
+/* Of one that was told to end: whoever wanted its end and has died since is back by then, or does not care. */
+#define CANCELLED_MS 600000
 /* How often what no limit of the kernel's counts is counted. */
 #define LOOK_MS 200
 /* How often one whose sandbox is dead sees whether it can still be found. */
@@ -693,6 +695,8 @@ static void tell_session_ended(struct worker *worker) {
 
         if (worker->over_ms < worker->life_until_ms)
                 worker->life_until_ms = worker->over_ms;
+        if (worker->ending.cancelled && worker->life_until_ms > sandbox_now_ms() + CANCELLED_MS)
+                worker->life_until_ms = sandbox_now_ms() + CANCELLED_MS;
         /* One that is there when the time is over should hear of it. */
         if (worker->reader.socket >= 0 && worker->life_until_ms < sandbox_now_ms() + LAST_WORDS_MS)
                 worker->life_until_ms = sandbox_now_ms() + LAST_WORDS_MS;

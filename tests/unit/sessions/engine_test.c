@@ -588,6 +588,38 @@ static void the_end_and_what_stays(void **state) {
         assert_int_equal(engine_history(fixture->engine, &alice, id, 0, NULL, &json, &problem), -1);
 }
 
+/* By then the engine is closing, or the test finds nothing. */
+static void *let_end_later(void *context) {
+        struct fixture *fixture = context;
+
+        usleep(300000);
+        fake_let_end(&fixture->place);
+        return NULL;
+}
+
+/* A server that is stopped then, and never started again, leaves no sandbox that waits to be heard. */
+static void the_end_just_before_the_engines(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice), *other = session_of(fixture, &bob);
+        struct engine_follower *follower;
+        struct problem problem;
+        pthread_t thread;
+
+        run_code(fixture, &bob, other, "hold", &follower);
+        wait_until_running(fixture, follower);
+        engine_follower_close(follower);
+        run_code(fixture, &alice, id, "say x", &follower);
+        hear_all(fixture, follower);
+        fixture->place.slow_end = true;
+        assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
+        assert_int_equal(pthread_create(&thread, NULL, let_end_later, fixture), 0);
+        engine_close(fixture->engine);
+        pthread_join(thread, NULL);
+        assert_false(fake_lives(&fixture->place, id));
+        assert_true(fake_lives(&fixture->place, other));
+        start(fixture);
+}
+
 static void a_key_makes_one(void **state) {
         const struct engine_once once = { "key", "POST /v1/sessions", "aa" },
                                  other = { "key", "POST /v1/sessions", "bb" };
@@ -948,6 +980,7 @@ int main(void) {
                 TEST(interrupts),
                 TEST(ends_by_age_and_by_idleness),
                 TEST(the_end_and_what_stays),
+                TEST(the_end_just_before_the_engines),
                 TEST(a_key_makes_one),
                 TEST(limits),
                 TEST(lists),

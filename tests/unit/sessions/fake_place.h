@@ -56,6 +56,7 @@ struct fake_place {
         struct fake_sandbox sandboxes[FAKE_SANDBOXES];
         size_t count;
         bool refuse_open, fail_start;
+        bool slow_end; /* a sandbox that is to end takes its time, until fake_let_end() */
         size_t opens, clears;
 };
 
@@ -241,7 +242,7 @@ static inline int fake_next(struct place_session *session, struct place_event *r
                         event.display = &session->display;
                         event.length = 0;
                 }
-        } else if (sandbox->ending) {
+        } else if (sandbox->ending && !session->place->slow_end) {
                 event.type = PLACE_ENDED;
                 event.reason = "it was ended";
                 fake_forget(sandbox);
@@ -385,6 +386,14 @@ static inline bool fake_release(struct fake_place *place, const char *id) {
         }
         pthread_mutex_unlock(&place->lock);
         return holds;
+}
+
+static inline void fake_let_end(struct fake_place *place) {
+        pthread_mutex_lock(&place->lock);
+        place->slow_end = false;
+        for (size_t i = 0; i < place->count; i++)
+                fake_wake(&place->sandboxes[i]);
+        pthread_mutex_unlock(&place->lock);
 }
 
 /* The machine is started again: no sandbox lives. */
