@@ -13,7 +13,7 @@ import pytest
 
 import binary
 from test_controller_http import SECRET, Server, promtool
-from test_docs import write_controller
+from test_docs import write_alone
 
 EXAMPLES = binary.ROOT / "examples/controller"
 PAGE = (binary.ROOT / "docs/controller.md").read_text()
@@ -22,8 +22,8 @@ CONTAINERFILE = (EXAMPLES / "Containerfile").read_text().replace("\\\n", " ")
 
 
 def test_the_controller_is_loaded(offline):
-    write_controller(offline, (EXAMPLES / "controller.yaml").read_text())
-    assert "a Controller of 3 sources" in offline("validate", "-f", "controller.yaml").expect(0).out
+    write_alone(offline, (EXAMPLES / "controller.yaml").read_text())
+    assert "a Controller of 3 sources" in offline("validate", "-f", "alone.yaml").expect(0).out
 
 
 # --- systemd ---
