@@ -142,6 +142,9 @@ def test_connections_have_a_limit_together(box):
 def test_connections_that_nobody_accepts_are_few_and_small(box):
     """They are in no memory limit on any version of cgroups: 161 of them kept 600 MB. Here 128 may wait, each with 320 KB at most.
     Where the machine is so slow that their number is looked at meanwhile, it may be killed for that."""
+    somaxconn = box.exec("try: print(open('/proc/sys/net/core/somaxconn').read())\nexcept OSError: print(0)")["text"]
+    if int(somaxconn) != 128:
+        pytest.skip("this kernel gives the network namespaces of ordinary users no somaxconn: their number alone has a limit")
     got = hoard(box, UNACCEPTED + "fill_listener()")
     assert got is None or got <= 48 * MB, got
 
