@@ -29,7 +29,31 @@ def wait_until(question, timeout=30, step=0.05):
         time.sleep(step)
 
 
-class Controller:
+class Daemon:
+    """What runs in the background and logs to a file: `process`, None where it does not run, and `log`."""
+
+    def lines(self):
+        return self.log.read_text()
+
+    def stop(self, signum=signal.SIGTERM, timeout=30):
+        """Its exit code, once it is gone."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signum)
+        try:
+            code = self.process.wait(timeout * PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"it did not end within {timeout} s:\n{self.lines()[-4000:]}") from None
+        self.process = None
+        for words in ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", "WARNING: ThreadSanitizer"):
+            assert words not in self.lines(), self.lines()[-8000:]
+        return code
+
+
+class Controller(Daemon):
     """`berth` is the binary's wrapper (binary.Berth); the file and its state lie beside the stack's folder."""
 
     def __init__(self, berth, *sources, **spec):
@@ -64,26 +88,6 @@ class Controller:
     def answers(self):
         assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.lines()}"
         return self("status", "--json").code == 0
-
-    def lines(self):
-        return self.log.read_text()
-
-    def stop(self, signum=signal.SIGTERM, timeout=30):
-        """Its exit code, once it is gone."""
-        if self.process is None:
-            return None
-        if self.process.poll() is None:
-            self.process.send_signal(signum)
-        try:
-            code = self.process.wait(timeout * PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"it did not end within {timeout} s:\n{self.lines()[-4000:]}") from None
-        self.process = None
-        for words in ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", "WARNING: ThreadSanitizer"):
-            assert words not in self.lines(), self.lines()[-8000:]
-        return code
 
     def kill(self):
         self.stop(signal.SIGKILL)

@@ -4,12 +4,11 @@
 import http.client
 import json
 import re
-import signal
 import socket
 import subprocess
 
 import stacks
-from controllers import PATIENCE, wait_until
+from controllers import PATIENCE, Daemon, wait_until
 
 
 class OverSocket(http.client.HTTPConnection):
@@ -51,7 +50,7 @@ class Answer:
         return [item["name"] for item in self.items()]
 
 
-class Serve:
+class Serve(Daemon):
     """`berth` is the binary's wrapper (binary.Berth). With a spec it has a file, and any free port of loopback."""
 
     def __init__(self, berth, **spec):
@@ -81,26 +80,6 @@ class Serve:
     def listens(self):
         assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.lines()}"
         return "it serves what was applied" in self.lines()
-
-    def lines(self):
-        return self.log.read_text()
-
-    def stop(self, signum=signal.SIGTERM, timeout=30):
-        """Its exit code, once it is gone."""
-        if self.process is None:
-            return None
-        if self.process.poll() is None:
-            self.process.send_signal(signum)
-        try:
-            code = self.process.wait(timeout * PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            raise AssertionError(f"it did not end within {timeout} s:\n{self.lines()[-4000:]}") from None
-        self.process = None
-        for words in ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", "WARNING: ThreadSanitizer"):
-            assert words not in self.lines(), self.lines()[-8000:]
-        return code
 
     # --- clients ---
 
