@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
+#include "base/clock.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
 
@@ -44,6 +45,15 @@ json_t *json_from_text(const char *text) {
         if (!json)
                 abort();
         return json;
+}
+
+json_t *json_from_time(int64_t wall_ms) {
+        char text[32];
+
+        if (wall_ms <= 0)
+                return json_null();
+        clock_format(wall_ms, text, sizeof(text));
+        return json_checked(json_string(text));
 }
 
 json_t *json_from_texts(const char *const *texts, size_t count) {

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Jansson's own json_decrefp(). */
 #define JSON_CLEANUP __attribute__((cleanup(json_decrefp)))
@@ -23,6 +24,8 @@ void json_add(json_t *array, json_t *value);
 
 /* A new reference: the text, each byte that is not UTF-8 as \xNN; null for NULL. Aborts when out of memory. */
 json_t *json_from_text(const char *text);
+/* A new reference: the time as clock_format() writes it; null for 0 and less, which is no time. */
+json_t *json_from_time(int64_t wall_ms);
 /* A new list of such texts. */
 json_t *json_from_texts(const char *const *texts, size_t count);
 /* Sets a member from text as above; NULL text leaves it out. */

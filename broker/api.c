@@ -3,7 +3,6 @@
  * The routes: what was applied, and how the server does. A client that may name only some agents and environments finds nothing
  * of the others: they are not in its lists, and asked for by name they are not there, as what never was.
  */
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "broker/answers.h"
@@ -44,13 +43,6 @@ static void answer_metrics(struct server_request *request) {
 
 /* --- what was applied --- */
 
-static json_t *time_json(int64_t wall_ms) {
-        char text[32];
-
-        clock_format(wall_ms, text, sizeof(text));
-        return json_checked(json_string(text));
-}
-
 static void put_fields(json_t *json, const struct value *spec, const char *const *names) {
         for (; *names; names++) {
                 const struct value *value = value_get(spec, *names);
@@ -67,7 +59,7 @@ static json_t *environment_json(const struct applied_environment *environment) {
 
         json_set_text(json, "name", environment->name);
         put_fields(json, environment->spec, fields);
-        json_put(json, "appliedAt", time_json(environment->applied_ms));
+        json_put(json, "appliedAt", json_from_time(environment->applied_ms));
         json_put(json, "incomplete", json_boolean(environment->incomplete));
         return json;
 }
@@ -81,7 +73,7 @@ static json_t *agent_json(const struct applied_agent *agent) {
         json_put(json, "inService", json_boolean(agent->in_service));
         json_put(json, "limits", agent->limits ? value_to_json(agent->limits, NULL) : json_null());
         json_put(json, "labels", agent->labels ? value_to_json(agent->labels, NULL) : json_null());
-        json_put(json, "appliedAt", time_json(agent->applied_ms));
+        json_put(json, "appliedAt", json_from_time(agent->applied_ms));
         return json;
 }
 

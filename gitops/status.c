@@ -9,7 +9,6 @@
  */
 #include "gitops/status.h"
 
-#include "base/clock.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -130,15 +129,6 @@ bool status_conclude(struct source_status *status, int64_t now_ms) {
 
 /* JSON */
 
-static json_t *time_json(int64_t wall_ms) {
-        char text[32];
-
-        if (wall_ms <= 0)
-                return json_null();
-        clock_format(wall_ms, text, sizeof(text));
-        return json_string(text);
-}
-
 /* Copies: the source's own thread counts references to these without the lock under which others read them. */
 static json_t *or_null(const json_t *borrowed) {
         return borrowed ? json_deep_copy(borrowed) : json_null();
@@ -159,7 +149,7 @@ static json_t *condition_json(const struct condition *condition, enum condition_
         json_put(object, "reason", json_string(condition->reason));
         json_put(object, "message", json_from_text(condition->message));
         json_put(object, "commit", condition->commit[0] ? json_string(condition->commit) : json_null());
-        json_put(object, "since", time_json(condition->since_ms));
+        json_put(object, "since", json_from_time(condition->since_ms));
         return object;
 }
 
@@ -188,10 +178,10 @@ json_t *status_json(const struct source_status *status, const struct source_conf
                  status->result < 0
                          ? json_null()
                          : json_string(reconcile_result_name((enum reconcile_result)status->result)));
-        json_put(object, "lastPoll", time_json(status->polled_ms));
-        json_put(object, "lastReconciled", time_json(status->reconciled_ms));
-        json_put(object, "lastApplied", time_json(status->applied_ms));
-        json_put(object, "lastSuccess", time_json(status->success_ms));
+        json_put(object, "lastPoll", json_from_time(status->polled_ms));
+        json_put(object, "lastReconciled", json_from_time(status->reconciled_ms));
+        json_put(object, "lastApplied", json_from_time(status->applied_ms));
+        json_put(object, "lastSuccess", json_from_time(status->success_ms));
         json_put(object, "conditions", conditions);
         json_put(object, "refusals", or_empty(status->refusals, json_array()));
         json_put(object, "plan", or_null(status->plan));

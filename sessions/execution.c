@@ -589,13 +589,8 @@ json_t *execution_kept_summary(const json_t *record) {
         json_set_text(summary, "language", json_text(record, "language"));
         json_set_text(summary, "context", json_text(record, "context"));
         json_set_text(summary, "code", json_text(record, "code"));
-        for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-                int64_t at = json_integer_or(record, times[i][1], 0);
-                char text[32];
-
-                clock_format(at, text, sizeof(text));
-                json_put(summary, times[i][0], at > 0 ? json_string(text) : json_null());
-        }
+        for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+                json_put(summary, times[i][0], json_from_time(json_integer_or(record, times[i][1], 0)));
         return summary;
 }
 

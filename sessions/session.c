@@ -41,10 +41,7 @@ int64_t session_expires_ms(const struct session *session) {
 }
 
 static void put_time(json_t *json, const char *name, int64_t ms) {
-        char text[32];
-
-        clock_format(ms, text, sizeof(text));
-        json_put(json, name, json_string(text));
+        json_put(json, name, json_from_time(ms));
 }
 
 json_t *session_json(const struct session *session) {
