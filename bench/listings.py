@@ -2,10 +2,13 @@
 """
 A plan that finds nothing to do, over the wire: 1,000 environments on a stand-in for AWS, behind the tests' proxy, which takes
 15 Lambda control calls in any one second as AWS does, each call delayed by 100 ms, and once more without. Beside it a script
-that lists the same with boto3, one list after another, and each of the two long lists alone: the longer one is the floor.
+that lists the same with boto3, one list after another, and each of the two long lists alone: the longer one is the floor. The
+stand-in computes on one thread: without a delay lists that are asked for at once wait there for one another, so all of them
+are asked for at once, too, by processes of their own that do nothing else.
 """
 
 import collections
+import multiprocessing
 import statistics
 import time
 
@@ -79,29 +82,62 @@ def chain(cloud, service, name, a_second, **arguments):
     return time.perf_counter() - start
 
 
+def bucket_of(cloud):
+    return f"alphaagent-workspaces-{cloud.account}-{cloud.region}"
+
+
+def lists(cloud):
+    """What a plan lists: (service, name, calls a second that AWS takes, arguments)."""
+    return (
+        ("lambda", "list_functions", 15, {}),
+        ("resourcegroupstaggingapi", "get_resources", 15, {"ResourceTypeFilters": ["lambda:function"], "ResourcesPerPage": 100}),
+        ("logs", "describe_log_groups", 10, {"logGroupNamePrefix": "/aws/lambda/alphaagent-env-"}),
+        ("s3", "list_objects_v2", 100, {"Bucket": bucket_of(cloud), "Prefix": "registry/"}),
+        ("ecr", "describe_repositories", 100, {}),
+    )
+
+
 def script(cloud):
     """What somebody would write who only wants to see what is there; its imports and clients are not counted."""
     clients = {name: new_client(cloud, name) for name in ("sts", "lambda", "logs", "resourcegroupstaggingapi", "s3", "iam", "ecr")}
-    bucket, region = f"alphaagent-workspaces-{cloud.account}-{cloud.region}", cloud.region
     start = time.perf_counter()
     clients["sts"].get_caller_identity()
-    for service, name, arguments in (
-        ("lambda", "list_functions", {}),
-        ("resourcegroupstaggingapi", "get_resources", {"ResourceTypeFilters": ["lambda:function"], "ResourcesPerPage": 100}),
-        ("logs", "describe_log_groups", {"logGroupNamePrefix": "/aws/lambda/alphaagent-env-"}),
-        ("s3", "list_objects_v2", {"Bucket": bucket, "Prefix": "registry/"}),
-        ("ecr", "describe_repositories", {}),
-    ):
+    for service, name, _, arguments in lists(cloud):
         for _ in clients[service].get_paginator(name).paginate(**arguments):
             pass
-    clients["s3"].get_bucket_tagging(Bucket=bucket)
-    clients["iam"].get_role(RoleName=f"alphaagent-execution-{region}")
+    clients["s3"].get_bucket_tagging(Bucket=bucket_of(cloud))
+    clients["iam"].get_role(RoleName=f"alphaagent-execution-{cloud.region}")
     return time.perf_counter() - start
+
+
+def one_of_all(cloud, ready, service, name, a_second, arguments):
+    client, pace = new_client(cloud, service), Paced(a_second)
+    client.meta.events.register("before-send", pace.wait)
+    ready.wait()
+    for _ in client.get_paginator(name).paginate(**arguments):
+        pass
+
+
+def all_at_once(cloud):
+    """Seconds of all lists, each in a process that has its client before the time is taken."""
+    lists_of_it, context = lists(cloud), multiprocessing.get_context("fork")
+    ready = context.Barrier(len(lists_of_it) + 1)
+    processes = [context.Process(target=one_of_all, args=(cloud, ready, *one)) for one in lists_of_it]
+    for process in processes:
+        process.start()
+    ready.wait()
+    start = time.perf_counter()
+    for process in processes:
+        process.join()
+    seconds = time.perf_counter() - start
+    if any(process.exitcode for process in processes):
+        raise RuntimeError("a list that was asked for beside the others failed")
+    return seconds
 
 
 def compare(cloud, berth, delay_s, times):
     cloud.faults(*([({}, {"kind": "delay", "seconds": delay_s})] if delay_s else []))
-    ours, functions, groups, scripts, memory = [], [], [], [], 0
+    ours, functions, groups, together, scripts, memory = [], [], [], [], [], 0
     throttled = 0
     for _ in range(times):
         time.sleep(1.1)  # each begins with a second that nobody has used
@@ -115,9 +151,11 @@ def compare(cloud, berth, delay_s, times):
         time.sleep(1.1)
         groups.append(chain(cloud, "logs", "describe_log_groups", 10, logGroupNamePrefix="/aws/lambda/alphaagent-env-"))
         time.sleep(1.1)
+        together.append(all_at_once(cloud))
+        time.sleep(1.1)
         scripts.append(script(cloud))
     cloud.faults()
-    ours, functions, groups, other = (statistics.median(one) for one in (ours, functions, groups, scripts))
+    ours, functions, groups, together, other = (statistics.median(one) for one in (ours, functions, groups, together, scripts))
     longest, which = max((functions, "functions"), (groups, "log groups"))
     name = f"{delay_s * 1000:.0f} ms a call"
     print(
@@ -126,6 +164,8 @@ def compare(cloud, berth, delay_s, times):
     )
     print(
         f"{'':<21} {'':9}    ({which}; functions {functions:.2f} s, log groups {groups:.2f} s)\n"
+        f"{'':<21} {'':9}  all lists at once {together:5.2f} s   {ours / together:5.2f}x, "
+        f"{'within' if ours / together <= BUDGET else 'OVER'} the budget of {BUDGET}x\n"
         f"{'':<21} {'':9}      boto3 script {other:5.2f} s   {ours / other:5.2f}x, "
         f"{'within' if ours <= other else 'OVER'} the budget of 1x",
         flush=True,
