@@ -166,10 +166,8 @@ static void park_if_idle(struct engine *engine, struct session *session, int64_t
         if (session->phase != SESSION_OPEN || session_busy(session) ||
             now_ms < session->record.active_ms + park_ms || now_ms < session->park_after_ms)
                 return;
-        if (engine->config.place->class->park(session->place, &err) == 0) {
-                session->phase = SESSION_PARKING;
+        if (session_park(engine, session, &err) == 0)
                 return;
-        }
         session->park_after_ms = now_ms + park_ms;
         log_debug("session %s: it is not parked: %s", session->record.id, err.message);
 }
@@ -423,17 +421,18 @@ static int load_sessions(struct engine *engine, struct session ***ret, size_t *r
         return 0;
 }
 
-/* Joins the sandbox, if it lives. */
+/*
+ * Joins the sandbox, if it lives: that of one which is parked does where the last engine died between its record and the end of the
+ * sandbox. Nothing is started.
+ */
 static int rejoin(struct engine *engine, struct session *session, struct error *err) {
         struct error failure = { 0 };
 
         if (revive_executions(engine, session, err) < 0)
                 return -1;
         session->ever_open = true; /* before this engine was */
-        if (!session->running && session->record.parked)
-                return 0;
         if (session_open_place(engine, session, true, &failure) < 0) {
-                if (!session->record.parked)
+                if (!session->record.parked && !session_adopt(engine, session))
                         session_lost(session,
                                      "the server was restarted, and its sandbox did not live any more");
                 session_cut_off(
@@ -472,6 +471,8 @@ int engine_open(const struct engine_config *config, struct engine **ret, struct 
         limits->idle_seconds = limits->idle_seconds ? limits->idle_seconds : 3600;
         limits->ttl_seconds = limits->ttl_seconds ? limits->ttl_seconds : 86400;
         limits->park_seconds = limits->park_seconds ? limits->park_seconds : 300;
+        limits->checkpoint_bytes = limits->checkpoint_bytes ? limits->checkpoint_bytes : (uint64_t)256 << 20;
+        limits->checkpoint_ms = limits->checkpoint_ms ? limits->checkpoint_ms : 5000;
         pthread_mutex_init(&engine->lock, NULL);
         engine->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (engine->wake < 0) {

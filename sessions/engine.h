@@ -60,6 +60,8 @@ struct engine_workspaces {
 struct engine_limits {
         int64_t idle_seconds, ttl_seconds; /* of sessions that do not say: 3600, 86400 */
         int64_t park_seconds;              /* of idleness, after which a session is parked: 300 */
+        uint64_t checkpoint_bytes;         /* the most that is kept of a session's memory then: 256 MiB */
+        int64_t checkpoint_ms;             /* that its taking may last: 5000 */
         size_t per_owner, total;           /* sessions */
 };
 
@@ -141,7 +143,11 @@ struct engine_filter {
 int engine_list(struct engine *engine, const struct engine_caller *caller, const struct engine_filter *filter,
                 json_t **ret, struct problem *problem) MUST_USE;
 
-/* Takes the checkpoint and ends the sandbox. PROBLEM_BUSY where something runs or waits. Follow the session to see it parked. */
+/*
+ * Takes the checkpoint and ends the sandbox. PROBLEM_BUSY where something runs or waits. Follow the session to see it parked: or
+ * still idle where no checkpoint can be taken (the disk is full), or running where somebody has asked for an execution
+ * meanwhile, which is not kept waiting for it.
+ */
 int engine_park(struct engine *engine, const struct engine_caller *caller, const char *id,
                 struct problem *problem) MUST_USE;
 /* A fresh kernel for the next execution; what runs in it is interrupted. NULL is "main". */

@@ -32,9 +32,10 @@ struct session {
         enum session_phase phase;
         struct place_session *place; /* NULL in SESSION_NO_PLACE */
         bool ever_open;
-        bool rejoining;            /* opened to be found again: it may not live any more */
-        int64_t park_after_ms;     /* wall time before which it is not tried: its place has refused */
-        char restart[65];          /* the context whose kernel is to be a fresh one; "": none */
+        bool rejoining;        /* opened to be found again: it may not live any more */
+        int64_t park_after_ms; /* wall time before which it is not tried: its place could not */
+        bool leaving;     /* its worker was told to end: it is to be parked before anything else is begun */
+        char restart[65]; /* the context whose kernel is to be a fresh one; "": none */
         struct execution *running; /* begun in the sandbox */
         struct execution *first_waiting, *last_waiting;
         size_t waiting;
@@ -108,6 +109,10 @@ void session_hear(struct engine *engine, struct session *session);
 void session_lost(struct session *session, const char *reason);
 int session_open_place(struct engine *engine, struct session *session, bool only_living,
                        struct error *err) MUST_USE;
+/* Of one that is open and where nothing runs: begins to park it. */
+int session_park(struct engine *engine, struct session *session, struct error *err) MUST_USE;
+/* Whether the worker parked it by itself, when it does not live any more; the record says so then. */
+bool session_adopt(struct engine *engine, struct session *session);
 /* The record goes, what ran and waited ends as `killed` with that detail, the sandbox is told to end. */
 int session_end(struct engine *engine, struct session *session, const char *detail,
                 struct problem *problem) MUST_USE;

@@ -406,13 +406,10 @@ int engine_park(struct engine *engine, const struct engine_caller *caller, const
                                      "the session is running something, or only starting");
         } else if (session->phase != SESSION_OPEN) {
                 result = 0; /* parked, or on its way there */
-        } else if (engine->config.place->class->park(session->place, &err) < 0) {
+        } else if (session_park(engine, session, &err) < 0) {
                 result = problem_from_error(
                         problem, err.kind == ERROR_REFUSED ? PROBLEM_BUSY : PROBLEM_PLACE_FAILED, &err);
         } else {
-                session->phase = SESSION_PARKING;
-                session_changed(session);
-                engine_wake(engine);
                 result = 0;
         }
         pthread_mutex_unlock(&engine->lock);

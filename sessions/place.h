@@ -6,6 +6,7 @@
  *      open -> poll descriptor() for patience_ms() -> next: PLACE_OPENED
  *           -> execute -> next: PLACE_STARTED, PLACE_OUTPUT, PLACE_DISPLAY ... PLACE_DONE -> heard ->  execute ...
  *           -> leave (the sandbox lives on, and is opened again later), or end -> next: PLACE_ENDED -> leave
+ *           -> park -> next: PLACE_PARKED -> write down the checkpoint -> end; or execute: it is called off
  *
  * Nothing here waits for code to run: what takes long is begun, and `next` says how it went. One thread can have hundreds open. A
  * session is used by one thread at a time; a place by many.
@@ -37,6 +38,15 @@
 struct place;
 struct place_session; /* a body's own */
 
+/*
+ * The memory of a session's kernels as a file of the place's, beside the workspace. What is in it came out of the sandbox: it is
+ * given to that session's sandbox alone, and only with this digest.
+ */
+struct place_checkpoint {
+        char digest[65]; /* SHA-256 in hex; "": there is none */
+        uint64_t bytes;
+};
+
 struct place_opening {
         const char *id;          /* of the session: names its sandbox */
         const char *environment; /* as it was applied; NULL: the agent's */
@@ -54,6 +64,11 @@ struct place_opening {
          * took a lower number last, that execution never began.
          */
         int64_t running, running_ms;
+        /* What a new sandbox begins with, before PLACE_OPENED; other checkpoints of the session may be removed. NULL: with nothing. */
+        const struct place_checkpoint *checkpoint;
+        /* Of those that are taken, and given back; 0: the place's defaults. */
+        uint64_t checkpoint_bytes_max;
+        int64_t checkpoint_ms;
 };
 
 struct place_execution {
@@ -76,8 +91,10 @@ enum place_event_type {
         PLACE_DISPLAY,
         PLACE_DONE, /* the last of an execution; also of one that was cut off: `killed`, `memory` or `failed` then */
         PLACE_RESTARTED,
-        PLACE_PARKED, /* the checkpoint is taken; PLACE_ENDED follows */
-        PLACE_ENDED   /* no process of it is left. Always the last */
+        PLACE_PARKED,  /* the checkpoint is safe, and the sandbox still lives: for end() */
+        PLACE_STAYED,  /* it was to be parked, and goes on: `reason` */
+        PLACE_LEAVING, /* somebody has told its worker to end: park() it, or it is killed soon */
+        PLACE_ENDED    /* no process of it is left. Always the last */
 };
 
 enum place_was { PLACE_NEW, PLACE_KEPT, PLACE_RESTORED, PLACE_LOST };
@@ -102,11 +119,15 @@ struct place_event {
         /* opened */
         bool kept;    /* a sandbox that lived was found; else it is new */
         int64_t last; /* of one that was kept: the last execution that it took, 0 where it took none. What comes after began nowhere */
+        bool loaded; /* opened: the checkpoint was. Else `reason`, where there was one and the sandbox is new */
+        /* parked */
+        struct place_checkpoint checkpoint;
+        bool restoring; /* ended: while the checkpoint was loaded, which may have done it */
         /* started: what it began with. generation 0: sh, which has none */
         const char *context;
         int64_t generation;
         enum place_was was;
-        const char *reason;            /* lost: why. ended: why, in words for people */
+        const char *reason;            /* lost, opened, stayed, ended: why, in words for people */
         const json_t *restored, *lost; /* [name], [{name, type, why}]; NULL where there was no checkpoint */
         /* output */
         bool is_stderr;
@@ -152,7 +173,10 @@ struct place_class {
         void (*interrupt)(struct place_session *session, int64_t n);
         /* Ends a context's kernel: PLACE_RESTARTED, and what ran there is done. */
         int (*restart)(struct place_session *session, const char *context, struct error *err);
-        /* Takes the checkpoint and ends the sandbox. ERROR_REFUSED where something runs, or the place cannot do it. */
+        /*
+         * Takes the checkpoint: PLACE_PARKED or PLACE_STAYED. Until then nothing is executed. ERROR_REFUSED where something runs,
+         * or the place cannot do it.
+         */
         int (*park)(struct place_session *session, struct error *err);
         /* The sandbox ends by itself so long after now, if nobody says otherwise, and never after its ttl. */
         void (*expire)(struct place_session *session, int64_t after_ms);
@@ -167,6 +191,12 @@ struct place_class {
          * most: for a server that starts, of sessions that it does not open.
          */
         int (*clear)(struct place *place, const char *id, struct error *err);
+        /*
+         * Of one that does not live: 1 where its worker took a checkpoint before it ended, with nobody there, and after the
+         * execution `last`. May be NULL: workers of this place do not.
+         */
+        int (*adopt)(struct place *place, const struct place_opening *opening, int64_t last,
+                     struct place_checkpoint *ret, struct error *err);
         void (*close)(struct place *place);
 };
 

@@ -42,6 +42,11 @@ char *record_to_text(const struct record_session *record) {
         json_put(json, "takenN", json_integer(record->taken_n));
         json_put(json, "oldestN", json_integer(record->oldest_n));
         json_put(json, "parked", json_boolean(record->parked));
+        if (record->checkpoint.digest[0])
+                json_put(json, "checkpoint",
+                         json_pack("{s:s, s:I, s:I}", "sha256", record->checkpoint.digest, "bytes",
+                                   (json_int_t)record->checkpoint.bytes, "takenMs",
+                                   (json_int_t)record->checkpoint_ms));
         return json_compact(json);
 }
 
@@ -60,7 +65,9 @@ int record_from_text(const struct session_item *item, struct record_session *ret
         const char *id = json_text(json, "id"), *owner = json_text(json, "owner");
         const char *environment = json_text(json, "environment");
         json_t *labels = json_object_get(json, "labels"), *variables = json_object_get(json, "variables");
-        json_t *contexts = json_object_get(json, "contexts");
+        json_t *contexts = json_object_get(json, "contexts"),
+               *checkpoint = json_object_get(json, "checkpoint");
+        const char *digest = json_text(checkpoint, "sha256");
 
         if (!id || !record_is_id(id) || !owner || !environment)
                 return error_set(err, "the record of the session %s makes no sense", item->key);
@@ -85,6 +92,11 @@ int record_from_text(const struct session_item *item, struct record_session *ret
                 .version = item->version,
         };
         snprintf(ret->id, sizeof(ret->id), "%s", id);
+        if (digest && strlen(digest) == sizeof(ret->checkpoint.digest) - 1) {
+                memcpy(ret->checkpoint.digest, digest, sizeof(ret->checkpoint.digest));
+                ret->checkpoint.bytes = (uint64_t)json_integer_or(checkpoint, "bytes", 0);
+                ret->checkpoint_ms = json_integer_or(checkpoint, "takenMs", 0);
+        }
         return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "sessions/engine.h"
+#include "sessions/place.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -25,8 +26,10 @@ struct record_session {
         int64_t last_n;          /* number of the newest execution; 0: there was none */
         int64_t taken_n;         /* of the one that was given to the sandbox last */
         int64_t oldest_n;        /* all before it have ended, and are recorded so */
-        bool parked;
-        uint64_t version; /* the store's */
+        struct place_checkpoint checkpoint; /* the last one; without a digest: none */
+        int64_t checkpoint_ms;              /* when it was taken */
+        bool parked;                        /* and no sandbox was given anything since */
+        uint64_t version;                   /* the store's */
 };
 void record_dispose(struct record_session *record);
 

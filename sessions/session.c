@@ -220,6 +220,9 @@ int session_open_place(struct engine *engine, struct session *session, bool only
                 .only_living = only_living,
                 .running = session->running ? session->running->n : 0,
                 .running_ms = session->running ? session->running->timeout_seconds * 1000 : 0,
+                .checkpoint = record->checkpoint.digest[0] ? &record->checkpoint : NULL,
+                .checkpoint_bytes_max = engine->config.limits.checkpoint_bytes,
+                .checkpoint_ms = engine->config.limits.checkpoint_ms,
         };
 
         if (engine->config.place->class->open(engine->config.place, &opening, &session->place, err) < 0)
@@ -234,7 +237,51 @@ static void leave_place(struct engine *engine, struct session *session) {
         engine->config.place->class->leave(session->place);
         session->place = NULL;
         session->phase = SESSION_NO_PLACE;
-        session->rejoining = false;
+        session->rejoining = session->leaving = false;
+}
+
+int session_park(struct engine *engine, struct session *session, struct error *err) {
+        if (engine->config.place->class->park(session->place, err) < 0)
+                return -1;
+        session->phase = SESSION_PARKING;
+        session_changed(session);
+        engine_wake(engine);
+        return 0;
+}
+
+static void be_parked(struct session *session, const struct place_checkpoint *checkpoint, int64_t now_ms) {
+        session->record.checkpoint = *checkpoint;
+        session->record.checkpoint_ms = now_ms;
+        session->record.parked = true;
+}
+
+bool session_adopt(struct engine *engine, struct session *session) {
+        const struct place_class *class = engine->config.place->class;
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct record_session *record = &session->record;
+        struct place_opening opening = {
+                .id = record->id,
+                .environment = record->environment,
+                .agent = record->agent,
+                .owner = record->owner,
+                .workspace = workspaces->path(workspaces->context, record->id, arena),
+                .checkpoint = record->checkpoint.digest[0] ? &record->checkpoint : NULL,
+                .checkpoint_bytes_max = engine->config.limits.checkpoint_bytes,
+        };
+        struct place_checkpoint checkpoint;
+        struct error err = { 0 };
+        int found = class->adopt
+                            ? class->adopt(engine->config.place, &opening, record->taken_n, &checkpoint, &err)
+                            : 0;
+
+        if (found < 0)
+                log_warning("session %s: what its worker has left is of no use: %s", record->id, err.message);
+        if (found <= 0)
+                return false;
+        be_parked(session, &checkpoint, engine_now(engine));
+        store_or_warn(engine, session, NULL, 0);
+        return true;
 }
 
 /* The session's and the execution's own, which comes first; a new reference, or NULL. */
@@ -265,6 +312,7 @@ static void give_next(struct engine *engine, struct session *session) {
                 .timeout_ms = execution->timeout_seconds * 1000,
         };
         int64_t was_taken = session->record.taken_n;
+        bool was_parked = session->record.parked;
         struct problem problem;
         struct error err;
 
@@ -272,8 +320,10 @@ static void give_next(struct engine *engine, struct session *session) {
         execution->begun_ms = engine_now(engine);
         session->record.taken_n = execution->n;
         session->record.active_ms = execution->begun_ms;
+        session->record.parked = false;
         if (session_store_record(engine, session, NULL, 0, &problem) < 0) {
                 session->record.taken_n = was_taken;
+                session->record.parked = was_parked;
                 end_waiting(engine, session, execution, REPORT_FAILED,
                             "nothing of it ran: the server cannot write its records");
                 return;
@@ -301,6 +351,13 @@ void session_go_on(struct engine *engine, struct session *session) {
                         engine_wake(engine);
                 }
                 return;
+        }
+        if (session->leaving && session->phase == SESSION_OPEN && !session->running) {
+                if (session_park(engine, session, &err) == 0)
+                        return;
+                session->leaving = false;
+                log_warning("session %s: its worker was told to end, and it cannot be parked: %s",
+                            session->record.id, err.message);
         }
         if (session->restart[0] && session->phase == SESSION_OPEN) {
                 if (engine->config.place->class->restart(session->place, session->restart, &err) < 0)
@@ -368,15 +425,25 @@ static void count_unheard(struct engine *engine, struct session *session, struct
         engine->config.place->class->heard(session->place, event->id);
 }
 
+/* It is of no use any more; what would have been restored is lost. The next write of the record says so. */
+static void drop_checkpoint(struct session *session, const char *reason) {
+        log_warning("session %s: its checkpoint was not restored: %s", session->record.id,
+                    reason ? reason : "nobody knows why");
+        session->record.checkpoint = (struct place_checkpoint){ 0 };
+        session->record.parked = false;
+        session_lost(session, reason);
+}
+
 static void hear_opened(struct engine *engine, struct session *session, const struct place_event *event) {
         struct execution *running = session->running;
 
         session->phase = SESSION_OPEN;
         session->ever_open = true;
         session->rejoining = false;
-        if (session->record.parked) {
-                session->record.parked = false;
-                store_or_warn(engine, session, NULL, 0);
+        if (!event->kept) {
+                session->record.generation_base = session->record.generation;
+                if (session->record.checkpoint.digest[0] && !event->loaded)
+                        drop_checkpoint(session, event->reason);
         }
         if (running && (!event->kept || event->last < running->n)) {
                 session->running = NULL;
@@ -401,10 +468,14 @@ void session_lost(struct session *session, const char *reason) {
         }
 }
 
-/* A runtime knows nothing of the sandboxes before its own: to it each kernel is the first. */
+/*
+ * A runtime knows nothing of the sandboxes before its own: to it each kernel is the first, but for those that it has restored. A context
+ * that has a reason here lost its memory without having been parked: what is restored is older.
+ */
 static void hear_started(struct engine *engine, struct session *session, struct execution *execution,
                          const struct place_event *event) {
         struct record_session *record = &session->record;
+        struct strbuf why STRBUF_CLEANUP = STRBUF_INIT;
         struct place_event began = *event;
         const char *context = execution && execution->context ? execution->context : event->context;
 
@@ -413,9 +484,18 @@ static void hear_started(struct engine *engine, struct session *session, struct 
 
                 began.generation = record->generation_base +
                                    (event->generation < INT32_MAX ? event->generation : INT32_MAX);
-                if (lost && event->was == PLACE_NEW) {
+                if (event->was == PLACE_NEW && json_object_get(record->contexts, context)) {
                         began.was = PLACE_LOST;
-                        began.reason = lost;
+                        began.reason = lost ? lost : "its checkpoint had nothing of it";
+                } else if (event->was == PLACE_RESTORED) {
+                        json_t *taken JSON_CLEANUP = json_from_time(record->checkpoint_ms);
+
+                        if (lost)
+                                strbuf_printf(
+                                        &why,
+                                        "%s; this is the checkpoint of %s, and what came after it is lost",
+                                        lost, json_string_value(taken));
+                        began.reason = lost ? strbuf_text(&why) : "it was parked";
                 }
                 if (began.generation > record->generation)
                         record->generation = began.generation;
@@ -433,13 +513,19 @@ static void hear_started(struct engine *engine, struct session *session, struct 
  * The sandbox has gone, whatever it was about; the next execution starts another. Where it never came to be, what waits for it ends as
  * well: the next attempt would fare no better.
  */
-static void hear_ended(struct engine *engine, struct session *session, const char *reason) {
-        bool never_was = session->phase == SESSION_OPENING && !session->rejoining;
+static void hear_ended(struct engine *engine, struct session *session, const char *reason, bool restoring) {
+        bool never_was = session->phase == SESSION_OPENING && !session->rejoining && !restoring;
         struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
         struct execution *running = session->running;
 
         leave_place(engine, session);
-        if (never_was)
+        if (restoring && session->record.checkpoint.digest[0]) {
+                strbuf_printf(&detail, "its sandbox ended while its checkpoint was restored%s%s",
+                              reason ? ": " : "", reason ? reason : "");
+                drop_checkpoint(session, strbuf_text(&detail));
+                strbuf_clear(&detail);
+                store_or_warn(engine, session, NULL, 0);
+        } else if (never_was)
                 session->restart[0] = '\0';
         else if (!session->record.parked)
                 session_lost(session, reason);
@@ -454,6 +540,42 @@ static void hear_ended(struct engine *engine, struct session *session, const cha
                 session_cut_off(engine, session, REPORT_FAILED, strbuf_text(&detail));
         }
         session_changed(session);
+}
+
+/* It lives on, and is tried again as late as if something had run now. */
+static void stay(struct engine *engine, struct session *session, const char *why) {
+        if (session->phase == SESSION_PARKING)
+                session->phase = SESSION_OPEN;
+        session->leaving = false;
+        session->park_after_ms = engine_now(engine) + engine->config.limits.park_seconds * 1000;
+        if (why)
+                log_warning("session %s: it is not parked: %s", session->record.id, why);
+        session_changed(session);
+}
+
+/*
+ * The sandbox lives until the record names its checkpoint: whoever dies before that finds it alive. What was asked for meanwhile need not
+ * wait for another sandbox: it is run in this one, and nobody needs the checkpoint.
+ */
+static void hear_parked(struct engine *engine, struct session *session, const struct place_event *event) {
+        const struct record_session old = session->record;
+        struct problem problem;
+
+        if (session->phase != SESSION_PARKING)
+                return;
+        if (!session->leaving && (session_busy(session) || session->restart[0])) {
+                stay(engine, session, NULL);
+                return;
+        }
+        be_parked(session, &event->checkpoint, engine_now(engine));
+        if (session_store_record(engine, session, NULL, 0, &problem) < 0) {
+                session->record.checkpoint = old.checkpoint;
+                session->record.checkpoint_ms = old.checkpoint_ms;
+                session->record.parked = old.parked;
+                stay(engine, session, problem.detail);
+                return;
+        }
+        engine->config.place->class->end(session->place);
 }
 
 static void hear_event(struct engine *engine, struct session *session, const struct place_event *event) {
@@ -497,12 +619,16 @@ static void hear_event(struct engine *engine, struct session *session, const str
                 class->heard(session->place, event->id);
                 break;
         case PLACE_PARKED:
-                session->record.parked = true;
-                store_or_warn(engine, session, NULL, 0);
-                class->heard(session->place, event->id);
+                hear_parked(engine, session, event);
+                break;
+        case PLACE_STAYED:
+                stay(engine, session, event->reason);
+                break;
+        case PLACE_LEAVING:
+                session->leaving = true;
                 break;
         case PLACE_ENDED:
-                hear_ended(engine, session, event->reason);
+                hear_ended(engine, session, event->reason, event->restoring);
                 break;
         case PLACE_NOTHING:
                 break;
@@ -516,8 +642,10 @@ static void give_up(struct engine *engine, struct session *session, const struct
         bool was_gone = session->rejoining && why->kind == ERROR_NOT_FOUND;
         struct error err;
 
+        if (was_gone && !session->record.parked)
+                (void)session_adopt(engine, session);
         hear_ended(engine, session,
-                   was_gone ? "the server was restarted, and it did not live any more" : why->message);
+                   was_gone ? "the server was restarted, and it did not live any more" : why->message, false);
         if (was_gone)
                 return;
         log_warning("session %s: its sandbox cannot be heard any more: %s", session->record.id, why->message);

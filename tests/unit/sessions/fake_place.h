@@ -7,6 +7,8 @@
  *     hold          goes on when fake_release() is called, or when it is interrupted
  *     die           the sandbox ends in the middle of it
  *     fail          ends with an exception
+ *     keep TEXT     its memory: what `recall` says, also after it was parked
+ *     recall        output
  */
 #ifndef BERTH_TESTS_UNIT_SESSIONS_FAKE_PLACE_H
 #define BERTH_TESTS_UNIT_SESSIONS_FAKE_PLACE_H
@@ -48,6 +50,9 @@ struct fake_sandbox {
         size_t told;
         bool fresh, opened, ending, holding;
         int descriptor; /* of who has it open, or -1 */
+        char memory[64], checkpoint[64];
+        struct place_checkpoint last_checkpoint; /* its digest is the fake's own number */
+        bool restored, restoring_died;
 };
 
 struct fake_place {
@@ -57,6 +62,8 @@ struct fake_place {
         size_t count;
         bool refuse_open, fail_start;
         bool slow_end; /* a sandbox that is to end takes its time, until fake_let_end() */
+        bool slow_park, fail_park, die_restoring, lose_checkpoints, adopts;
+        size_t parks;
         size_t opens, clears;
 };
 
@@ -126,6 +133,11 @@ static inline void fake_run(struct fake_sandbox *sandbox) {
                         sandbox->lives = false;
                         fake_wake(sandbox);
                         return;
+                } else if (strncmp(line, "keep ", 5) == 0) {
+                        snprintf(sandbox->memory, sizeof(sandbox->memory), "%.60s", line + 5);
+                } else if (strcmp(line, "recall") == 0) {
+                        fake_add(sandbox, PLACE_OUTPUT, sandbox->memory);
+                        sandbox->said += (int64_t)strlen(sandbox->memory);
                 } else if (strcmp(line, "fail") == 0) {
                         status = REPORT_ERROR;
                         break;
@@ -149,7 +161,8 @@ static inline void fake_forget(struct fake_sandbox *sandbox) {
         sandbox->lives = false;
         sandbox->running = 0;
         sandbox->rest[0] = '\0';
-        sandbox->ending = false;
+        sandbox->ending = sandbox->restored = false;
+        sandbox->memory[0] = '\0';
 }
 
 static inline int fake_open(struct place *base, const struct place_opening *opening,
@@ -184,6 +197,13 @@ static inline int fake_open(struct place *base, const struct place_opening *open
                         sandbox->last = 0;
                         sandbox->generation = 1;
                         sandbox->fresh = true;
+                        sandbox->restored =
+                                opening->checkpoint && !place->lose_checkpoints &&
+                                strcmp(opening->checkpoint->digest, sandbox->last_checkpoint.digest) == 0;
+                        if (sandbox->restored)
+                                memcpy(sandbox->memory, sandbox->checkpoint, sizeof(sandbox->memory));
+                        sandbox->restoring_died = opening->checkpoint && place->die_restoring;
+                        sandbox->ending = sandbox->restoring_died;
                 }
                 if (place->fail_start)
                         sandbox->ending = true;
@@ -212,11 +232,13 @@ static inline int fake_next(struct place_session *session, struct place_event *r
 
         (void)err;
         pthread_mutex_lock(&session->place->lock);
-        if (!session->told_opened && !session->place->fail_start) {
+        if (!session->told_opened && !session->place->fail_start && !sandbox->restoring_died) {
                 session->told_opened = true;
                 event.type = PLACE_OPENED;
                 event.kept = session->kept;
                 event.last = sandbox->last;
+                event.loaded = sandbox->restored && !session->kept;
+                event.reason = event.loaded ? NULL : "the checkpoint is not there";
         } else if (sandbox->told < sandbox->count) {
                 struct fake_event *kept = sandbox->events[sandbox->told++];
 
@@ -234,7 +256,19 @@ static inline int fake_next(struct place_session *session, struct place_event *r
                         event.generation = sandbox->generation;
                         event.was = kept->was;
                 }
-                if (kept->type == PLACE_DISPLAY) {
+                if (kept->type == PLACE_PARKED)
+                        event.checkpoint = sandbox->last_checkpoint;
+                if (kept->type == PLACE_STAYED)
+                        event.reason = session->copy.text;
+                if (kept->type == PLACE_PARKED || kept->type == PLACE_STAYED || kept->type == PLACE_LEAVING) {
+                        event.id = 0;
+                        free(kept);
+                        memmove(sandbox->events + sandbox->told - 1, sandbox->events + sandbox->told,
+                                (sandbox->count - sandbox->told) * sizeof(struct fake_event *));
+                        sandbox->told--;
+                        sandbox->count--;
+                }
+                if (event.type == PLACE_DISPLAY) {
                         session->display = (struct content_display){
                                 .parts = { { "text/plain", session->copy.text, session->copy.length } },
                                 .count = 1,
@@ -245,6 +279,7 @@ static inline int fake_next(struct place_session *session, struct place_event *r
         } else if (sandbox->ending && !session->place->slow_end) {
                 event.type = PLACE_ENDED;
                 event.reason = "it was ended";
+                event.restoring = sandbox->restoring_died;
                 fake_forget(sandbox);
         } else if (read(sandbox->descriptor, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN) {
                 abort();
@@ -267,7 +302,9 @@ static inline int fake_execute(struct place_session *session, const struct place
                 sandbox->said = 0;
                 snprintf(sandbox->rest, sizeof(sandbox->rest), "%.*s", (int)execution->code_length,
                          execution->code);
-                fake_add(sandbox, PLACE_STARTED, "")->was = sandbox->fresh ? PLACE_NEW : PLACE_KEPT;
+                fake_add(sandbox, PLACE_STARTED, "")->was = !sandbox->fresh     ? PLACE_KEPT
+                                                            : sandbox->restored ? PLACE_RESTORED
+                                                                                : PLACE_NEW;
                 sandbox->fresh = false;
                 fake_run(sandbox);
         }
@@ -294,6 +331,19 @@ static inline int fake_restart(struct place_session *session, const char *contex
         return 0;
 }
 
+/* With the place's lock: the checkpoint is taken, or cannot be. */
+static inline void fake_end_park(struct fake_place *place, struct fake_sandbox *sandbox) {
+        if (place->fail_park) {
+                fake_add(sandbox, PLACE_STAYED, "the disk is full");
+                return;
+        }
+        snprintf(sandbox->last_checkpoint.digest, sizeof(sandbox->last_checkpoint.digest), "%064zu",
+                 place->parks);
+        sandbox->last_checkpoint.bytes = strlen(sandbox->memory);
+        memcpy(sandbox->checkpoint, sandbox->memory, sizeof(sandbox->checkpoint));
+        fake_add(sandbox, PLACE_PARKED, "");
+}
+
 static inline int fake_park(struct place_session *session, struct error *err) {
         int result = 0;
 
@@ -301,8 +351,9 @@ static inline int fake_park(struct place_session *session, struct error *err) {
         if (session->sandbox->running) {
                 result = error_set_kind(err, ERROR_REFUSED, "something runs");
         } else {
-                fake_add(session->sandbox, PLACE_PARKED, "");
-                session->sandbox->ending = true;
+                session->place->parks++;
+                if (!session->place->slow_park)
+                        fake_end_park(session->place, session->sandbox);
         }
         pthread_mutex_unlock(&session->place->lock);
         return result;
@@ -356,6 +407,19 @@ static inline int fake_clear(struct place *base, const char *id, struct error *e
         return 0;
 }
 
+static inline int fake_adopt(struct place *base, const struct place_opening *opening, int64_t last,
+                             struct place_checkpoint *ret, struct error *err) {
+        struct fake_place *place = (struct fake_place *)base;
+        struct fake_sandbox *sandbox = fake_find(place, opening->id);
+
+        (void)last;
+        (void)err;
+        if (!place->adopts || !sandbox || !sandbox->last_checkpoint.digest[0])
+                return 0;
+        *ret = sandbox->last_checkpoint;
+        return 1;
+}
+
 static const struct place_class fake_class __attribute__((unused)) = {
         .open = fake_open,
         .descriptor = fake_descriptor,
@@ -370,7 +434,22 @@ static const struct place_class fake_class __attribute__((unused)) = {
         .end = fake_end,
         .leave = fake_leave,
         .clear = fake_clear,
+        .adopt = fake_adopt,
 };
+
+/* Lets a park that is slow come to its end. */
+static inline void fake_let_park(struct fake_place *place, const char *id) {
+        pthread_mutex_lock(&place->lock);
+        fake_end_park(place, fake_find(place, id));
+        pthread_mutex_unlock(&place->lock);
+}
+
+/* Its worker gets SIGTERM. */
+static inline void fake_tell_to_leave(struct fake_place *place, const char *id) {
+        pthread_mutex_lock(&place->lock);
+        fake_add(fake_find(place, id), PLACE_LEAVING, "");
+        pthread_mutex_unlock(&place->lock);
+}
 
 /* Lets the code that holds go on. False where none does. */
 static inline bool fake_release(struct fake_place *place, const char *id) {
@@ -394,6 +473,21 @@ static inline void fake_let_end(struct fake_place *place) {
         for (size_t i = 0; i < place->count; i++)
                 fake_wake(&place->sandboxes[i]);
         pthread_mutex_unlock(&place->lock);
+}
+
+static inline bool fake_is_ending(struct fake_place *place, const char *id) {
+        bool ending;
+
+        pthread_mutex_lock(&place->lock);
+        ending = fake_find(place, id)->ending;
+        pthread_mutex_unlock(&place->lock);
+        return ending;
+}
+
+/* The word that it should end never came. */
+static inline void fake_revive(struct fake_place *place, const char *id) {
+        place->slow_end = false;
+        fake_find(place, id)->ending = false;
 }
 
 /* The machine is started again: no sandbox lives. */

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: sessions that are parked, and what their executions are told about their memory. */
+#include "sessions/engine_fixture.h"
+
+#include <malloc.h>
+
+/* "GENERATION WAS: REASON" of what one began with. */
+static const char *state_of(struct fixture *fixture, const char *id, int64_t n) {
+        json_t *result JSON_CLEANUP = result_of(fixture, &alice, id, n);
+        const json_t *state = json_object_get(result, "state");
+        const char *reason = json_text(state, "reason");
+
+        return arena_printf(fixture->arena, "%lld %s%s%s",
+                            (long long)json_integer_or(state, "generation", -1), json_text(state, "was"),
+                            reason ? ": " : "", reason ? reason : "");
+}
+
+static const char *run_whole(struct fixture *fixture, const char *id, const char *code) {
+        struct engine_follower *follower = NULL;
+
+        assert_true(run_code(fixture, &alice, id, code, &follower) > 0);
+        return hear_all(fixture, follower);
+}
+
+static void park(struct fixture *fixture, const char *id) {
+        struct problem problem = { 0 };
+
+        if (engine_park(fixture->engine, &alice, id, &problem) < 0)
+                fail_msg("%s", problem.detail);
+}
+
+static void ask_to_restart(struct fixture *fixture, const char *id) {
+        struct problem problem;
+
+        assert_int_equal(engine_restart(fixture->engine, &alice, id, NULL, &problem), 0);
+}
+
+static void parks(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        assert_string_equal(run_whole(fixture, id, "keep this"), "started done(ok)");
+        assert_string_equal(state_of(fixture, id, 1), "1 new");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        assert_false(fake_lives(&fixture->place, id));
+        restart(fixture);
+        wait_for(fixture, &alice, id, "parked");
+        assert_false(fake_lives(&fixture->place, id));
+        park(fixture, id); /* is there already */
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
+        assert_string_equal(state_of(fixture, id, 2), "2 restored: it was parked");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
+        assert_string_equal(state_of(fixture, id, 3), "2 kept");
+        /* By idleness. */
+        atomic_fetch_add(&now_ms, 301000);
+        wait_for(fixture, &alice, id, "parked");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
+        assert_string_equal(state_of(fixture, id, 4), "3 restored: it was parked");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        ask_to_restart(fixture, id);
+        wait_for(fixture, &alice, id, "idle");
+}
+
+/* Asked for while the checkpoint is taken: it runs in the sandbox that lives, once, and the checkpoint is nobody's. */
+static void an_execution_comes_while_it_is_parked(void **state) {
+        struct fixture *fixture = *state;
+        struct engine_follower *followers[2];
+        struct problem problem;
+        const char *id = session_of(fixture, &alice);
+
+        run_whole(fixture, id, "keep this");
+        fixture->place.slow_park = true;
+        park(fixture, id);
+        park(fixture, id); /* is on its way */
+        assert_int_equal(run_code(fixture, &alice, id, "recall", &followers[0]), 2);
+        assert_int_equal(run_code(fixture, &alice, id, "say two", &followers[1]), 3);
+        assert_string_equal(status_of(fixture, &alice, id, 2), "queued");
+        assert_int_equal(engine_park(fixture->engine, &alice, id, &problem), -1);
+        assert_int_equal(problem.code, PROBLEM_BUSY);
+        fake_let_park(&fixture->place, id);
+        assert_string_equal(hear_all(fixture, followers[0]), "started stdout(this) done(ok)");
+        assert_string_equal(hear_all(fixture, followers[1]), "started stdout(two) done(ok)");
+        assert_string_equal(state_of(fixture, id, 2), "1 kept");
+        assert_int_equal(fixture->place.opens, 1);
+        /* One that is interrupted meanwhile is none. */
+        park(fixture, id);
+        assert_int_equal(run_code(fixture, &alice, id, "say never", NULL), 4);
+        assert_int_equal(engine_interrupt(fixture->engine, &alice, id, 4, &problem), 0);
+        fake_let_park(&fixture->place, id);
+        wait_for(fixture, &alice, id, "parked");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
+        /* And one that is ended while it is parked is gone. */
+        park(fixture, id);
+        assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
+        wait_for(fixture, &alice, id, NULL);
+}
+
+static void a_checkpoint_that_cannot_be_taken(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        run_whole(fixture, id, "keep this");
+        fixture->place.slow_park = fixture->place.fail_park = true;
+        park(fixture, id);
+        fake_let_park(&fixture->place, id);
+        wait_for(fixture, &alice, id, "idle");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
+        assert_string_equal(state_of(fixture, id, 2), "1 kept");
+        /* Not tried all the time, but again. */
+        fixture->place.slow_park = fixture->place.fail_park = false;
+        atomic_fetch_add(&now_ms, 301000);
+        wait_for(fixture, &alice, id, "parked");
+}
+
+static void what_is_lost_is_said(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        run_whole(fixture, id, "keep this");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        fixture->place.lose_checkpoints = true;
+        assert_string_equal(run_whole(fixture, id, "recall"), "started done(ok)");
+        assert_string_equal(state_of(fixture, id, 2), "2 lost: the checkpoint is not there");
+        /* It is not looked for again. */
+        run_whole(fixture, id, "keep that\ndie");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started done(ok)");
+        assert_string_equal(state_of(fixture, id, 4), "3 lost: it was ended");
+}
+
+/* One that kills whoever loads it: what waits is run all the same, once, without it. */
+static void a_checkpoint_that_kills(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        run_whole(fixture, id, "keep this");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        fixture->place.die_restoring = true;
+        assert_string_equal(run_whole(fixture, id, "recall\nsay once"), "started stdout(once) done(ok)");
+        assert_string_equal(state_of(fixture, id, 2),
+                            "2 lost: its sandbox ended while its checkpoint was restored: it was ended");
+        assert_int_equal(fixture->place.opens, 3);
+}
+
+/* The sandbox dies after more has run: the older checkpoint is better than nothing, and said to be old. */
+static void an_older_checkpoint(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        const char *older =
+                "; this is the checkpoint of 2023-11-14T22:13:20Z, and what came after it is lost";
+
+        run_whole(fixture, id, "keep old");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        run_whole(fixture, id, "keep new\ndie");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(old) done(ok)");
+        assert_string_equal(state_of(fixture, id, 3),
+                            arena_printf(fixture->arena, "3 restored: it was ended%s", older));
+        /* The machine is started again: no sandbox lives. */
+        run_whole(fixture, id, "keep newer");
+        engine_close(fixture->engine);
+        fake_kill_all(&fixture->place);
+        start(fixture);
+        wait_for(fixture, &alice, id, "idle");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(old) done(ok)");
+        assert_string_equal(state_of(fixture, id, 5),
+                            arena_printf(fixture->arena, "4 restored: %s%s",
+                                         "the server was restarted, and its sandbox did not live any more",
+                                         older));
+        /* One that was parked has lost nothing by that. */
+        run_whole(fixture, id, "keep last");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        engine_close(fixture->engine);
+        fake_kill_all(&fixture->place);
+        start(fixture);
+        wait_for(fixture, &alice, id, "parked");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(last) done(ok)");
+        assert_string_equal(state_of(fixture, id, 7), "5 restored: it was parked");
+}
+
+/* The engine dies when its record says "parked", and the sandbox has not ended yet: that is found, and nothing was lost. */
+static void a_sandbox_that_lives_though_it_is_parked(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        run_whole(fixture, id, "keep this");
+        fixture->place.slow_end = true;
+        park(fixture, id);
+        while (!fake_is_ending(&fixture->place, id))
+                usleep(1000);
+        engine_close(fixture->engine);
+        fake_revive(&fixture->place, id);
+        start(fixture);
+        wait_for(fixture, &alice, id, "idle");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
+        assert_string_equal(state_of(fixture, id, 2), "1 kept");
+}
+
+static void a_worker_that_is_told_to_end(void **state) {
+        struct fixture *fixture = *state;
+        struct engine_follower *followers[2];
+        const char *id = session_of(fixture, &alice);
+
+        assert_int_equal(run_code(fixture, &alice, id, "keep this\nhold", &followers[0]), 1);
+        wait_until_running(fixture, followers[0]);
+        assert_int_equal(run_code(fixture, &alice, id, "recall", &followers[1]), 2);
+        fake_tell_to_leave(&fixture->place, id);
+        release_when_held(fixture, id);
+        assert_string_equal(hear_all(fixture, followers[0]), "done(ok)");
+        assert_string_equal(hear_all(fixture, followers[1]), "started stdout(this) done(ok)");
+        assert_string_equal(state_of(fixture, id, 2), "2 restored: it was parked");
+        assert_int_equal(fixture->place.opens, 2);
+        /* By itself, while no engine is there. */
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        run_whole(fixture, id, "say more");
+        engine_close(fixture->engine);
+        fake_kill_all(&fixture->place);
+        fixture->place.adopts = true;
+        start(fixture);
+        wait_for(fixture, &alice, id, "parked");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started stdout(this) done(ok)");
+        assert_string_equal(state_of(fixture, id, 4), "4 restored: it was parked");
+}
+
+static void a_conversation_that_is_parked(void **state) {
+        const struct engine_wish wish = { .environment = "python", .conversation = "chat" };
+        struct fixture *fixture = *state;
+        const struct engine_patch patch = { .idle_seconds = 100 };
+        json_t *json JSON_CLEANUP = NULL;
+        struct problem problem;
+        const char *id = make(fixture, &alice, &wish, 1);
+
+        wait_for(fixture, &alice, id, "idle");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        assert_string_equal(make(fixture, &alice, &wish, 0), id);
+        assert_int_equal(engine_patch(fixture->engine, &alice, id, &patch, &json, &problem), 0);
+        wait_for(fixture, &alice, id, "parked");
+        /* It ends by idleness as any other. */
+        atomic_fetch_add(&now_ms, 101000);
+        wait_for(fixture, &alice, id, NULL);
+        assert_string_not_equal(make(fixture, &alice, &wish, 1), id);
+}
+
+static void a_thousand(void **state) {
+        struct fixture *fixture = *state;
+        struct session_change change = { .table = SESSION_TABLE_SESSIONS, .expect = SESSION_EXPECT_NOTHING };
+        struct session_item *items;
+        struct error err;
+        size_t count, before;
+        const char *id = session_of(fixture, &alice), *at;
+
+        run_whole(fixture, id, "keep this");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        engine_close(fixture->engine);
+        assert_int_equal(session_store_list(fixture->store, SESSION_TABLE_SESSIONS, "", NULL, false, 2,
+                                            fixture->arena, &items, &count, &err),
+                         0);
+        assert_int_equal(count, 1);
+        at = strstr(items[0].value, id);
+        assert_non_null(at);
+        for (int i = 0; i < 1000; i++) {
+                char text[4096];
+                const char digits[] = "abcdefghij";
+
+                snprintf(text, sizeof(text), "%s", items[0].value);
+                for (int place = 0, rest = i; place < 3; place++, rest /= 10)
+                        text[at - items[0].value + 2 + place] = digits[rest % 10];
+                change.value = text;
+                change.key =
+                        arena_printf(fixture->arena, "%.*s%.*s", (int)(strlen(items[0].key) - strlen(id)),
+                                     items[0].key, (int)strlen(id), text + (at - items[0].value));
+                assert_int_equal(session_store_write(fixture->store, &change, 1, &err), 1);
+        }
+        before = mallinfo2().uordblks;
+        start(fixture);
+        wait_for(fixture, &alice, id, "parked");
+        /* With a sanitizer it is 0. */
+        print_message("%zu bytes a session\n", (mallinfo2().uordblks - before) / 1001);
+        assert_true(mallinfo2().uordblks - before < (size_t)1001 * 2048);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                TEST(parks),
+                TEST(an_execution_comes_while_it_is_parked),
+                TEST(a_checkpoint_that_cannot_be_taken),
+                TEST(what_is_lost_is_said),
+                TEST(a_checkpoint_that_kills),
+                TEST(an_older_checkpoint),
+                TEST(a_sandbox_that_lives_though_it_is_parked),
+                TEST(a_worker_that_is_told_to_end),
+                TEST(a_conversation_that_is_parked),
+                TEST(a_thousand),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
