@@ -211,6 +211,7 @@ struct outgoing {
         struct arena *arena;
         bool singly; /* few changes: each is made to last by itself */
         struct workspace_usage usage;
+        uint64_t coming;            /* bytes of the workspace once all that lies beside it is in its place */
         struct workspace_base base; /* what both agree on by now; sorted at the end */
         struct step *removals, *folders, *files;
         size_t removal_count, folder_count, file_count;
@@ -375,10 +376,15 @@ static int leave_out(struct outgoing *outgoing, const struct step *step, const s
         return 0;
 }
 
-/* 1: it lies beside the workspace; 0: it was left out. */
+/*
+ * 1: it lies beside the workspace; 0: it was left out. Nothing is written that would find no room: of names for one file, or of files
+ * that are holes, there can be so many that they would fill the disk before the first of them is refused its place.
+ */
 static int write_aside(struct outgoing *outgoing, const struct step *step, struct workspace_put *put) {
         int from DESCRIPTOR_CLEANUP = outgoing->source->open(outgoing->source->context, step->path);
         struct workspace_limits limits = outgoing->limits;
+        uint64_t old = step->kept ? step->kept->bytes : 0,
+                 without = outgoing->coming > old ? outgoing->coming - old : 0;
         struct problem problem;
         struct stat status;
 
@@ -392,6 +398,11 @@ static int write_aside(struct outgoing *outgoing, const struct step *step, struc
                 leave_path(outgoing, step, "it is larger than the workspace may be");
                 return 0;
         }
+        if (limits.bytes_max &&
+            (without > limits.bytes_max || (uint64_t)status.st_size > limits.bytes_max - without)) {
+                leave_path(outgoing, step, "the workspace has no room for it");
+                return 0;
+        }
         if (workspace_put_begin(outgoing->workspace, step->path, &(struct conditions){ 0 }, &limits,
                                 outgoing->interrupt, put, &problem) < 0)
                 return leave_out(outgoing, step, &problem);
@@ -402,6 +413,7 @@ static int write_aside(struct outgoing *outgoing, const struct step *step, struc
                 workspace_put_close(put);
                 return leave_out(outgoing, step, &problem);
         }
+        outgoing->coming = without + put->bytes;
         return 1;
 }
 
@@ -432,6 +444,7 @@ static int write_batch(struct outgoing *outgoing, const struct step *steps, size
 
         for (size_t i = 0; i < count; i++)
                 puts[i] = (struct workspace_put)WORKSPACE_PUT_INIT;
+        outgoing->coming = outgoing->usage.bytes;
         for (size_t i = 0; i < count && result == 0; i++) {
                 int written = write_aside(outgoing, &steps[i], &puts[i]);
 

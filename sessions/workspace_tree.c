@@ -90,6 +90,7 @@ struct waiting_folder {
 struct reading {
         int top;
         uint64_t seen, seen_max;
+        uint64_t path_bytes; /* of all that was seen */
         const struct interrupt *interrupt;
         struct arena *arena;
         struct waiting_folder *folders;
@@ -147,6 +148,7 @@ static void read_name(struct reading *reading, const struct waiting_folder *in, 
         const char *problem = workspace_name_problem(name);
         struct stat status;
 
+        reading->path_bytes += strlen(path);
         if (problem) {
                 skip(reading, path, problem, true);
                 return;
@@ -202,7 +204,8 @@ static int read_folder(struct reading *reading, size_t at, struct error *err) {
         while (!reading->tree.cut && (entry = readdir(folder))) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                         continue;
-                if (reading->seen_max && reading->seen == reading->seen_max) {
+                if (reading->seen_max &&
+                    (reading->seen == reading->seen_max || reading->path_bytes >= WORKSPACE_PATHS_MAX)) {
                         reading->tree.cut = true;
                         break;
                 }

@@ -22,6 +22,8 @@
 /* Bytes of a path and folders in each other: in S3 the key of such a file is at most 1,024 bytes long, with all before it. */
 #define WORKSPACE_PATH_MAX 960
 #define WORKSPACE_DEPTH_MAX 64
+/* Bytes of all paths together, where the number of entries has a bound: names of strangers are kept in our memory, several times. */
+#define WORKSPACE_PATHS_MAX ((uint64_t)16 << 20)
 
 struct workspace_entry {
         const char *path; /* in the arena */
@@ -44,13 +46,14 @@ struct workspace_tree {
         uint64_t bytes;
         struct workspace_skipped *skipped;
         size_t skipped_count; /* at most WORKSPACE_SKIPPED_MAX are listed, the last one says that there are more */
-        bool cut;             /* there was more than `entries_max` */
+        bool cut;             /* there was more than `entries_max`, or WORKSPACE_PATHS_MAX */
 };
 #define WORKSPACE_SKIPPED_MAX 1000
 
 /*
- * Reads all below the folder. Not more than `entries_max` entries (0: no bound) are read, of all kinds. A folder
- * that may not be read is skipped; one that vanishes meanwhile is not there. ERROR_INTERRUPTED where it was interrupted.
+ * Reads all below the folder. Not more than `entries_max` entries (0: no bound) are read, of all kinds, nor, with a bound, more than
+ * WORKSPACE_PATHS_MAX bytes of paths. A folder that may not be read is skipped; one that vanishes meanwhile is not there.
+ * ERROR_INTERRUPTED where it was interrupted.
  */
 int workspace_tree_read(int folder, uint64_t entries_max, const struct interrupt *interrupt,
                         struct arena *arena, struct workspace_tree *ret, struct error *err) MUST_USE;

@@ -338,6 +338,82 @@ static void test_limits(void **state) {
         end_pair(&pair);
 }
 
+struct watched {
+        int folder;
+        int opened[8]; /* they share their offsets with what is read */
+        size_t count;
+};
+
+static int open_watched(void *context, const char *path) {
+        struct watched *watched = context;
+        int opened = workspace_source_open(&watched->folder, path);
+
+        assert_true(watched->count < 8 && opened >= 0);
+        watched->opened[watched->count++] = dup(opened);
+        return opened;
+}
+
+/* Many names for one file, or files of holes: not a byte is read of what has no place, let alone written beside the workspace. */
+static void test_no_room_is_seen_before_it_is_written(void **state) {
+        struct pair pair = pair_of(state);
+        struct watched watched = { .folder = pair.copy };
+        struct workspace_tree tree;
+        const struct workspace_source source = { &tree, open_watched, &watched };
+        off_t bytes_read = 0;
+
+        write_copy(&pair, "a", "123456");
+        assert_int_equal(link(copy_path(&pair, "a"), copy_path(&pair, "b")), 0);
+        assert_int_equal(link(copy_path(&pair, "a"), copy_path(&pair, "c")), 0);
+        write_copy(&pair, "d", "1234");
+        pair.limits = (struct workspace_limits){ .bytes_max = 10 };
+        tree = tree_of(&pair);
+        assert_int_equal(workspace_outgoing(&pair.workspace, &source, &pair.limits, NULL,
+                                            pair.world.place->arena, &pair.base, &pair.changes,
+                                            &pair.world.problem),
+                         0);
+        assert_int_equal(pair.changes.changed_count, 2);
+        assert_int_equal(pair.changes.skipped_count, 2);
+        assert_int_equal(watched.count, 4);
+        for (size_t i = 0; i < watched.count; i++) {
+                bytes_read += lseek(watched.opened[i], 0, SEEK_CUR);
+                close(watched.opened[i]);
+        }
+        assert_int_equal(bytes_read, 10);
+        end_pair(&pair);
+}
+
+/* Names are kept in our memory: where they are strangers', not all that a file system takes. */
+static void test_paths_have_a_bound(void **state) {
+        struct pair pair = pair_of(state);
+        struct workspace_tree tree;
+        struct error err;
+        char name[241];
+        int at = dup(pair.copy), inner;
+        size_t bytes = 0;
+
+        for (size_t depth = 0; depth < 3; depth++) {
+                memset(name, 'n', 240);
+                name[240] = '\0';
+                assert_int_equal(mkdirat(at, name, 0700), 0);
+                inner = openat(at, name, O_RDONLY | O_DIRECTORY);
+                close(at);
+                at = inner;
+        }
+        for (size_t i = 0; i < 20000; i++) {
+                snprintf(name + 200, 41, "%zu", i);
+                close(openat(at, name, O_WRONLY | O_CREAT, 0600));
+        }
+        close(at);
+        assert_int_equal(workspace_tree_read(pair.copy, 100000, NULL, pair.world.place->arena, &tree, &err),
+                         0);
+        assert_true(tree.cut);
+        for (size_t i = 0; i < tree.count; i++)
+                bytes += strlen(tree.entries[i].path);
+        assert_true(bytes <= WORKSPACE_PATHS_MAX + WORKSPACE_PATH_MAX);
+        assert_int_equal(tree_of(&pair).count, 20003);
+        end_pair(&pair);
+}
+
 /* Where a part of the copy cannot be read, nothing below it is taken for deleted. */
 static void test_unread(void **state) {
         struct pair pair = pair_of(state);
@@ -430,9 +506,17 @@ static void test_bases(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                TEST(test_both_ways), TEST(test_touched), TEST(test_conflicts),
-                TEST(test_types),     TEST(test_hostile), TEST(test_limits),
-                TEST(test_unread),    TEST(test_many),    TEST(test_bases),
+                TEST(test_both_ways),
+                TEST(test_touched),
+                TEST(test_conflicts),
+                TEST(test_types),
+                TEST(test_hostile),
+                TEST(test_limits),
+                TEST(test_no_room_is_seen_before_it_is_written),
+                TEST(test_paths_have_a_bound),
+                TEST(test_unread),
+                TEST(test_many),
+                TEST(test_bases),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
