@@ -14,9 +14,8 @@ int unbuilt_check(const struct broker_config *config, struct error *err) {
 
 void unbuilt_tell(const struct broker_config *config) {
         static const char *const sections[] = { "workspaces", "containers", "shell", "compat" };
-        static const char *const of_sessions[] = {
-                "parkSeconds", "warm", "preload", "checkpointMB", "checkpointSeconds", "allowShared", NULL
-        };
+        static const char *const of_sessions[] = { "parkSeconds", "checkpointMB", "checkpointSeconds",
+                                                   "allowShared", NULL };
         const struct value *sessions = value_get(config->spec, "sessions");
 
         for (size_t i = 0; i < config->client_count; i++) {

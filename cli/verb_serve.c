@@ -46,14 +46,45 @@ static const char *sockets_folder(const char *lineage, struct arena *arena) {
         return arena_printf(arena, "/tmp/berth-s-%.12s", lineage);
 }
 
+/* What the place and the configuration have in common. */
+struct place_context {
+        const struct options *options;
+        const struct value *sessions; /* of the Server's spec; or NULL */
+};
+
+static void tell(bool trouble, const char *line) {
+        if (trouble)
+                log_warning("%s", line);
+        else
+                log_info("%s", line);
+}
+
+/* Sandboxes that are kept ready, and what they have imported. */
+static void read_warm(const struct value *sessions, struct arena *arena,
+                      struct session_place_config *config) {
+        const struct value *warm = value_get(sessions, "warm"), *preload = value_get(sessions, "preload");
+        struct session_place_warm *list = arena_array(arena, warm ? warm->count + 1 : 1, sizeof(*list));
+        const char **modules = arena_array(arena, preload ? preload->count + 1 : 1, sizeof(*modules));
+
+        for (uint32_t i = 0; warm && i < warm->count; i++)
+                list[config->warm_count++] =
+                        (struct session_place_warm){ warm->members[i].name,
+                                                     (size_t)warm->members[i].value.integer };
+        for (uint32_t i = 0; preload && i < preload->count; i++)
+                modules[i] = value_text_of(&preload->items[i]);
+        config->warm = list;
+        config->preload = modules;
+        config->tell = tell;
+}
+
 static int open_place(void *context, const char *folder, const struct applied_stack *stack,
                       struct arena *arena, struct broker_place *ret, struct error *err) {
         const char *root = local_root(folder, stack->name, arena);
-        const struct options *options = context;
-        const struct session_place_config config = {
+        const struct place_context *place = context;
+        struct session_place_config config = {
                 .root = root,
                 .folder = sockets_folder(stack->lineage, arena),
-                .accept_degraded = options->accept_degraded,
+                .accept_degraded = place->options->accept_degraded,
         };
 
         if (strcmp(stack->provider, "local") != 0)
@@ -61,6 +92,7 @@ static int open_place(void *context, const char *folder, const struct applied_st
                         err, ERROR_NOT_FOUND,
                         "sessions run on this machine alone, and the stack %s is of provider %s", stack->name,
                         stack->provider);
+        read_warm(place->sessions, arena, &config);
         ret->workspaces = local_workspaces_folder(root, stack->spec, arena);
         return session_place_open(&config, &ret->place, err);
 }
@@ -69,12 +101,14 @@ int verb_serve(const struct options *options, struct error *err) {
         struct session session SESSION_CLEANUP;
         struct options of_stack = *options;
         struct broker_config config;
-        struct broker_places places = { open_place, &of_stack };
+        struct place_context context = { .options = &of_stack };
+        struct broker_places places = { open_place, &context };
 
         session_init(&session);
         if (load_config(&session, options, &config, err) < 0)
                 return -1;
         of_stack.path = config.stack;
+        context.sessions = value_get(config.spec, "sessions");
         log_set_json(options->json);
         interrupt_install();
         interrupt_on_hangup();

@@ -268,7 +268,7 @@ static const struct field session_fields[] = {
                 .name = "preload",
                 .type = FIELD_LIST,
                 .minimum = 1,
-                .maximum = 100,
+                .maximum = 64,
                 .item = &module_field,
                 .doc = "Python modules that warm sandboxes have imported already.",
         },

@@ -368,11 +368,11 @@ def test_requests_under_way_do_not_hold_up_its_end(serve):
 def test_what_is_not_built_is_said(offline):
     jwt = {"name": "sso", "may": ["execute"], "jwt": {"issuer": "i", "audience": "b", "jwksUrl": "https://i/keys"}}
     serve = Serve(
-        offline, clients=[*CLIENTS, jwt], sessions={"total": 3, "preload": ["numpy"]}, workspaces={"minFreeMB": 1}, containers={"total": 1},
+        offline, clients=[*CLIENTS, jwt], sessions={"total": 3, "allowShared": True}, workspaces={"minFreeMB": 1}, containers={"total": 1},
         shell={"enabled": True}, compat={"e2b": True},
     ).start()  # fmt: skip
     try:
-        for words in ("client sso: JSON Web Tokens", "sessions.preload: not", "workspaces: not", "containers: not", "shell: not", "compat: not"):
+        for words in ("client sso: JSON Web Tokens", "sessions.allowShared: not", "workspaces: not", "containers: not", "shell: not", "compat: not"):
             assert words in serve.lines()
         serve.ask("/v1/environments", "").problem(401, "unauthenticated")
         # The hash that such a client has not is no key.

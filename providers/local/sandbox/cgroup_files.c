@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,10 +103,12 @@ void cgroup_folder_remove(const char *folder) {
 }
 
 void cgroup_folder_name(unsigned number, char *buffer, size_t size) {
-        /* Looked up once: a process starts once, and this one runs a single thread where it makes groups. */
+        /* Looked up once: a process starts once. Several threads may make groups. */
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
         static char text[IDENTITY_TEXT_SIZE];
         static pid_t pid;
 
+        pthread_mutex_lock(&lock);
         if (pid != getpid()) {
                 struct process_identity own = identity_of_self();
 
@@ -113,6 +116,7 @@ void cgroup_folder_name(unsigned number, char *buffer, size_t size) {
                 identity_write(&own, text);
         }
         snprintf(buffer, size, "run-%s-%u", text, number);
+        pthread_mutex_unlock(&lock);
 }
 
 /*

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -171,6 +172,24 @@ int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, 
         found.socket = connected;
         connected = -1;
         *ret = found;
+        return 0;
+}
+
+/* What listens is the file, whatever its name. The record first: who finds the socket finds it, too. */
+int sandbox_lasting_rename(struct sandbox_lasting *lasting, const char *path, struct error *err) {
+        char *from TEXT_CLEANUP = record_of(lasting->path), *to TEXT_CLEANUP = record_of(path);
+        char *name = strdup(path);
+
+        if (!name)
+                abort();
+        if (rename(from, to) < 0 || rename(lasting->path, path) < 0) {
+                (void)error_set(err, "cannot rename %s to %s: %s", lasting->path, path, strerror(errno));
+                (void)unlink(to);
+                free(name);
+                return -1;
+        }
+        free_text(&lasting->path);
+        lasting->path = name;
         return 0;
 }
 

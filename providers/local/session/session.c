@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "providers/local/session/session_parts.h"
+#include "providers/local/session/session_warm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -102,6 +103,20 @@ static void ask_runtime(struct place_session *session, const struct request *req
 
         request_write(request, &message);
         say_message(session, &message, 0);
+}
+
+void session_set_life(struct place_session *session, int64_t after_ms) {
+        tell_number(session, MESSAGE_LIFE, after_ms > 0 ? (uint64_t)after_ms : 0);
+}
+
+void session_prepare(struct place_session *session, const json_t *modules) {
+        struct request request = { .type = REQUEST_PREPARE, .context = "main", .modules = modules };
+
+        ask_runtime(session, &request);
+}
+
+void session_hear_all(struct place_session *session) {
+        tell_number(session, MESSAGE_HEARD, session->heard);
 }
 
 /* Its files are in place, as far as they could be: it begins. */
@@ -341,6 +356,11 @@ static int next(struct place_session *session, struct place_event *ret, struct e
         (void)err;
         *ret = (struct place_event){ 0 };
         send_more(session);
+        if (session->handed_over) {
+                session->handed_over = false;
+                ret->type = PLACE_OPENED;
+                return 0;
+        }
         for (;;) {
                 int answer;
 
@@ -386,6 +406,8 @@ static int64_t patience_ms(const struct place_session *session) {
                                                    : INT64_MAX;
         int64_t left = until - now_ms();
 
+        if (session->handed_over)
+                return 0;
         if (session->sync)
                 return -1;
         if (session->over)
@@ -455,10 +477,6 @@ static int park(struct place_session *session, struct error *err) {
         return error_set_kind(err, ERROR_REFUSED, "sessions cannot be parked here yet");
 }
 
-static void expire(struct place_session *session, int64_t after_ms) {
-        tell_number(session, MESSAGE_LIFE, after_ms > 0 ? (uint64_t)after_ms : 0);
-}
-
 static void heard(struct place_session *session, uint64_t id) {
         if (id > 0 && id <= session->heard && session->lasting.socket >= 0)
                 tell_number(session, MESSAGE_HEARD, id);
@@ -511,24 +529,27 @@ static int check_id(const char *id, struct error *err) {
                        : error_set(err, "\"%s\" is no id of a session", id);
 }
 
-static int open_session(struct place *place, const struct place_opening *opening, struct place_session **ret,
-                        struct error *err) {
-        struct place_session *session;
+static struct place_session *new_session(struct session_place *place, const struct place_opening *opening) {
+        struct place_session *session = calloc(1, sizeof(*session));
 
-        if (check_id(opening->id, err) < 0)
-                return -1;
-        session = calloc(1, sizeof(*session));
         if (!session)
                 abort();
-        *session = (struct place_session){ .place = (struct session_place *)place,
+        *session = (struct place_session){ .place = place,
                                            .arena = arena_new(),
                                            .lasting = SANDBOX_LASTING_NONE,
                                            .reader = FRAME_READER(-1),
                                            .folder = -1,
                                            .waits = epoll_create1(EPOLL_CLOEXEC) };
-        session->socket = arena_printf(session->arena, "%s/%s", session->place->folder, opening->id);
+        session->socket = arena_printf(session->arena, "%s/%s", place->folder, opening->id);
         session->id = arena_strdup(session->arena, opening->id);
         session->owner = opening->owner ? arena_strdup(session->arena, opening->owner) : NULL;
+        return session;
+}
+
+int session_open_cold(struct session_place *place, const struct place_opening *opening,
+                      struct place_session **ret, struct error *err) {
+        struct place_session *session = new_session(place, opening);
+
         if (session->waits < 0) {
                 (void)error_set(err, "cannot wait for a sandbox: %s", strerror(errno));
                 leave(session);
@@ -543,8 +564,39 @@ static int open_session(struct place *place, const struct place_opening *opening
                         (struct session_execution){ .n = opening->running,
                                                     .until_ms = now_ms() + opening->running_ms + LATE_MS };
         session->reader.socket = session->lasting.socket;
+        /* Its last opener may have died before it said how long it may live. */
+        if (session->kept)
+                session_set_life(session, opening->ttl_ms);
         wait_for(session);
         *ret = session;
+        return 0;
+}
+
+/* The name first: who dies before the rest leaves a sandbox that is found again, and is then told how long it may live. */
+int session_hand_over(struct place_session *session, const struct place_opening *opening, struct error *err) {
+        const char *socket = arena_printf(session->arena, "%s/%s", session->place->folder, opening->id);
+
+        if (sandbox_lasting_rename(&session->lasting, socket, err) < 0)
+                return -1;
+        session->socket = socket;
+        session->id = arena_strdup(session->arena, opening->id);
+        session->owner = opening->owner ? arena_strdup(session->arena, opening->owner) : NULL;
+        session->handed_over = true;
+        session_set_life(session, opening->ttl_ms);
+        return 0;
+}
+
+static int open_session(struct place *place, const struct place_opening *opening, struct place_session **ret,
+                        struct error *err) {
+        struct session_place *local = (struct session_place *)place;
+        struct place_session *warm;
+
+        if (check_id(opening->id, err) < 0)
+                return -1;
+        warm = session_warm_take(local->warm, opening);
+        if (!warm)
+                return session_open_cold(local, opening, ret, err);
+        *ret = warm;
         return 0;
 }
 
@@ -577,6 +629,7 @@ static void close_place(struct place *place) {
 
         if (!local)
                 return;
+        session_warm_free(local->warm);
         /* Where a worker lives it is not empty, and stays. */
         (void)rmdir(local->folder);
         arena_free(local->arena);
@@ -592,7 +645,7 @@ static const struct place_class class = {
         .interrupt = interrupt,
         .restart = restart,
         .park = park,
-        .expire = expire,
+        .expire = session_set_life,
         .heard = heard,
         .end = end,
         .leave = leave,
@@ -637,6 +690,10 @@ int session_place_open(const struct session_place_config *config, struct place *
         place->runtime =
                 config->runtime ? arena_strdup(place->arena, config->runtime) : find_runtime(place->arena);
         place->accept_degraded = config->accept_degraded;
+        if (session_warm_new(place, config, &place->warm, err) < 0) {
+                close_place(&place->place);
+                return -1;
+        }
         *ret = &place->place;
         return 0;
 }

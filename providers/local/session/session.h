@@ -10,6 +10,12 @@
 #include "sessions/place.h"
 
 #include <stdbool.h>
+#include <stddef.h>
+
+struct session_place_warm {
+        const char *environment;
+        size_t count;
+};
 
 /* All copied. */
 struct session_place_config {
@@ -18,6 +24,12 @@ struct session_place_config {
                 *folder; /* of the workers' sockets: made where it is missing, ours alone. At most 64 bytes */
         const char *runtime;  /* berth-runtime's path; NULL: as it is installed, or beside this program */
         bool accept_degraded; /* sandboxes are started where a limit cannot be held */
+        /* Sandboxes that are started before anybody asks (session_warm.h), and what they have imported: ended by NULL, or NULL. */
+        const struct session_place_warm *warm;
+        size_t warm_count;
+        const char *const *preload;
+        void (*tell)(bool trouble,
+                     const char *line); /* what people should know of them. NULL: nobody is told */
 };
 
 int session_place_open(const struct session_place_config *config, struct place **ret,

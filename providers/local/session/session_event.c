@@ -4,6 +4,7 @@
  * and that it has not ended yet. A runtime that says what cannot be was taken over; that is its session's trouble, and its end.
  */
 #include "base/clock.h"
+#include "base/json.h"
 #include "providers/local/session/session_parts.h"
 
 #include <string.h>
@@ -92,6 +93,24 @@ static int read_refused(struct place_session *session, const struct report *repo
         return 1;
 }
 
+/* Nobody has run anything in it yet, and yet it is believed in nothing: it is shown to people alone. */
+static void read_prepared(struct place_session *session, const struct report *report) {
+        struct strbuf missing STRBUF_CLEANUP = STRBUF_INIT;
+        const json_t *row;
+        size_t index;
+
+        if (session->prepared.over)
+                return;
+        json_array_foreach (report->missing, index, row)
+                strbuf_printf(&missing, "%s%s (%s)", index > 0 ? ", " : "", json_text(row, "module"),
+                              json_text(row, "reason"));
+        session->prepared = (struct session_prepared){
+                .over = true,
+                .problem = report->reason ? arena_strdup(session->arena, report->reason) : NULL,
+                .missing = missing.length > 0 ? arena_strdup(session->arena, strbuf_text(&missing)) : NULL,
+        };
+}
+
 int session_event_read(struct place_session *session, struct place_event *ret, struct error *err) {
         struct report report;
 
@@ -121,6 +140,9 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
                         return error_set(err, "it ended what does not run");
                 read_done(session, &report, ret);
                 return 1;
+        case REPORT_PREPARED:
+                read_prepared(session, &report);
+                return 0;
         case REPORT_RESTARTED:
                 ret->type = PLACE_RESTARTED;
                 ret->context = report.context;

@@ -16,6 +16,15 @@ struct session_place {
         struct arena *arena;
         const char *root, *folder, *runtime;
         bool accept_degraded;
+        struct session_warm *warm; /* NULL: none */
+};
+
+/* What the runtime said of Python and modules that it was asked to have ready. */
+struct session_prepared {
+        bool over;
+        const char *problem; /* Python did not start; NULL: it did. In the session's arena, as the next */
+        const char
+                *missing; /* "NAME (REASON), NAME (REASON)": modules that could not be imported; NULL: none */
 };
 
 /* What runs, as far as this process knows. */
@@ -49,7 +58,9 @@ struct place_session {
         uint64_t heard; /* the end of the last event that was given out */
         /* What is known of it. */
         bool kept, greeted, opened;
-        int64_t mark; /* the last execution that it took */
+        bool handed_over;                 /* it was warm: who has it now was not told yet that it is open */
+        struct session_prepared prepared; /* of one that was asked to be */
+        int64_t mark;                     /* the last execution that it took */
         struct session_execution execution;
         struct strbuf pending; /* the request of one whose files are being put in */
         int64_t pending_ms;    /* how long it may take */
@@ -70,6 +81,20 @@ struct place_session {
         const char *why; /* it ended; in the arena */
         int64_t dies_ms; /* it was told to end: when it is killed; 0: it was not */
 };
+
+/* session.c */
+/* As place_class.open(), but never a warm one. */
+int session_open_cold(struct session_place *place, const struct place_opening *opening,
+                      struct place_session **ret, struct error *err) MUST_USE;
+/* The sandbox ends by itself so long after now. */
+void session_set_life(struct place_session *session, int64_t after_ms);
+/* Asks the runtime to start Python and import modules, a list of texts or NULL: session->prepared says when that is over. */
+void session_prepare(struct place_session *session, const json_t *modules);
+/* What was said until now need not be told again. */
+void session_hear_all(struct place_session *session);
+/* It was warm, and is this opening's now: that it is open is what it says next. */
+int session_hand_over(struct place_session *session, const struct place_opening *opening,
+                      struct error *err) MUST_USE;
 
 /* session_start.c */
 /* The worker of the opening, found or started. */

@@ -14,6 +14,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/pidfd.h>
@@ -622,6 +623,101 @@ static void test_a_worker_that_nobody_can_find(void **state) {
         wait_until_gone(worker);
 }
 
+/* --- warm ones --- */
+
+static atomic_int told_ready, told_trouble;
+
+static void hear_tell(bool trouble, const char *line) {
+        (void)line;
+        atomic_fetch_add(trouble ? &told_trouble : &told_ready, 1);
+}
+
+static void open_warm_place(struct lab *lab) {
+        static const struct session_place_warm warm[] = { { "box", 1 } };
+        static const char *const modules[] = { "fractions", NULL };
+        struct error err = { 0 };
+        char runtime[4096];
+        struct session_place_config config = { .root = lab->root,
+                                               .folder = lab->sockets,
+                                               .runtime = runtime,
+                                               .accept_degraded = true,
+                                               .warm = warm,
+                                               .warm_count = 1,
+                                               .preload = modules,
+                                               .tell = hear_tell };
+
+        snprintf(runtime, sizeof(runtime), "%s", ((struct session_place *)lab->place)->runtime);
+        lab->place->class->close(lab->place);
+        told_ready = told_trouble = 0;
+        if (session_place_open(&config, &lab->place, &err) < 0)
+                fail_msg("%s", err.message);
+        for (int i = 0; i < LONG_MS / 10 && told_ready + told_trouble == 0; i++)
+                poll(NULL, 0, 10);
+        assert_int_equal(told_trouble, 0);
+        assert_int_equal(told_ready, 1);
+        assert_int_equal(names_in(lab->sockets), 2);
+}
+
+/* It is open at once, has what was imported, and is this session's like any other from then on: found again, with its life. */
+static void test_warm_one_is_taken(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+        char path[128];
+
+        begin(lab);
+        must_end(lab);
+        open_warm_place(lab);
+        must_open(lab, false, 0);
+        event = await(lab);
+        assert_int_equal(event.type, PLACE_OPENED);
+        assert_false(event.kept);
+        snprintf(path, sizeof(path), "%s/s-one.worker", lab->sockets);
+        assert_int_equal(access(path, F_OK), 0);
+        assert_int_equal(run(lab, 1, "import sys\n'fractions' in sys.modules")->status, REPORT_OK);
+        assert_true(text_has(lab, "True|"));
+        assert_int_equal(run(lab, 2, "x = 'kept'")->status, REPORT_OK);
+        lab->place->class->leave(lab->session);
+        lab->session = NULL;
+        must_open(lab, true, 0);
+        event = await(lab);
+        assert_true(event.kept);
+        assert_int_equal(event.last, 2);
+        assert_int_equal(run(lab, 3, "x")->status, REPORT_OK);
+        assert_true(text_has(lab, "'kept'|"));
+        must_end(lab);
+        assert_int_equal(access(path, F_OK), -1);
+        /* The place closes with one that nobody has taken: teardown sees that nothing is left. */
+}
+
+/* One that has other limits, and one that is only looked for, are not it. */
+static void test_warm_one_is_left_to_whom_it_fits(void **state) {
+        struct lab *lab = *state;
+        struct place_opening opening = { .id = "s-one", .agent = "small", .ttl_ms = DAY_MS };
+        struct error err = { 0 };
+        char path[128];
+
+        begin(lab);
+        must_end(lab);
+        snprintf(path, sizeof(path), "%s/registry", lab->root);
+        make_folder(path);
+        snprintf(path, sizeof(path), "%s/registry/agents", lab->root);
+        make_folder(path);
+        folder_write(
+                path, "small.json",
+                "{\"formatVersion\": \"1\", \"stack\": \"lab\", \"kind\": \"Agent\", \"name\": \"small\", "
+                "\"spec\": {\"environment\": \"box\", \"active\": true, \"limits\": {\"memoryMB\": 256}}}");
+        open_warm_place(lab);
+        assert_int_equal(open_session(lab, true, 0, &err), -1);
+        assert_int_equal(err.kind, ERROR_NOT_FOUND);
+        if (lab->place->class->open(lab->place, &opening, &lab->session, &err) < 0)
+                fail_msg("%s", err.message);
+        assert_int_equal(await(lab).type, PLACE_OPENED);
+        assert_int_equal(run(lab, 1, "import sys\n'fractions' in sys.modules")->status, REPORT_OK);
+        assert_true(text_has(lab, "False|"));
+        must_end(lab);
+        assert_int_equal(names_in(lab->sockets), 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv) {
@@ -639,6 +735,8 @@ int main(int argc, char **argv) {
                 TEST(test_a_link_where_a_folder_was),
                 TEST(test_expires_with_nobody_there),
                 TEST(test_a_worker_that_nobody_can_find),
+                TEST(test_warm_one_is_taken),
+                TEST(test_warm_one_is_left_to_whom_it_fits),
         };
 
         if (argc == 2 && strcmp(argv[1], SANDBOX_WORKER_VERB) == 0)
