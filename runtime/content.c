@@ -149,6 +149,50 @@ bool content_is_pairs(const json_t *list, size_t most, const char *text, const c
         return true;
 }
 
+/* Both lists go into one head of a message: what they take there is what counts. */
+static bool fits_as_json(const json_t *list) {
+        return json_is_array(list) && json_array_size(list) <= CONTENT_NAMES_MAX &&
+               json_dumpb(list, NULL, 0, JSON_COMPACT) <= CONTENT_NAMES_BYTES_MAX;
+}
+
+bool content_is_names(const json_t *list) {
+        const json_t *name;
+        size_t index;
+
+        if (!fits_as_json(list))
+                return false;
+        json_array_foreach (list, index, name) {
+                if (!json_is_string(name) || json_string_length(name) > CONTENT_NAME_MAX)
+                        return false;
+        }
+        return true;
+}
+
+bool content_is_lost(const json_t *list) {
+        static const struct {
+                const char *name;
+                size_t most;
+        } members[] = { { "name", CONTENT_NAME_MAX },
+                        { "type", CONTENT_NAME_MAX },
+                        { "why", CONTENT_REASON_MAX } };
+        const json_t *item;
+        size_t index;
+
+        if (!fits_as_json(list))
+                return false;
+        json_array_foreach (list, index, item) {
+                if (json_object_size(item) != CONTENT_COUNT(members))
+                        return false;
+                for (size_t i = 0; i < CONTENT_COUNT(members); i++) {
+                        const json_t *text = json_object_get(item, members[i].name);
+
+                        if (!json_is_string(text) || json_string_length(text) > members[i].most)
+                                return false;
+                }
+        }
+        return true;
+}
+
 bool content_is_context(const char *name) {
         static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
         size_t length = strspn(name, allowed);

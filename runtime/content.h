@@ -18,6 +18,9 @@
 #define CONTENT_REASON_MAX 1024          /* of a reason, in words: bytes */
 #define CONTENT_LINES_MAX 400            /* of a traceback */
 #define CONTENT_PARTS_MAX 16             /* of a display */
+#define CONTENT_GENERATION_MAX ((int64_t)1 << 40)
+#define CONTENT_NAMES_MAX 1000                   /* of a list of a checkpoint's names */
+#define CONTENT_NAMES_BYTES_MAX ((size_t)131072) /* of such a list, as JSON */
 
 /* Of the last expression: its type's name and its repr. */
 struct content_value {
@@ -57,6 +60,11 @@ bool content_is_pairs(const json_t *list, size_t most, const char *text, const c
 /* Which of the names it is, or -1: also where it is NULL. */
 int content_index(const char *const *names, size_t count, const char *name);
 #define CONTENT_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* What of a namespace was restored: a list of names. */
+bool content_is_names(const json_t *list);
+/* What was not: a list of {name, type, why}. */
+bool content_is_lost(const json_t *list);
 
 /* The name of a context: 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'. */
 bool content_is_context(const char *name);

@@ -88,6 +88,38 @@ int context_start(struct runtime *runtime, struct context *context, int output, 
         return 0;
 }
 
+void context_kill(struct runtime *runtime, struct context *context, const char *why) {
+        if (KERNEL_IS_DEAD(&context->kernel))
+                return;
+        snprintf(context->lost, sizeof(context->lost), "%s", why);
+        context->explained = true;
+        close_descriptor(&context->kernel.socket);
+        descendants_kill(&runtime->known, context->kernel.process.pid);
+}
+
+void context_add_outcome(json_t *outcomes, const struct context *context, int64_t kept, int64_t lost,
+                         const char *reason) {
+        json_t *outcome = json_checked(json_pack("{s:s, s:I, s:I, s:I}", "context", context->name,
+                                                 "generation", (json_int_t)context->generation, "kept",
+                                                 (json_int_t)(reason ? 0 : kept), "lost", (json_int_t)lost));
+
+        json_put(outcome, "reason", reason ? json_string(reason) : json_null());
+        json_add(outcomes, outcome);
+}
+
+void context_release(struct context *context) {
+        json_decref(context->restored);
+        json_decref(context->restored_lost);
+        context->restored = context->restored_lost = NULL;
+}
+
+/* Why nothing can be asked of kernels now, or NULL. */
+static const char *is_occupied(const struct runtime *runtime) {
+        return runtime->taking.active      ? "a checkpoint is being taken"
+               : runtime->restoring.active ? "a checkpoint is being restored"
+                                           : NULL;
+}
+
 static void report_prepared(struct runtime *runtime, struct context *context, const json_t *missing,
                             const char *reason) {
         const struct report report = { .type = REPORT_PREPARED,
@@ -106,10 +138,15 @@ void context_prepare(struct runtime *runtime, const struct request *request) {
         json_t *head;
         struct error err;
 
-        if (!context || context->preparing) {
+        if (is_occupied(runtime)) {
+                runtime_refuse(runtime, 0, is_occupied(runtime));
+                return;
+        }
+        if (!context || context->preparing || kernel_backlog(&context->kernel) > RUNTIME_KERNEL_BACKLOG) {
                 runtime_refuse(runtime, 0,
-                               context ? "this context is being prepared already"
-                                       : "no more than 8 contexts");
+                               !context             ? "no more than 8 contexts"
+                               : context->preparing ? "this context is being prepared already"
+                                                    : "this context's kernel does not read what it is sent");
                 return;
         }
         if (context_start(runtime, context, STDERR_FILENO, STDERR_FILENO, &err) < 0) {
@@ -129,8 +166,8 @@ void context_restart(struct runtime *runtime, const struct request *request) {
         struct context *context = context_get(runtime, request->context);
         const struct report report = { .type = REPORT_RESTARTED, .context = request->context };
 
-        if (!context) {
-                runtime_refuse(runtime, 0, "no more than 8 contexts");
+        if (!context || is_occupied(runtime)) {
+                runtime_refuse(runtime, 0, context ? is_occupied(runtime) : "no more than 8 contexts");
                 return;
         }
         if (!KERNEL_IS_DEAD(&context->kernel)) {
@@ -187,6 +224,16 @@ static int heed(struct runtime *runtime, struct context *context, const struct k
                         return -1;
                 execution_done(runtime, word);
                 return 0;
+        case WORD_TAKEN:
+                if (runtime->taking.context != context)
+                        return -1;
+                checkpoint_take_done(runtime, word->reason);
+                return 0;
+        case WORD_RESTORED:
+                if (!context->restoring || !context->kernel.ready)
+                        return -1;
+                checkpoint_restore_done(runtime, context, word);
+                return 0;
         }
         return -1;
 }
@@ -242,8 +289,11 @@ void context_end(struct runtime *runtime, struct context *context) {
         else if (!context->explained)
                 snprintf(context->lost, sizeof(context->lost), "%s with code %d",
                          was_ready ? "it ended" : "Python did not start, and ended", status.code);
+        context_release(context);
         if (context->preparing)
                 report_prepared(runtime, context, NULL, context->lost);
+        checkpoint_take_kernel_ended(runtime, context);
+        checkpoint_restore_kernel_ended(runtime, context);
         if (ran)
                 execution_kernel_ended(runtime, status, was_ready);
 }

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DINPUT=FILE -DNAME=SYMBOL -DOUTPUT=FILE.c -P embed.cmake: a file's bytes as an array in C.
+# cmake -DINPUT=FILE -DNAME=SYMBOL -DOUTPUT=FILE.c [-DCOMPRESSED=ON] -P embed.cmake: a file's bytes as an array in C, or what gzip makes
+# of them.
+if(COMPRESSED)
+  file(ARCHIVE_CREATE OUTPUT ${OUTPUT}.gz PATHS ${INPUT} FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9 MTIME 1970-01-02)
+  set(INPUT ${OUTPUT}.gz)
+endif()
 file(READ ${INPUT} bytes HEX)
 string(LENGTH "${bytes}" digits)
 math(EXPR size "${digits} / 2")

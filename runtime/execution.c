@@ -377,16 +377,21 @@ static int start_shell(struct runtime *runtime, const struct request *request, c
 
 static void report_started(struct runtime *runtime, const struct request *request, enum report_was was) {
         struct context *context = runtime->execution.context;
+        bool has_reason = was == REPORT_LOST || (was == REPORT_WAS_RESTORED && context->lost[0]);
         const struct report report = { .type = REPORT_STARTED,
                                        .n = request->n,
                                        .context = request->context,
                                        .generation = context ? context->generation : 0,
                                        .was = was,
-                                       .reason = was == REPORT_LOST ? context->lost : NULL };
+                                       .reason = has_reason ? context->lost : NULL,
+                                       .restored = context ? context->restored : NULL,
+                                       .lost = context ? context->restored_lost : NULL };
 
         runtime_report(runtime, &report);
-        if (context)
+        if (context) {
                 context->fresh = false;
+                context_release(context);
+        }
 }
 
 static void tell_kernel(struct runtime *runtime, const struct request *request, const int *pipes) {
@@ -412,9 +417,13 @@ void execution_start(struct runtime *runtime, const struct request *request) {
         struct error err;
         int result;
 
-        if (execution->n > 0 || (is_python && !context)) {
+        if (execution->n > 0 || runtime->taking.active || runtime->restoring.active ||
+            (is_python && !context)) {
                 runtime_refuse(runtime, request->n,
-                               execution->n > 0 ? "another execution runs" : "no more than 8 contexts");
+                               execution->n > 0            ? "another execution runs"
+                               : runtime->taking.active    ? "a checkpoint is being taken"
+                               : runtime->restoring.active ? "a checkpoint is being restored"
+                                                           : "no more than 8 contexts");
                 return;
         }
         *execution = (struct execution){ .n = request->n,
@@ -432,7 +441,9 @@ void execution_start(struct runtime *runtime, const struct request *request) {
         if (result == 0 && is_python)
                 result = context_start(runtime, context, theirs[0], theirs[1], &err);
         if (context && context->fresh)
-                was = context->generation == 1 ? REPORT_NEW : REPORT_LOST;
+                was = context->restored          ? REPORT_WAS_RESTORED
+                      : context->generation == 1 ? REPORT_NEW
+                                                 : REPORT_LOST;
         if (result == 0)
                 report_started(runtime, request, was);
         if (result == 0 && !is_python)

@@ -101,6 +101,10 @@ bool kernel_is_behind(const struct kernel *kernel) {
         return kernel->sent < kernel->unsent.length;
 }
 
+size_t kernel_backlog(const struct kernel *kernel) {
+        return kernel->unsent.length - kernel->sent;
+}
+
 static void close_pipes(struct kernel *kernel) {
         close_descriptor(&kernel->pipes[0]);
         close_descriptor(&kernel->pipes[1]);
@@ -120,12 +124,14 @@ void kernel_send_more(struct kernel *kernel) {
                 ssize_t sent;
 
                 if (with_pipes) {
+                        size_t bytes = kernel->pipes[1] >= 0 ? 2 * sizeof(int) : sizeof(int);
+
                         message.msg_control = control.space;
-                        message.msg_controllen = sizeof(control.space);
+                        message.msg_controllen = CMSG_SPACE(bytes);
                         control.header.cmsg_level = SOL_SOCKET;
                         control.header.cmsg_type = SCM_RIGHTS;
-                        control.header.cmsg_len = CMSG_LEN(2 * sizeof(int));
-                        memcpy(CMSG_DATA(&control.header), kernel->pipes, 2 * sizeof(int));
+                        control.header.cmsg_len = CMSG_LEN(bytes);
+                        memcpy(CMSG_DATA(&control.header), kernel->pipes, bytes);
                 }
                 sent = sendmsg(kernel->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
                 if (sent < 0 && errno == EINTR)

@@ -20,8 +20,9 @@ struct kernel {
         char python[33]; /* its version, from then on */
         struct message_reader reader;
         struct strbuf unsent;
-        size_t sent;     /* bytes of `unsent` that are gone */
-        int pipes[2];    /* to go with the first byte of the message at `pipes_at`; -1: none */
+        size_t sent; /* bytes of `unsent` that are gone */
+        int pipes
+                [2]; /* to go with the first byte of the message at `pipes_at`; -1: none; the second may be missing */
         size_t pipes_at; /* in `unsent` */
 };
 #define KERNEL_NONE                                                        \
@@ -39,13 +40,15 @@ struct kernel_args {
 int kernel_start(const struct kernel_args *args, struct kernel *ret, struct error *err) MUST_USE;
 
 /*
- * `pipes`: NULL, or the two that are to be the kernel's standard output and error; its own then. At most one message with pipes
- * at a time is on its way. What is not taken at once waits; what cannot be sent at all shows in the kernel's end.
+ * `pipes`: NULL, or the two that are to be the kernel's standard output and error, or one that a checkpoint is written to, and -1; the
+ * kernel's own then. At most one message with pipes at a time is on its way. What is not taken at once waits; what cannot be sent at all shows in the kernel's end.
  */
 void kernel_send(struct kernel *kernel, const json_t *head, const void *body, size_t length,
                  const int *pipes);
 void kernel_send_more(struct kernel *kernel); /* when the socket takes more */
 bool kernel_is_behind(const struct kernel *kernel);
+/* Bytes that it was sent and that its socket has not taken. */
+size_t kernel_backlog(const struct kernel *kernel);
 
 enum kernel_answer { KERNEL_WAIT = 0, KERNEL_WHOLE = 1, KERNEL_CLOSED = 2 };
 /* One message, or none yet. -1: what came is none, and the kernel must be killed. Reads at most one message's bytes. */
@@ -58,8 +61,8 @@ struct process_status kernel_reap(struct kernel *kernel);
 int kernel_start_process(const struct process_args *args, size_t memory_max, struct process *ret,
                          struct error *err) MUST_USE;
 
-/* Generated from kernel.py. */
-extern const unsigned char kernel_source[];
-extern const size_t kernel_source_size;
+/* Generated from kernel.py; from checkpoint.py and the library that it uses, by gzip. */
+extern const unsigned char kernel_source[], checkpoint_source[], cloudpickle_source[];
+extern const size_t kernel_source_size, checkpoint_source_size, cloudpickle_source_size;
 
 #endif

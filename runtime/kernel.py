@@ -27,6 +27,7 @@ import linecache  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
 import struct  # noqa: E402
+import time  # noqa: E402
 import traceback  # noqa: E402
 import types  # noqa: E402
 
@@ -47,6 +48,7 @@ for _name in __import__("__future__").all_feature_names:
     FUTURES |= getattr(__import__("__future__"), _name).compiler_flag
 
 own_pid = os.getpid()
+python_version = "%d.%d.%d" % sys.version_info[:3]
 main_thread = _thread.get_ident()
 saved_builtins = dict(vars(builtins))
 type_name = type.__dict__["__name__"].__get__
@@ -668,15 +670,100 @@ def prepare(head):
     channel.send({"type": "prepared", "missing": missing})
 
 
+# --- checkpoints ---
+
+
+class Tools:
+    """What checkpoint.py needs of the kernel. Loaded with the first request that needs it."""
+
+    loaded = library = None
+
+
+def load_tools(head, body):
+    """The user's own pickle.py is not what is meant by pickle, as above."""
+    if Tools.loaded is None:
+        path = sys.path[:]
+        sys.path[:] = [entry for entry in path if entry != ""]
+        try:
+            tools = {"__name__": "<berth checkpoint>", "__builtins__": dict(saved_builtins)}
+            import zlib
+
+            exec(compile(zlib.decompress(body[head["libraryBytes"] :], 31), "<berth checkpoint>", "exec"), tools)
+            Tools.library = tools["load_library"](zlib.decompress(body[: head["libraryBytes"]], 31))
+            Tools.loaded = tools
+        finally:
+            sys.path[:] = path
+    return types.SimpleNamespace(own_globals=globals(), **{name: value for name, value in globals().items() if not name.startswith("__")})
+
+
+def wait_for_child(pid, gate, milliseconds):
+    """Why it took no checkpoint, or None. The gate closes with its end."""
+    import select
+
+    poll = select.poll()
+    poll.register(gate, select.POLLIN)
+    in_time = poll.poll(milliseconds)
+    if not in_time:
+        os.kill(pid, signal.SIGKILL)
+    try:
+        status = os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        status = 0
+    if not in_time:
+        return "it was not taken in %d ms" % milliseconds
+    if os.WIFSIGNALED(status):
+        return "the process that took it was ended by signal %d" % os.WTERMSIG(status)
+    return None if status == 0 else "the process that took it has failed"
+
+
+def take_checkpoint(head, body, descriptors):
+    started = time.monotonic()
+    reason, pid, ends = None, -1, (-1, -1)
+    try:
+        kernel = load_tools(head, body)
+        ends = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            Tools.loaded["take_in_child"](Tools.library, kernel, head, descriptors[0], started)
+            os._exit(0)
+        os.close(descriptors.pop())
+        os.close(ends[1])
+        reason = wait_for_child(pid, ends[0], head["maxMs"])
+        os.close(ends[0])
+    except BaseException as error:
+        if os.getpid() != own_pid:
+            os._exit(1)
+        reason = clean("%s: %s" % (name_of(type(error)), error), 500)[0]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    channel.send({"type": "taken", "reason": reason})
+
+
+def restore_checkpoint(head, body):
+    try:
+        kernel = load_tools(head, body)
+    except BaseException as error:
+        reason = clean("what restores checkpoints does not load: %s: %s" % (name_of(type(error)), error), 500)[0]
+        while channel.receive()[0]["type"] != "end":
+            pass
+        channel.send({"type": "restored", "restored": [], "restoredCount": 0, "lost": [], "lostCount": 0, "reason": reason})
+        return
+    channel.send(Tools.loaded["restore"](Tools.library, kernel, head, channel.receive))
+
+
 def serve():
     heed_interrupts()
-    channel.send({"type": "ready", "python": "%d.%d.%d" % sys.version_info[:3]})
+    channel.send({"type": "ready", "python": python_version})
     while True:
         head, body, descriptors = channel.receive()
         if head["type"] == "execute":
             execute(head, body, descriptors)
         elif head["type"] == "prepare":
             prepare(head)
+        elif head["type"] == "checkpoint":
+            take_checkpoint(head, body, descriptors)
+        elif head["type"] == "restore":
+            restore_checkpoint(head, body)
 
 
 try:

@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-static const char *const type_names[] = { [WORD_READY] = "ready",
-                                          [WORD_BEGUN] = "begun",
-                                          [WORD_DISPLAY] = "display",
-                                          [WORD_DONE] = "done",
-                                          [WORD_PREPARED] = "prepared" };
+static const char *const type_names[] = {
+        [WORD_READY] = "ready",      [WORD_BEGUN] = "begun",       [WORD_DISPLAY] = "display",
+        [WORD_DONE] = "done",        [WORD_PREPARED] = "prepared", [WORD_TAKEN] = "taken",
+        [WORD_RESTORED] = "restored"
+};
 static const char *const outcome_names[] = { [OUTCOME_OK] = "ok",
                                              [OUTCOME_ERROR] = "error",
                                              [OUTCOME_MEMORY] = "memory",
@@ -41,12 +41,40 @@ static int read_done(json_t *head, struct kernel_word *word, struct error *err) 
         return 0;
 }
 
+static int read_reason(const json_t *reason, struct kernel_word *word, struct error *err) {
+        word->reason = json_string_value(reason);
+        if (!json_is_null(reason) && (!word->reason || strlen(word->reason) > CONTENT_REASON_MAX))
+                return error_set(err, "a reason that is none");
+        return 0;
+}
+
+static int read_restored(json_t *head, struct kernel_word *word, struct error *err) {
+        json_t *restored = NULL, *lost = NULL, *reason = NULL;
+        json_int_t restored_count, lost_count;
+        const char *type;
+        json_error_t said;
+
+        if (json_unpack_ex(head, &said, 0, "{s:s, s:o, s:I, s:o, s:I, s:o !}", "type", &type, "restored",
+                           &restored, "restoredCount", &restored_count, "lost", &lost, "lostCount",
+                           &lost_count, "reason", &reason) != 0)
+                return error_set(err, "%s", said.text);
+        if (!content_is_names(restored) || !content_is_lost(lost) ||
+            restored_count < (json_int_t)json_array_size(restored) ||
+            lost_count < (json_int_t)json_array_size(lost))
+                return error_set(err, "names that are none, or fewer than are listed");
+        word->restored = restored;
+        word->restored_count = restored_count;
+        word->lost = lost;
+        word->lost_count = lost_count;
+        return read_reason(reason, word, err);
+}
+
 int kernel_word_read(const struct message *message, struct kernel_word *ret, struct error *err) {
         const char *type = json_text(message->head, "type");
         struct kernel_word word = { 0 };
         json_error_t said;
         json_int_t n = 0;
-        json_t *missing = NULL, *parts = NULL;
+        json_t *missing = NULL, *parts = NULL, *reason = NULL;
         int index = content_index(type_names, CONTENT_COUNT(type_names), type), is_main = 0, result = 0;
 
         if (index < 0)
@@ -65,6 +93,9 @@ int kernel_word_read(const struct message *message, struct kernel_word *ret, str
         else if (word.type == WORD_PREPARED)
                 result = json_unpack_ex(message->head, &said, 0, "{s:s, s:o !}", "type", &type, "missing",
                                         &missing);
+        else if (word.type == WORD_TAKEN)
+                result = json_unpack_ex(message->head, &said, 0, "{s:s, s:o !}", "type", &type, "reason",
+                                        &reason);
         if (result < 0)
                 return error_set(err, "%s", said.text);
         word.n = n;
@@ -76,6 +107,10 @@ int kernel_word_read(const struct message *message, struct kernel_word *ret, str
         if (word.type == WORD_DISPLAY && content_display_read(parts, &message->body, &word.display, err) < 0)
                 return -1;
         if (word.type == WORD_DONE && read_done(message->head, &word, err) < 0)
+                return -1;
+        if (word.type == WORD_TAKEN && read_reason(reason, &word, err) < 0)
+                return -1;
+        if (word.type == WORD_RESTORED && read_restored(message->head, &word, err) < 0)
                 return -1;
         *ret = word;
         return 0;

@@ -8,7 +8,15 @@
 
 #include "runtime/content.h"
 
-enum kernel_word_type { WORD_READY, WORD_BEGUN, WORD_DISPLAY, WORD_DONE, WORD_PREPARED };
+enum kernel_word_type {
+        WORD_READY,
+        WORD_BEGUN,
+        WORD_DISPLAY,
+        WORD_DONE,
+        WORD_PREPARED,
+        WORD_TAKEN,
+        WORD_RESTORED
+};
 /* How the code ended. LEAVES: by exit(); the kernel's process ends next, and its exit code is what counts. */
 enum kernel_word_outcome { OUTCOME_OK, OUTCOME_ERROR, OUTCOME_MEMORY, OUTCOME_LEAVES };
 
@@ -23,6 +31,10 @@ struct kernel_word {
         struct content_value value;
         struct content_error error;
         const json_t *missing; /* prepared: [{module, reason}] */
+        const char *reason;    /* taken, restored: why there is nothing; or NULL */
+        /* restored: [name], [{name, type, why}], and how many there are with those that are not listed */
+        const json_t *restored, *lost;
+        int64_t restored_count, lost_count;
 };
 int kernel_word_read(const struct message *message, struct kernel_word *ret, struct error *err) MUST_USE;
 

@@ -6,11 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const type_names[] = {
-        [REPORT_HELLO] = "hello",         [REPORT_STARTED] = "started", [REPORT_OUTPUT] = "output",
-        [REPORT_DISPLAY] = "display",     [REPORT_DONE] = "done",       [REPORT_PREPARED] = "prepared",
-        [REPORT_RESTARTED] = "restarted", [REPORT_STATUS] = "status",   [REPORT_REFUSED] = "refused"
-};
+static const char *const type_names[] = { [REPORT_HELLO] = "hello",
+                                          [REPORT_STARTED] = "started",
+                                          [REPORT_OUTPUT] = "output",
+                                          [REPORT_DISPLAY] = "display",
+                                          [REPORT_DONE] = "done",
+                                          [REPORT_PREPARED] = "prepared",
+                                          [REPORT_RESTARTED] = "restarted",
+                                          [REPORT_STATUS] = "status",
+                                          [REPORT_REFUSED] = "refused",
+                                          [REPORT_PIECE] = "piece",
+                                          [REPORT_CHECKPOINTED] = "checkpointed",
+                                          [REPORT_RESTORED] = "restored" };
 static const char *const status_names[] = { [REPORT_OK] = "ok",
                                             [REPORT_ERROR] = "error",
                                             [REPORT_TIMEOUT] = "timeout",
@@ -18,9 +25,10 @@ static const char *const status_names[] = { [REPORT_OK] = "ok",
                                             [REPORT_INTERRUPTED] = "interrupted",
                                             [REPORT_KILLED] = "killed",
                                             [REPORT_FAILED] = "failed" };
-static const char *const was_names[] = {
-        [REPORT_NEW] = "new", [REPORT_KEPT] = "kept", [REPORT_LOST] = "lost"
-};
+static const char *const was_names[] = { [REPORT_NEW] = "new",
+                                         [REPORT_KEPT] = "kept",
+                                         [REPORT_WAS_RESTORED] = "restored",
+                                         [REPORT_LOST] = "lost" };
 static const char *const stream_names[] = { "stdout", "stderr" };
 
 const char *report_status_name(enum report_status status) {
@@ -45,7 +53,7 @@ static bool is_display_file(const char *path) {
 }
 
 static int read_started(json_t *head, struct report *report, struct error *err) {
-        json_t *state = NULL, *was = NULL, *reason = NULL;
+        json_t *state = NULL, *was = NULL, *reason = NULL, *restored = NULL, *lost = NULL;
         const char *type;
         json_int_t n, generation;
         json_error_t said;
@@ -57,12 +65,17 @@ static int read_started(json_t *head, struct report *report, struct error *err) 
         report->n = n;
         if (json_is_null(state))
                 return 0;
-        if (json_unpack_ex(state, &said, 0, "{s:I, s:o, s:o !}", "generation", &generation, "was", &was,
-                           "reason", &reason) != 0)
+        if (json_unpack_ex(state, &said, 0, "{s:I, s:o, s:o, s?:o, s?:o !}", "generation", &generation, "was",
+                           &was, "reason", &reason, "restored", &restored, "lost", &lost) != 0)
                 return error_set(err, "%s", said.text);
         index = content_index(was_names, CONTENT_COUNT(was_names), json_string_value(was));
         if (index < 0 || generation < 1 || text_or_null(reason, CONTENT_REASON_MAX, &report->reason) < 0)
                 return error_set(err, "a state that is none");
+        if ((index == REPORT_WAS_RESTORED) != (restored != NULL) || (restored != NULL) != (lost != NULL) ||
+            (restored && (!content_is_names(restored) || !content_is_lost(lost))))
+                return error_set(err, "names of a state that are none");
+        report->restored = restored;
+        report->lost = lost;
         report->was = (enum report_was)index;
         report->generation = generation;
         return 0;
@@ -83,6 +96,14 @@ static int read_output(const struct message *message, struct report *report, str
                 return error_set(err, "of no stream, or empty");
         report->n = n;
         report->is_stderr = index == 1;
+        report->bytes = message->body.data;
+        report->length = message->body.length;
+        return 0;
+}
+
+static int read_piece(const struct message *message, struct report *report, struct error *err) {
+        if (json_object_size(message->head) != 1 || message->body.length == 0)
+                return error_set(err, "with other members, or empty");
         report->bytes = message->body.data;
         report->length = message->body.length;
         return 0;
@@ -160,6 +181,49 @@ static int read_prepared(json_t *head, struct report *report, struct error *err)
         return 0;
 }
 
+/* What became of each context: those that have a reason have kept nothing. */
+static bool is_outcomes(const json_t *list) {
+        const json_t *item;
+        size_t index;
+
+        if (!json_is_array(list) || json_array_size(list) > REPORT_CONTEXTS_MAX)
+                return false;
+        json_array_foreach (list, index, item) {
+                const json_t *reason = json_object_get(item, "reason");
+                const char *text, *context = json_text(item, "context");
+
+                if (json_object_size(item) != 5 || !context || !content_is_context(context) || !reason ||
+                    text_or_null(reason, CONTENT_REASON_MAX, &text) < 0 ||
+                    json_integer_or(item, "generation", -1) < 0 || json_integer_or(item, "kept", -1) < 0 ||
+                    json_integer_or(item, "lost", -1) < 0 || (text && json_integer_or(item, "kept", 0) > 0))
+                        return false;
+        }
+        return true;
+}
+
+static int read_checkpoint(json_t *head, struct report *report, struct error *err) {
+        json_t *contexts = NULL, *reason = NULL;
+        json_int_t total = 0;
+        const char *type;
+        json_error_t said;
+        int result;
+
+        if (report->type == REPORT_CHECKPOINTED)
+                result = json_unpack_ex(head, &said, 0, "{s:s, s:I, s:o, s:o !}", "type", &type, "bytes",
+                                        &total, "contexts", &contexts, "reason", &reason);
+        else
+                result = json_unpack_ex(head, &said, 0, "{s:s, s:o, s:o !}", "type", &type, "contexts",
+                                        &contexts, "reason", &reason);
+        if (result < 0)
+                return error_set(err, "%s", said.text);
+        if (total < 0 || !is_outcomes(contexts) ||
+            text_or_null(reason, CONTENT_REASON_MAX, &report->reason) < 0)
+                return error_set(err, "bytes, contexts or a reason that are none");
+        report->contexts = contexts;
+        report->total = total;
+        return 0;
+}
+
 static int read_rest(json_t *head, struct report *report, struct error *err) {
         json_t *contexts = NULL, *reason = NULL;
         const char *type;
@@ -204,6 +268,8 @@ int report_read(const struct message *message, struct report *ret, struct error 
                 result = read_output(message, &report, err);
         else if (report.type == REPORT_DISPLAY)
                 result = read_display(message, &report, err);
+        else if (report.type == REPORT_PIECE)
+                result = read_piece(message, &report, err);
         else if (message->body.length > 0)
                 result = error_set(err, "bytes where none belong");
         else if (report.type == REPORT_STARTED)
@@ -212,6 +278,8 @@ int report_read(const struct message *message, struct report *ret, struct error 
                 result = read_done(message->head, &report, err);
         else if (report.type == REPORT_PREPARED)
                 result = read_prepared(message->head, &report, err);
+        else if (report.type == REPORT_CHECKPOINTED || report.type == REPORT_RESTORED)
+                result = read_checkpoint(message->head, &report, err);
         else
                 result = read_rest(message->head, &report, err);
         if (result < 0)
@@ -274,6 +342,10 @@ void report_write(const struct report *report, struct strbuf *to) {
                                                        (json_int_t)report->generation, "was",
                                                        was_names[report->was]));
                         json_put(state, "reason", reason_json(report->reason));
+                        if (report->was == REPORT_WAS_RESTORED) {
+                                json_put(state, "restored", json_deep_copy(report->restored));
+                                json_put(state, "lost", json_deep_copy(report->lost));
+                        }
                 }
                 json_put(head, "state", state);
                 break;
@@ -307,6 +379,17 @@ void report_write(const struct report *report, struct strbuf *to) {
                 json_put(head, "reason", reason_json(report->reason));
                 break;
         case REPORT_RESTARTED:
+                break;
+        case REPORT_PIECE:
+                strbuf_append_bytes(&body, report->bytes, report->length);
+                break;
+        case REPORT_CHECKPOINTED:
+                json_put(head, "bytes", json_integer(report->total));
+                /* fall through */
+        case REPORT_RESTORED:
+                json_put(head, "contexts",
+                         report->contexts ? json_deep_copy(report->contexts) : json_checked(json_array()));
+                json_put(head, "reason", reason_json(report->reason));
                 break;
         }
         message_write(to, head, strbuf_text(&body), body.length);

@@ -10,6 +10,7 @@
 #include "runtime/content.h"
 
 #define REPORT_PROTOCOL 1
+#define REPORT_CONTEXTS_MAX 8
 
 enum report_type {
         REPORT_HELLO,
@@ -20,7 +21,10 @@ enum report_type {
         REPORT_PREPARED,
         REPORT_RESTARTED,
         REPORT_STATUS,
-        REPORT_REFUSED
+        REPORT_REFUSED,
+        REPORT_PIECE,
+        REPORT_CHECKPOINTED,
+        REPORT_RESTORED
 };
 enum report_status {
         REPORT_OK,
@@ -31,7 +35,7 @@ enum report_status {
         REPORT_KILLED,
         REPORT_FAILED
 };
-enum report_was { REPORT_NEW, REPORT_KEPT, REPORT_LOST };
+enum report_was { REPORT_NEW, REPORT_KEPT, REPORT_WAS_RESTORED, REPORT_LOST };
 
 /* Everything is borrowed from the message. */
 struct report {
@@ -43,9 +47,15 @@ struct report {
         /* started, of Python: which kernel it got. 0: sh, which has none */
         int64_t generation; /* prepared too */
         enum report_was was;
-        const char *reason; /* started: why it was lost, or NULL; refused: why */
-        /* output */
-        bool is_stderr;
+        /*
+         * started: why it was lost, or what else is to be said of its state, or NULL; refused: why; checkpointed, restored: why
+         * nothing could be done at all, or NULL.
+         */
+        const char *reason;
+        const json_t *restored,
+                *lost; /* started: [name], [{name, type, why}]; NULL where nothing was restored */
+        /* output; piece: of the checkpoint's file, in its order */
+        bool is_stderr; /* output */
         const char *bytes;
         size_t length;
         /* display */
@@ -66,8 +76,13 @@ struct report {
         /* prepared */
         const char *python;    /* "3.11.2" */
         const json_t *missing; /* modules that could not be imported: [{module, reason}] */
-        /* status: contexts whose kernel lives: [{context, generation}] */
+        /*
+         * status: contexts whose kernel lives: [{context, generation}]. checkpointed, restored: what became of each:
+         * [{context, generation, kept, lost, reason}], where `kept` and `lost` count names, and a reason that is no null says that
+         * nothing of it was kept.
+         */
         const json_t *contexts;
+        int64_t total; /* checkpointed: bytes of the file, as many as were sent */
 };
 int report_read(const struct message *message, struct report *ret, struct error *err) MUST_USE;
 

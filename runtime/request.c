@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const type_names[] = { [REQUEST_EXECUTE] = "execute",
-                                          [REQUEST_PREPARE] = "prepare",
-                                          [REQUEST_INTERRUPT] = "interrupt",
-                                          [REQUEST_RESTART] = "restart",
-                                          [REQUEST_STATUS] = "status" };
+static const char *const type_names[] = {
+        [REQUEST_EXECUTE] = "execute", [REQUEST_PREPARE] = "prepare", [REQUEST_INTERRUPT] = "interrupt",
+        [REQUEST_RESTART] = "restart", [REQUEST_STATUS] = "status",   [REQUEST_CHECKPOINT] = "checkpoint",
+        [REQUEST_RESTORE] = "restore", [REQUEST_PIECE] = "piece"
+};
 static const char *const language_names[] = { [REQUEST_PYTHON] = "python", [REQUEST_SHELL] = "sh" };
 
 static int check_variables(const json_t *variables, struct error *err) {
@@ -88,6 +88,56 @@ static int read_prepare(const struct message *message, struct request *request, 
         return 0;
 }
 
+/* As a session's record has them: each once, with a generation that was. */
+static bool is_contexts(const json_t *list) {
+        const json_t *item;
+        size_t index;
+
+        if (!content_is_pairs(list, REQUEST_CONTEXTS_MAX, "context", "generation", JSON_INTEGER))
+                return false;
+        json_array_foreach (list, index, item) {
+                if (!content_is_context(json_text(item, "context")) ||
+                    json_integer_or(item, "generation", 0) < 1 ||
+                    json_integer_or(item, "generation", 0) > CONTENT_GENERATION_MAX)
+                        return false;
+                for (size_t i = 0; i < index; i++) {
+                        if (strcmp(json_text(json_array_get(list, i), "context"),
+                                   json_text(item, "context")) == 0)
+                                return false;
+                }
+        }
+        return true;
+}
+
+static int read_checkpoint(const struct message *message, struct request *request, struct error *err) {
+        json_int_t bytes, max_ms;
+        const char *type;
+        json_t *contexts = NULL;
+        json_error_t said;
+        int result;
+
+        if (request->type == REQUEST_CHECKPOINT)
+                result = json_unpack_ex(message->head, &said, 0, "{s:s, s:I, s:I !}", "type", &type,
+                                        "maxBytes", &bytes, "maxMs", &max_ms);
+        else
+                result = json_unpack_ex(message->head, &said, 0, "{s:s, s:I, s:I, s?:o, s?:s !}", "type",
+                                        &type, "bytes", &bytes, "maxMs", &max_ms, "contexts", &contexts,
+                                        "reason", &request->reason);
+        if (result < 0)
+                return error_set(err, "a request about a checkpoint that is none: %s", said.text);
+        if (bytes < 0 || bytes > REQUEST_CHECKPOINT_BYTES_MAX || max_ms < 1 ||
+            max_ms > REQUEST_TIMEOUT_MS_MAX)
+                return error_set(err, "a checkpoint's bytes or time that are out of range");
+        if (contexts && !is_contexts(contexts))
+                return error_set(err, "contexts of a checkpoint that are none");
+        if (request->reason && (bytes > 0 || strlen(request->reason) > CONTENT_REASON_MAX))
+                return error_set(err, "a reason for a checkpoint that is there, or one that is too long");
+        request->bytes = bytes;
+        request->max_ms = max_ms;
+        request->contexts = contexts;
+        return 0;
+}
+
 int request_read(const struct message *message, struct request *ret, struct error *err) {
         const char *type = json_text(message->head, "type");
         struct request request = { 0 };
@@ -107,7 +157,10 @@ int request_read(const struct message *message, struct request *ret, struct erro
         else if (request.type == REQUEST_RESTART)
                 result = json_unpack_ex(message->head, &said, 0, "{s:s, s:s !}", "type", &type, "context",
                                         &request.context);
-        else
+        else if (request.type == REQUEST_CHECKPOINT || request.type == REQUEST_RESTORE) {
+                if (read_checkpoint(message, &request, err) < 0)
+                        return -1;
+        } else
                 result = json_unpack_ex(message->head, &said, 0, "{s:s !}", "type", &type);
         if (result < 0 && request.type > REQUEST_PREPARE)
                 return error_set(err, "a request that is none: %s", said.text);
@@ -117,7 +170,12 @@ int request_read(const struct message *message, struct request *ret, struct erro
                 request.n = n;
         if (request.context && !content_is_context(request.context))
                 return error_set(err, "a context whose name is not 1 to 64 of A-Z, a-z, 0-9, '.', '_', '-'");
-        if (request.type != REQUEST_EXECUTE && message->body.length > 0)
+        if (request.type == REQUEST_PIECE && message->body.length == 0)
+                return error_set(err, "a piece of nothing");
+        if (request.type == REQUEST_PIECE) {
+                request.piece = message->body.data;
+                request.piece_length = message->body.length;
+        } else if (request.type != REQUEST_EXECUTE && message->body.length > 0)
                 return error_set(err, "a request with bytes behind it");
         *ret = request;
         return 0;
@@ -143,6 +201,17 @@ void request_write(const struct request *request, struct strbuf *to) {
                         strbuf_append_bytes(&body, request->input, request->input_length);
                 }
         }
+        if (request->type == REQUEST_CHECKPOINT || request->type == REQUEST_RESTORE) {
+                json_put(head, request->type == REQUEST_RESTORE ? "bytes" : "maxBytes",
+                         json_integer(request->bytes));
+                json_put(head, "maxMs", json_integer(request->max_ms));
+        }
+        if (request->contexts)
+                json_put(head, "contexts", json_deep_copy(request->contexts));
+        if (request->reason)
+                json_put(head, "reason", json_string(request->reason));
+        if (request->type == REQUEST_PIECE)
+                strbuf_append_bytes(&body, request->piece, request->piece_length);
         if (request->modules)
                 json_put(head, "modules", json_deep_copy(request->modules));
         message_write(to, head, strbuf_text(&body), body.length);

@@ -12,8 +12,21 @@
 #define REQUEST_VARIABLES_BYTES_MAX ((size_t)65536) /* names and values, together */
 #define REQUEST_TIMEOUT_MS_MAX ((int64_t)24 * 3600 * 1000)
 #define REQUEST_MODULES_MAX 64
+#define REQUEST_CONTEXTS_MAX 8
 
-enum request_type { REQUEST_EXECUTE, REQUEST_PREPARE, REQUEST_INTERRUPT, REQUEST_RESTART, REQUEST_STATUS };
+/* Of data in a checkpoint, and of its file: what comes beside the data is bounded by CHECKPOINT_EXTRA_MAX (checkpoint.h). */
+#define REQUEST_CHECKPOINT_BYTES_MAX ((int64_t)1 << 32)
+
+enum request_type {
+        REQUEST_EXECUTE,
+        REQUEST_PREPARE,
+        REQUEST_INTERRUPT,
+        REQUEST_RESTART,
+        REQUEST_STATUS,
+        REQUEST_CHECKPOINT,
+        REQUEST_RESTORE,
+        REQUEST_PIECE
+};
 enum request_language { REQUEST_PYTHON, REQUEST_SHELL };
 
 /* Everything is borrowed from the message. */
@@ -31,6 +44,15 @@ struct request {
         size_t input_length;
         /* prepare */
         const json_t *modules; /* NULL, or a list of texts */
+        /* checkpoint, restore */
+        int64_t bytes;  /* checkpoint: of data at most; restore: of the file, which comes in pieces */
+        int64_t max_ms; /* 1 and more */
+        /* restore */
+        const json_t *contexts; /* NULL, or what the file should bring back: [{context, generation}] */
+        const char *reason;     /* why there is no file, where `bytes` is 0; or NULL */
+        /* piece: of the file, in its order; at least one byte */
+        const char *piece;
+        size_t piece_length;
 };
 int request_read(const struct message *message, struct request *ret, struct error *err) MUST_USE;
 

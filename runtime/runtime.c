@@ -133,6 +133,16 @@ static void answer(struct runtime *runtime, const struct message *message) {
         case REQUEST_STATUS:
                 report_state(runtime);
                 return;
+        case REQUEST_CHECKPOINT:
+                reap_children(runtime);
+                checkpoint_take_start(runtime, &request);
+                return;
+        case REQUEST_RESTORE:
+                checkpoint_restore_start(runtime, &request);
+                return;
+        case REQUEST_PIECE:
+                checkpoint_restore_piece(runtime, &request);
+                return;
         }
 }
 
@@ -234,13 +244,17 @@ static int milliseconds_left(const struct runtime *runtime) {
                 if (runtime->contexts[i].kill_ms < next)
                         next = runtime->contexts[i].kill_ms;
         }
+        if (runtime->taking.kill_ms < next)
+                next = runtime->taking.kill_ms;
+        if (runtime->restoring.until_ms < next)
+                next = runtime->restoring.until_ms;
         if (next == INT64_MAX)
                 return -1;
         left = next - runtime_now_ms();
         return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 }
 
-enum { POLL_INPUT, POLL_OUTPUT, POLL_SIGNALS, POLL_PIPES, POLL_KERNELS = POLL_PIPES + 2 };
+enum { POLL_INPUT, POLL_OUTPUT, POLL_SIGNALS, POLL_CHECKPOINT, POLL_PIPES, POLL_KERNELS = POLL_PIPES + 2 };
 #define POLL_LINGERING (POLL_KERNELS + RUNTIME_CONTEXTS_MAX)
 
 /* One that is -1 is ignored by poll(2). */
@@ -248,7 +262,10 @@ static void choose_what_to_watch(const struct runtime *runtime, struct pollfd *p
         bool behind = runtime->unsent.length - runtime->sent > RUNTIME_BACKLOG;
         bool runs = runtime->execution.n > 0;
 
-        polled[POLL_INPUT] = (struct pollfd){ behind ? -1 : runtime->input, POLLIN, 0 };
+        polled[POLL_INPUT] =
+                (struct pollfd){ behind || checkpoint_restore_is_behind(runtime) ? -1 : runtime->input,
+                                 POLLIN, 0 };
+        polled[POLL_CHECKPOINT] = (struct pollfd){ behind ? -1 : runtime->taking.pipe, POLLIN, 0 };
         polled[POLL_OUTPUT] =
                 (struct pollfd){ runtime->output, runtime->unsent.length > runtime->sent ? POLLOUT : 0, 0 };
         polled[POLL_SIGNALS] = (struct pollfd){ runtime->signals, POLLIN, 0 };
@@ -296,9 +313,13 @@ static int serve_once(struct runtime *runtime, struct error *err) {
                 if (seen->revents & (POLLIN | POLLHUP | POLLERR))
                         context_hear(runtime, context);
         }
+        if (polled[POLL_CHECKPOINT].revents && runtime->taking.pipe == polled[POLL_CHECKPOINT].fd)
+                checkpoint_take_read(runtime);
         if (polled[POLL_SIGNALS].revents)
                 reap_children(runtime);
         execution_tick(runtime);
+        checkpoint_take_tick(runtime);
+        checkpoint_restore_tick(runtime);
         for (size_t i = 0; i < runtime->context_count; i++)
                 context_tick(&runtime->contexts[i]);
         /* Answers leave with the turn of the loop that made them, as far as they are taken. */
@@ -342,12 +363,18 @@ static void end_everything(struct runtime *runtime) {
                         process_kill(&runtime->contexts[i].kernel.process);
                         (void)kernel_reap(&runtime->contexts[i].kernel);
                 }
+                context_release(&runtime->contexts[i]);
         }
         for (int i = 0; i < 2; i++)
                 close_descriptor(&runtime->execution.pipes[i]);
         while (runtime->lingering_count > 0)
                 close(runtime->lingering[--runtime->lingering_count]);
         process_end(&runtime->execution.shell);
+        close_descriptor(&runtime->taking.pipe);
+        message_reader_release(&runtime->taking.reader);
+        json_decref(runtime->taking.contexts);
+        checkpoint_reader_release(&runtime->restoring.reader);
+        json_decref(runtime->restoring.contexts);
         descendants_release(&runtime->known);
         message_reader_release(&runtime->requests);
         strbuf_release(&runtime->unsent);
@@ -363,7 +390,9 @@ int runtime_serve(const struct runtime_options *options, struct error *err) {
                                    .memory_max = options->memory_max,
                                    .signals = -1,
                                    .folder = -1,
-                                   .execution = { .shell = PROCESS_NONE, .pipes = { -1, -1 } } };
+                                   .execution = { .shell = PROCESS_NONE, .pipes = { -1, -1 } },
+                                   .taking = { .pipe = -1, .kill_ms = INT64_MAX },
+                                   .restoring = { .until_ms = INT64_MAX } };
         const struct report hello = { .type = REPORT_HELLO,
                                       .protocol = REPORT_PROTOCOL,
                                       .version = BERTH_VERSION };

@@ -3,6 +3,7 @@
 #ifndef BERTH_RUNTIME_RUNTIME_PARTS_H
 #define BERTH_RUNTIME_RUNTIME_PARTS_H
 
+#include "runtime/checkpoint.h"
 #include "runtime/descendants.h"
 #include "runtime/kernel.h"
 #include "runtime/kernel_word.h"
@@ -22,6 +23,8 @@
 #define RUNTIME_DISPLAY_BYTES_MAX ((size_t)16 << 20)
 /* Pipes of executions that are over, which processes still write to. */
 #define RUNTIME_LINGERING_MAX 128
+/* A kernel that has so much to read takes nothing more. */
+#define RUNTIME_KERNEL_BACKLOG ((size_t)4 << 20)
 
 struct context {
         char name[65];
@@ -32,6 +35,39 @@ struct context {
         bool explained;  /* `lost` says already why this one dies */
         int64_t kill_ms; /* when it is killed, since it has closed its socket; INT64_MAX: never */
         char lost[256];  /* why the last one does not live any more */
+        /* What it begins with, if it is fresh and was restored: [name], [{name, type, why}]; else NULL. */
+        json_t *restored, *restored_lost;
+        bool restoring; /* it was told to, and has not answered */
+        bool expected;  /* it should be in the checkpoint that is being restored */
+};
+
+/* A checkpoint that is being taken: one context after the other. */
+struct taking {
+        bool active;
+        size_t next;             /* the context to look at next */
+        struct context *context; /* whose kernel was asked; NULL: none */
+        int pipe;                /* what it says comes here; -1: closed */
+        struct message_reader reader;
+        bool headed, whole;       /* its first and its last part came */
+        int64_t kept, lost_count; /* what the first said */
+        int64_t data,
+                data_max; /* bytes in this context; in all of them that are still to come, this one included */
+        int64_t total, total_max;  /* bytes of the file so far, and at most */
+        int64_t until_ms, kill_ms; /* when there is no more time; when its kernel is killed: INT64_MAX */
+        int64_t max_ms;
+        json_t *contexts; /* what became of each */
+};
+
+/* A checkpoint that is being restored. */
+struct restoring {
+        bool active;
+        int64_t left; /* bytes to come */
+        bool deaf;    /* they are thrown away */
+        struct checkpoint_reader reader;
+        struct context *context; /* whose data come; NULL: nobody wants them */
+        int64_t until_ms, max_ms;
+        char reason[256]; /* why not all of it was read */
+        json_t *contexts; /* what became of each */
 };
 
 struct execution {
@@ -66,6 +102,8 @@ struct runtime {
         int lingering[RUNTIME_LINGERING_MAX];
         size_t lingering_count;
         struct descendants known; /* those that lived when the last execution ended */
+        struct taking taking;
+        struct restoring restoring;
 };
 
 int64_t runtime_now_ms(void);
@@ -91,6 +129,34 @@ void context_tick(struct context *context);
 void context_end(struct runtime *runtime, struct context *context);
 /* Our own environment but for what is Berth's or the cloud's, and `variables`, which may be NULL. */
 const char **context_environment(const json_t *variables, struct arena *arena);
+
+/* Kills its kernel and what that has started since the last execution; its end comes as a signal. */
+void context_kill(struct runtime *runtime, struct context *context, const char *why);
+/* Adds what became of it, for a report: a reason says that nothing was kept. */
+void context_add_outcome(json_t *outcomes, const struct context *context, int64_t kept, int64_t lost,
+                         const char *reason);
+void context_release(struct context *context);
+
+/* --- checkpoint_take.c --- */
+
+void checkpoint_take_start(struct runtime *runtime, const struct request *request);
+/* Its pipe can be read; the kernel has said that it is done; the kernel is dead. */
+void checkpoint_take_read(struct runtime *runtime);
+void checkpoint_take_done(struct runtime *runtime, const char *reason);
+void checkpoint_take_kernel_ended(struct runtime *runtime, const struct context *context);
+void checkpoint_take_tick(struct runtime *runtime);
+
+/* --- checkpoint_restore.c --- */
+
+void checkpoint_restore_start(struct runtime *runtime, const struct request *request);
+void checkpoint_restore_piece(struct runtime *runtime, const struct request *request);
+/* The kernel says what it has; or it is dead. */
+void checkpoint_restore_done(struct runtime *runtime, struct context *context,
+                             const struct kernel_word *word);
+void checkpoint_restore_kernel_ended(struct runtime *runtime, struct context *context);
+void checkpoint_restore_tick(struct runtime *runtime);
+/* Whether pieces must wait until a kernel has read what it was sent. */
+bool checkpoint_restore_is_behind(const struct runtime *runtime);
 
 /* --- execution.c --- */
 

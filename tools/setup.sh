@@ -94,15 +94,25 @@ need_python() {
     echo "$wanted" >"$VENV/.requirements.sha256"
 }
 
-need_build() { need_packages "${BUILD_PACKAGES[@]}"; }
+# What berth-runtime carries of PyPI's: into build/tools, so that builds need no network.
+need_carried() { cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"; }
+
+need_build() {
+    need_packages "${BUILD_PACKAGES[@]}"
+    need_carried
+}
 
 need_tests() {
     need_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
     need_unpacked "${UNPACKED_PACKAGES[@]}"
+    need_carried
     need_python
 }
 
-need_lint() { need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}"; }
+need_lint() {
+    need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}"
+    need_carried
+}
 
 # configure PRESET: says something only where that fails.
 configure() {

@@ -57,9 +57,10 @@ static void read_done(struct place_session *session, const struct report *report
 
 static int read_started(struct place_session *session, const struct report *report, struct place_event *ret,
                         struct error *err) {
-        static const enum place_was was[] = {
-                [REPORT_NEW] = PLACE_NEW, [REPORT_KEPT] = PLACE_KEPT, [REPORT_LOST] = PLACE_LOST
-        };
+        static const enum place_was was[] = { [REPORT_NEW] = PLACE_NEW,
+                                              [REPORT_KEPT] = PLACE_KEPT,
+                                              [REPORT_WAS_RESTORED] = PLACE_RESTORED,
+                                              [REPORT_LOST] = PLACE_LOST };
 
         if (!is_running(session, report->n) || session->execution.started)
                 return error_set(err, "it began what was not asked of it");
@@ -69,6 +70,8 @@ static int read_started(struct place_session *session, const struct report *repo
         ret->generation = report->generation;
         ret->was = was[report->was];
         ret->reason = report->reason;
+        ret->restored = report->restored;
+        ret->lost = report->lost;
         return 1;
 }
 

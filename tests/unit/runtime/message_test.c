@@ -97,7 +97,8 @@ static void test_memory_grows_with_what_comes(void **state) {
 }
 
 static void test_requests_there_and_back(void **state) {
-        json_t *variables = json_pack("{s:s}", "A", "b"), *modules = json_pack("[s]", "numpy");
+        json_t *variables = json_pack("{s:s}", "A", "b"), *modules = json_pack("[s]", "numpy"),
+               *contexts = json_pack("[{s:s, s:i}]", "context", "main", "generation", 3);
         const struct request requests[] = {
                 { .type = REQUEST_EXECUTE,
                   .n = 7,
@@ -120,6 +121,10 @@ static void test_requests_there_and_back(void **state) {
                 { .type = REQUEST_INTERRUPT, .n = 3 },
                 { .type = REQUEST_RESTART, .context = "main" },
                 { .type = REQUEST_STATUS },
+                { .type = REQUEST_CHECKPOINT, .bytes = 5, .max_ms = 1 },
+                { .type = REQUEST_RESTORE, .bytes = 7, .max_ms = 2, .contexts = contexts },
+                { .type = REQUEST_RESTORE, .bytes = 0, .max_ms = 2, .reason = "it is gone" },
+                { .type = REQUEST_PIECE, .piece = "piece", .piece_length = 5 },
         };
 
         (void)state;
@@ -144,6 +149,7 @@ static void test_requests_there_and_back(void **state) {
         }
         json_decref(variables);
         json_decref(modules);
+        json_decref(contexts);
 }
 
 int main(void) {

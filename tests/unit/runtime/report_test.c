@@ -38,6 +38,9 @@ static int read_text(const char *head, const char *body, struct report *ret, str
         ",\"value\":null,\"error\":null,\"ended\":null,\"detail\":null,\"wallMs\":1,\"stdoutBytes\":0," \
         "\"stderrBytes\":0,\"displaysDropped\":0,\"left\":0}"
 
+#define OUTCOME(kept, reason) \
+        "{\"context\":\"main\",\"generation\":1,\"kept\":" kept ",\"lost\":0,\"reason\":" reason "}"
+
 static void test_what_is_written_is_read(void **state) {
         static const char *const cases[][2] = {
                 { "{\"type\":\"hello\",\"protocol\":1,\"version\":\"0.1.0\"}", "" },
@@ -57,6 +60,14 @@ static void test_what_is_written_is_read(void **state) {
                 { "{\"type\":\"status\",\"contexts\":[{\"context\":\"main\",\"generation\":1}],\"left\":2}",
                   "" },
                 { "{\"type\":\"refused\",\"n\":0,\"reason\":\"no\"}", "" },
+                { "{\"type\":\"started\",\"n\":1,\"context\":\"main\",\"state\":{\"generation\":2,\"was\":\"restored\",\"reason\":null,\"restored\":[\"a\"],\"lost\":[{\"name\":\"l\",\"type\":\"lock\",\"why\":\"w\"}]}}",
+                  "" },
+                { "{\"type\":\"piece\"}", "bytes" },
+                { "{\"type\":\"checkpointed\",\"bytes\":5,\"contexts\":[" OUTCOME(
+                          "1", "null") "],\"reason\":null}",
+                  "" },
+                { "{\"type\":\"checkpointed\",\"bytes\":0,\"contexts\":[],\"reason\":\"r\"}", "" },
+                { "{\"type\":\"restored\",\"contexts\":[" OUTCOME("0", "\"r\"") "],\"reason\":null}", "" },
         };
 
         (void)state;
@@ -140,6 +151,25 @@ static void test_what_is_none_is_refused(void **state) {
                 { "{\"type\":\"status\",\"contexts\":[{\"context\":\"main\"}],\"left\":2}", "" },
                 { "{\"type\":\"status\",\"contexts\":[],\"left\":-1}", "" },
                 { "{\"type\":\"refused\",\"n\":0,\"reason\":null}", "" },
+                { "{\"type\":\"started\",\"n\":1,\"context\":\"main\",\"state\":{\"generation\":2,\"was\":\"restored\",\"reason\":null}}",
+                  "" },
+                { "{\"type\":\"started\",\"n\":1,\"context\":\"main\",\"state\":{\"generation\":2,\"was\":\"kept\",\"reason\":null,\"restored\":[],\"lost\":[]}}",
+                  "" },
+                { "{\"type\":\"started\",\"n\":1,\"context\":\"main\",\"state\":{\"generation\":2,\"was\":\"restored\",\"reason\":null,\"restored\":[1],\"lost\":[]}}",
+                  "" },
+                { "{\"type\":\"started\",\"n\":1,\"context\":\"main\",\"state\":{\"generation\":2,\"was\":\"restored\",\"reason\":null,\"restored\":[],\"lost\":[{\"name\":\"x\",\"type\":\"y\"}]}}",
+                  "" },
+                { "{\"type\":\"piece\"}", "" },
+                { "{\"type\":\"piece\",\"n\":1}", "x" },
+                { "{\"type\":\"checkpointed\",\"bytes\":-1,\"contexts\":[],\"reason\":null}", "" },
+                { "{\"type\":\"checkpointed\",\"bytes\":0,\"contexts\":null,\"reason\":null}", "" },
+                { "{\"type\":\"checkpointed\",\"bytes\":0,\"contexts\":[" OUTCOME(
+                          "1", "\"r\"") "],\"reason\":null}",
+                  "" },
+                { "{\"type\":\"restored\",\"contexts\":[" OUTCOME("-1", "null") "],\"reason\":null}", "" },
+                { "{\"type\":\"restored\",\"contexts\":[{\"context\":\"a/b\",\"generation\":1,\"kept\":0,\"lost\":0,\"reason\":null}],\"reason\":null}",
+                  "" },
+                { "{\"type\":\"restored\",\"bytes\":0,\"contexts\":[],\"reason\":null}", "" },
         };
 
         (void)state;
