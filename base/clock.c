@@ -7,7 +7,9 @@
 
 #include "base/interrupt.h"
 
+#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <time.h>
 
 #define LONGEST_POLL_MS 3600000
@@ -58,4 +60,24 @@ void clock_format(int64_t wall_ms, char *buffer, size_t size) {
         gmtime_r(&seconds, &parts);
         if (strftime(buffer, size, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0 && size > 0)
                 buffer[0] = '\0';
+}
+
+int64_t clock_parse(const char *text) {
+        struct tm parts = { 0 };
+        const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts) : NULL;
+
+        return end && *end == '\0' ? (int64_t)timegm(&parts) * 1000 : -1;
+}
+
+void clock_format_span(int64_t span_ms, char *buffer, size_t size) {
+        static const struct {
+                int64_t seconds;
+                const char *name;
+        } units[] = { { 86400, "d" }, { 3600, "h" }, { 60, "min" }, { 1, "s" } };
+        int64_t seconds = span_ms > 0 ? span_ms / 1000 : 0;
+        size_t i = 0;
+
+        while (units[i].seconds > 1 && seconds < units[i].seconds)
+                i++;
+        snprintf(buffer, size, "%" PRId64 " %s", seconds / units[i].seconds, units[i].name);
 }

@@ -26,5 +26,9 @@ extern const struct clock clock_system;
 
 /* "2026-01-31T12:00:00Z"; the buffer takes 21 bytes and more. */
 void clock_format(int64_t wall_ms, char *buffer, size_t size);
+/* Milliseconds since 1970 from such a text; -1 where it is none, or NULL. */
+int64_t clock_parse(const char *text);
+/* "12 s", "3 min", "5 h", "9 d", in the largest unit that fits; a time that is negative is none: "0 s". */
+void clock_format_span(int64_t span_ms, char *buffer, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 #include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define CRYPTO_SYMBOLS(X)     \
@@ -147,6 +148,33 @@ int digest_from_hex(char digit) {
 void digest_base64(const uint8_t *bytes, size_t length, char *text) {
         library_need(&crypto);
         sym_EVP_EncodeBlock((unsigned char *)text, bytes, (int)length);
+}
+
+/* OpenSSL's passes over blanks and takes what stands behind the padding, and counts the padding's bytes. */
+ssize_t digest_from_base64(const char *text, size_t length, uint8_t *bytes) {
+        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        size_t padding = 0, used = 0;
+
+        if (length % 4 != 0)
+                return -1;
+        while (padding < 2 && padding < length && text[length - 1 - padding] == '=')
+                padding++;
+        for (size_t at = 0; at < length; at += 4) {
+                uint32_t group = 0;
+
+                for (size_t i = 0; i < 4; i++) {
+                        const char *digit = at + i < length - padding && text[at + i]
+                                                    ? strchr(digits, text[at + i])
+                                                    : NULL;
+
+                        if (!digit && at + i < length - padding)
+                                return -1;
+                        group = group << 6 | (digit ? (uint32_t)(digit - digits) : 0);
+                }
+                for (int shift = 16; shift >= 0; shift -= 8)
+                        bytes[used++] = (uint8_t)(group >> shift);
+        }
+        return (ssize_t)(used - padding);
 }
 
 void random_bytes(void *bytes, size_t length) {

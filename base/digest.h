@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define SHA256_SIZE 32
 #define SHA256_HEX_SIZE 65 /* with the NUL */
@@ -39,6 +40,11 @@ void digest_hex(const uint8_t *bytes, size_t length, char *hex);
 int digest_from_hex(char digit);
 /* Base64 with padding; `text` takes 4 * ((length + 2) / 3) + 1 bytes. */
 void digest_base64(const uint8_t *bytes, size_t length, char *text);
+/*
+ * What such a text stands for, by the letter: in whole groups, with padding, and no blanks. How many bytes that are, at most
+ * length / 4 * 3; -1 where it is no base64, `bytes` undefined.
+ */
+ssize_t digest_from_base64(const char *text, size_t length, uint8_t *bytes) MUST_USE;
 
 void random_bytes(void *bytes, size_t length);
 /* Uniform in [0, 1); not for secrets. */

@@ -6,6 +6,7 @@
  */
 #include "cli/controller_status.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "base/terminal.h"
@@ -13,7 +14,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COMMIT_DIGITS 8
@@ -34,26 +34,13 @@ const json_t *controller_status_condition(const json_t *source, const char *type
         return NULL;
 }
 
-/* How long ago: "12 s", "3 min", "5 h", "9 d", in the largest unit that fits; "-" where there is no time. */
+/* How long ago; "-" where there is no time. */
 static const char *format_age(const char *time, int64_t now_ms, char *buffer, size_t size) {
-        static const struct {
-                int64_t seconds;
-                const char *name;
-        } units[] = { { 86400, "d" }, { 3600, "h" }, { 60, "min" }, { 1, "s" } };
-        struct tm parts = { 0 };
-        int64_t seconds;
+        int64_t time_ms = clock_parse(time);
 
-        if (!time || !strptime(time, "%Y-%m-%dT%H:%M:%SZ", &parts))
+        if (time_ms < 0)
                 return "-";
-        seconds = now_ms / 1000 - (int64_t)timegm(&parts);
-        if (seconds < 0)
-                seconds = 0;
-        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-                if (seconds >= units[i].seconds || units[i].seconds == 1) {
-                        snprintf(buffer, size, "%" PRId64 " %s", seconds / units[i].seconds, units[i].name);
-                        break;
-                }
-        }
+        clock_format_span(now_ms - time_ms, buffer, size);
         return buffer;
 }
 
@@ -229,13 +216,12 @@ static void print_retry(const json_t *source, int64_t now_ms, FILE *stream) {
                 json_is_true(json_object_get(controller_status_condition(source, "Stalled"), "status"));
         const char *retry = json_text(source, "nextRetry"), *poll = json_text(source, "nextPoll"),
                    *time = retry && (!poll || strcmp(retry, poll) < 0) ? retry : poll;
-        struct tm parts = { 0 };
+        int64_t time_ms = clock_parse(time), left;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
-        int64_t left;
 
-        if (ready || stalled || !time || !strptime(time, "%Y-%m-%dT%H:%M:%SZ", &parts))
+        if (ready || stalled || time_ms < 0)
                 return;
-        left = (int64_t)timegm(&parts) - now_ms / 1000;
+        left = time_ms / 1000 - now_ms / 1000;
         if (json_is_true(json_object_get(source, "busy")))
                 strbuf_append(&text, "now");
         else

@@ -53,6 +53,8 @@ const struct verb verbs[] = {
         { "controller", "[status|sync|suspend|resume|approve [NAME] [PLAN]]", 0, 3,
           "follow Git repositories and apply their stacks", verb_controller },
         { "serve", "", 0, 0, "run code over HTTP, in sessions that keep variables", verb_serve },
+        { "session", "create|list|show|run|interrupt|restart|park|end|history [ARG]...", 1, 1000,
+          "run code in the sessions of a running server", verb_session },
         { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "print a completion script", verb_completion },
         { "manual", "[berth|manifests]", 0, 1, "print the manual pages, as roff", verb_manual },
@@ -105,13 +107,6 @@ static int exit_code_of(const struct error *err) {
         }
 }
 
-/* `exec` passes its program's exit code on: there, 1 would be taken for the program's. */
-static int failure_code(int argc, char **argv) {
-        const char *verb = options_verb_name(argc, argv);
-
-        return verb && strcmp(verb, "exec") == 0 ? EXIT_EXEC_FAILED : EXIT_ERROR;
-}
-
 static int run_verb(int argc, char **argv, struct arena *arena) {
         struct options options;
         const struct verb *verb;
@@ -120,7 +115,7 @@ static int run_verb(int argc, char **argv, struct arena *arena) {
 
         if (options_parse(argc, argv, arena, &options, &verb, &err) < 0) {
                 log_error("%s", err.message);
-                return failure_code(argc, argv);
+                return options_pass_code_on(argc, argv) ? EXIT_EXEC_FAILED : EXIT_ERROR;
         }
         if (options.verbose)
                 log_set_level(LOG_LEVEL_DEBUG);

@@ -28,6 +28,7 @@ enum option_id {
         OPTION_YES = 'y',
         OPTION_OUTPUT = 'o',
         OPTION_CODE = 'c',
+        OPTION_INTERACTIVE = 'i',
         OPTION_STATE = 256,
         OPTION_PROVIDER,
         OPTION_JSON,
@@ -59,12 +60,20 @@ enum option_id {
         OPTION_ONCE,
         OPTION_WAIT,
         OPTION_STACKS,
+        OPTION_CONVERSATION,
+        OPTION_CONTEXT,
+        OPTION_LABEL,
+        OPTION_VARIABLE,
+        OPTION_IDLE,
+        OPTION_TTL,
+        OPTION_STATUS,
         OPTION_VERSION,
 };
 
-#define SHORT_OPTIONS ":f:o:c:vqhy"
-#define RIGHT_COLUMN 26 /* of the help */
-#define NARROW 60       /* terminals with fewer columns have one column of text */
+#define SHORT_OPTIONS ":f:o:c:ivqhy"
+#define RIGHT_COLUMN 27             /* of the help */
+#define SESSION_SECONDS_MAX 1209600 /* 14 days */
+#define NARROW 60                   /* terminals with fewer columns have one column of text */
 
 const struct option_row options_rows[] = {
         { OPTION_FILE, "manifests", "PATH", NULL, "the manifests: a file, a folder, or - (default .)" },
@@ -98,10 +107,11 @@ const struct option_row options_rows[] = {
         { OPTION_DRY_RUN, "dry-run", NULL, " state ", "adopt: show what would be taken, and take nothing" },
         { OPTION_FORCE, "force", NULL, " lock ", "release it even where the holder seems alive" },
         { OPTION_ALL, "all", NULL, " disassociate reassociate ", "every dependent of the environment" },
-        { OPTION_ENVIRONMENT, "env", "ENV", " exec ", "the environment to run in (default: the agent's)" },
-        { OPTION_AGENT, "agent", "NAME", " exec ", "run for this agent: its limits hold" },
-        { OPTION_CODE, "code", "CODE", " exec ", "the code itself, instead of a file" },
-        { OPTION_LANGUAGE, "lang", "LANG", " exec ",
+        { OPTION_ENVIRONMENT, "env", "ENV", " exec session ",
+          "the environment to run in (default: the agent's)" },
+        { OPTION_AGENT, "agent", "NAME", " exec session ", "run for this agent: its limits hold" },
+        { OPTION_CODE, "code", "CODE", " exec session ", "the code itself, instead of a file" },
+        { OPTION_LANGUAGE, "lang", "LANG", " exec session ",
           "python or sh (default: by the file's name, else python)" },
         { OPTION_PUT, "file", "NAME=PATH", " exec ", "put a file into the workspace (not -f); repeats" },
         { OPTION_OUT, "out", "DIR", " exec ",
@@ -110,7 +120,8 @@ const struct option_row options_rows[] = {
         { OPTION_OUT_DOT, "out-dot", NULL, " exec ",
           "--out brings back names that begin with a dot, and HEAD" },
         { OPTION_OUT_EXEC, "out-exec", NULL, " exec ", "--out leaves programs executable" },
-        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec ", "end the run earlier than the environment does" },
+        { OPTION_TIMEOUT, "timeout", "SECONDS", " exec session ",
+          "end the run earlier than the environment does" },
         { OPTION_ACCEPT_DEGRADED, "accept-degraded", NULL, " exec serve ",
           "run even where this machine cannot enforce every limit" },
         { OPTION_LAUNCHER, "launcher", "SOCKET", " exec ",
@@ -119,6 +130,17 @@ const struct option_row options_rows[] = {
         { OPTION_ONCE, "once", NULL, " controller ", "reconcile each source once, then exit" },
         { OPTION_WAIT, "wait", NULL, " controller ",
           "sync, approve: wait for the end, exit with its result" },
+        { OPTION_INTERACTIVE, "interactive", NULL, " session ",
+          "run: a prompt, and one execution after the other" },
+        { OPTION_CONVERSATION, "conversation", "NAME", " session ",
+          "create, run: the session of that name, there or new" },
+        { OPTION_CONTEXT, "context", "NAME", " session ", "run, restart: another kernel of the session's" },
+        { OPTION_LABEL, "label", "NAME=VALUE", " session ", "create, run: give it; list: have it; repeats" },
+        { OPTION_VARIABLE, "variable", "NAME=VALUE", " session ",
+          "create: of all executions; run: of this one; repeats" },
+        { OPTION_IDLE, "idle", "SECONDS", " session ", "create, run: it ends when that long nothing runs" },
+        { OPTION_TTL, "ttl", "SECONDS", " session ", "create, run: it ends when it is that old" },
+        { OPTION_STATUS, "status", "starting|idle|running|parked", " session ", "list: only those" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
         { 0, NULL, NULL, NULL, NULL },
 };
@@ -172,6 +194,10 @@ static const struct {
         { OPTION_ONCE, offsetof(struct options, once) },
         { OPTION_WAIT, offsetof(struct options, wait) },
         { OPTION_STACKS, offsetof(struct options, stacks) },
+        { OPTION_INTERACTIVE, offsetof(struct options, interactive) },
+        { OPTION_CONVERSATION, offsetof(struct options, conversation) },
+        { OPTION_CONTEXT, offsetof(struct options, context) },
+        { OPTION_STATUS, offsetof(struct options, status) },
 };
 
 /* false where the option is not one of those. */
@@ -224,13 +250,21 @@ static int set_parallel(struct options *options, const char *text, struct error 
         return 0;
 }
 
-static int set_timeout(struct options *options, const char *text, struct error *err) {
+static int set_seconds(const char *name, const char *text, unsigned most, unsigned *ret, struct error *err) {
         char *end;
         long number = strtol(text, &end, 10);
 
-        if (!*text || *end || number < 1 || number > 86400)
-                return error_set(err, "--timeout takes whole seconds from 1 to 86400, not \"%s\"", text);
-        options->timeout_s = (unsigned)number;
+        if (!*text || *end || number < 1 || number > (long)most)
+                return error_set(err, "--%s takes whole seconds from 1 to %u, not \"%s\"", name, most, text);
+        *ret = (unsigned)number;
+        return 0;
+}
+
+static int push_pair(struct arena *arena, const char *name, const char *text, const char ***list,
+                     size_t *count, struct error *err) {
+        if (!strchr(text, '=') || *text == '=')
+                return error_set(err, "--%s takes NAME=VALUE, not \"%s\"", name, text);
+        append_text(arena, list, count, text);
         return 0;
 }
 
@@ -251,7 +285,16 @@ static int set_option(struct arena *arena, struct options *options, int id, cons
         case OPTION_PARALLEL:
                 return set_parallel(options, argument, err);
         case OPTION_TIMEOUT:
-                return set_timeout(options, argument, err);
+                return set_seconds("timeout", argument, 86400, &options->timeout_s, err);
+        case OPTION_IDLE:
+                return set_seconds("idle", argument, SESSION_SECONDS_MAX, &options->idle_s, err);
+        case OPTION_TTL:
+                return set_seconds("ttl", argument, SESSION_SECONDS_MAX, &options->ttl_s, err);
+        case OPTION_LABEL:
+                return push_pair(arena, "label", argument, &options->labels, &options->label_count, err);
+        case OPTION_VARIABLE:
+                return push_pair(arena, "variable", argument, &options->variables, &options->variable_count,
+                                 err);
         case OPTION_ALLOW:
                 return push_allowance(arena, options, argument, err);
         case OPTION_TARGET:
@@ -363,10 +406,11 @@ static void fill_long_options(struct option *longs) {
 }
 
 static bool repeats(int id) {
-        return id == OPTION_TARGET || id == OPTION_EXCLUDE || id == OPTION_ALLOW || id == OPTION_PUT;
+        return id == OPTION_TARGET || id == OPTION_EXCLUDE || id == OPTION_ALLOW || id == OPTION_PUT ||
+               id == OPTION_LABEL || id == OPTION_VARIABLE;
 }
 
-const char *options_verb_name(int argc, char **argv) {
+bool options_pass_code_on(int argc, char **argv) {
         struct option longs[ROW_COUNT + 1] = { 0 };
 
         fill_long_options(longs);
@@ -374,7 +418,11 @@ const char *options_verb_name(int argc, char **argv) {
         optind = 0;
         while (getopt_long(argc, argv, SHORT_OPTIONS, longs, NULL) != -1)
                 continue;
-        return optind < argc ? argv[optind] : NULL;
+        if (optind >= argc)
+                return false;
+        return strcmp(argv[optind], "exec") == 0 ||
+               (strcmp(argv[optind], "session") == 0 && optind + 1 < argc &&
+                strcmp(argv[optind + 1], "run") == 0);
 }
 
 int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,

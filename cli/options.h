@@ -33,7 +33,13 @@ struct options {
         bool out_over, out_dot, out_exec;                        /* exec */
         const char *launcher;
         bool accept_degraded, self_test;
-        bool once, wait;    /* controller */
+        bool once, wait; /* controller */
+        /* session: or NULL, 0 */
+        const char *conversation, *context, *status;
+        const char **labels, **variables; /* NAME=VALUE */
+        size_t label_count, variable_count;
+        unsigned idle_s, ttl_s;
+        bool interactive;
         const char **files; /* NAME=PATH */
         size_t file_count;
         const char *const *operands;
@@ -78,8 +84,11 @@ enum exit_code {
 int options_parse(int argc, char **argv, struct arena *arena, struct options *ret,
                   const struct verb **ret_verb, struct error *err) MUST_USE;
 
-/* The verb of a command line that options_parse() refused; NULL where it names none. */
-const char *options_verb_name(int argc, char **argv);
+/*
+ * Whether a command line that options_parse() refused is one of those that pass a program's exit code on, where 1 would be taken for
+ * the program's: exec, session run.
+ */
+bool options_pass_code_on(int argc, char **argv);
 
 void options_help(FILE *stream);
 void options_help_verb(const struct verb *verb, FILE *stream);

@@ -46,6 +46,7 @@ static void examine_libraries(struct examination *examination) {
                 { .soname = XML_SONAME, .package = "libxml2", .purpose = "reading AWS's answers in XML" },
                 { .soname = ARCHIVE_SONAME, .package = "libarchive13", .purpose = "local images" },
                 { .soname = GIT2_SONAME, .package = "libgit2-1.5", .purpose = "berth controller" },
+                { .soname = EDIT_SONAME, .package = "libedit2", .purpose = "editing lines at a prompt" },
         };
         size_t count = sizeof(libraries) / sizeof(libraries[0]);
         bool all = true;

@@ -160,15 +160,42 @@ void http_response_release(struct http_response *response) {
         strbuf_release(&response->headers);
 }
 
-static size_t append_body(char *data, size_t size, size_t count, void *opaque) {
-        struct http_response *response = opaque;
+/* One request while libcurl has it. */
+struct transfer {
+        const struct http_request *request;
+        struct http_response *response;
+        CURL *easy;
+        int64_t moved_ms; /* when something came or went last; monotonic */
+        bool ended;       /* by its source or its sink */
+};
 
-        strbuf_append_bytes(&response->body, data, size * count);
-        return response->body.overflow ? 0 : size * count;
+static size_t append_body(char *data, size_t size, size_t count, void *opaque) {
+        struct transfer *transfer = opaque;
+        struct strbuf *body = &transfer->response->body;
+        long status = 0;
+
+        transfer->moved_ms = clock_system.monotonic_ms(&clock_system);
+        if (transfer->request->sink)
+                sym_curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+        if (status >= 200 && status < 300) {
+                transfer->ended = !transfer->request->sink(transfer->request->context, data, size * count);
+                return transfer->ended ? 0 : size * count;
+        }
+        strbuf_append_bytes(body, data, size * count);
+        return body->overflow ? 0 : size * count;
+}
+
+static size_t give_body(char *buffer, size_t size, size_t count, void *opaque) {
+        struct transfer *transfer = opaque;
+        ssize_t given = transfer->request->source(transfer->request->context, buffer, size * count);
+
+        transfer->moved_ms = clock_system.monotonic_ms(&clock_system);
+        transfer->ended = given < 0;
+        return given < 0 ? CURL_READFUNC_ABORT : (size_t)given;
 }
 
 static size_t append_header(char *data, size_t size, size_t count, void *opaque) {
-        struct http_response *response = opaque;
+        struct http_response *response = ((struct transfer *)opaque)->response;
         size_t length = size * count, name_length = 0;
         const char *colon = memchr(data, ':', length);
 
@@ -199,6 +226,10 @@ static void set_method(CURL *easy, const struct http_request *request) {
 
         if (strcmp(request->method, "HEAD") == 0) {
                 SET(easy, CURLOPT_NOBODY, 1L);
+        } else if (request->source) {
+                SET(easy, CURLOPT_UPLOAD, 1L);
+                SET(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->source_length);
+                SET(easy, CURLOPT_CUSTOMREQUEST, request->method);
         } else if (request->body || sends_body) {
                 SET(easy, CURLOPT_POSTFIELDS, request->body ? request->body : "");
                 SET(easy, CURLOPT_POSTFIELDSIZE_LARGE,
@@ -244,8 +275,10 @@ static void wipe_list(struct curl_slist *list) {
         sym_curl_slist_free_all(list);
 }
 
-static void set_options(const struct http_pool *pool, CURL *easy, const struct http_request *request,
-                        bool loopback, struct http_response *response, char *detail) {
+static void set_options(const struct http_pool *pool, struct transfer *transfer, bool loopback,
+                        char *detail) {
+        const struct http_request *request = transfer->request;
+        CURL *easy = transfer->easy;
         long whole = request->timeout_ms > 0 ? (long)request->timeout_ms : WHOLE_TIMEOUT_MS;
 
         SET(easy, CURLOPT_URL, request->url);
@@ -256,22 +289,28 @@ static void set_options(const struct http_pool *pool, CURL *easy, const struct h
         SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
         SET(easy, CURLOPT_NOSIGNAL, 1L);
         SET(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
-        SET(easy, CURLOPT_TIMEOUT_MS, whole);
-        SET(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-        SET(easy, CURLOPT_LOW_SPEED_TIME, LOW_SPEED_SECONDS);
+        if (request->quiet_ms == 0) {
+                SET(easy, CURLOPT_TIMEOUT_MS, whole);
+                SET(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+                SET(easy, CURLOPT_LOW_SPEED_TIME, LOW_SPEED_SECONDS);
+        }
         SET(easy, CURLOPT_TCP_KEEPALIVE, 1L);
         SET(easy, CURLOPT_SSL_VERIFYPEER, 1L);
         SET(easy, CURLOPT_SSL_VERIFYHOST, 2L);
         SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
         if (pool->ca_bundle)
                 SET(easy, CURLOPT_CAINFO, pool->ca_bundle);
-        if (loopback || request->direct)
+        if (request->socket)
+                SET(easy, CURLOPT_UNIX_SOCKET_PATH, request->socket);
+        if (loopback || request->direct || request->socket)
                 SET(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
         SET(easy, CURLOPT_USERAGENT, "berth/" BERTH_VERSION);
         SET(easy, CURLOPT_WRITEFUNCTION, append_body);
-        SET(easy, CURLOPT_WRITEDATA, response);
+        SET(easy, CURLOPT_WRITEDATA, transfer);
+        SET(easy, CURLOPT_READFUNCTION, give_body);
+        SET(easy, CURLOPT_READDATA, transfer);
         SET(easy, CURLOPT_HEADERFUNCTION, append_header);
-        SET(easy, CURLOPT_HEADERDATA, response);
+        SET(easy, CURLOPT_HEADERDATA, transfer);
         SET(easy, CURLOPT_ERRORBUFFER, detail);
         set_method(easy, request);
 }
@@ -370,7 +409,8 @@ static int split_request_url(const char *text, char host_port[HOST_SIZE], bool *
 #define LONGEST_POLL_MS 1000
 
 /* curl_easy_perform(), ended at once where one of the request's interrupts says so. */
-static CURLcode perform(struct idle_handle *handle, const struct http_request *request) {
+static CURLcode perform(struct idle_handle *handle, const struct transfer *transfer) {
+        const struct http_request *request = transfer->request;
         const struct interrupt *const interrupts[] = { request->interrupt, request->ended_by };
         struct curl_waitfd stops[2];
         CURLcode code = CURLE_OK;
@@ -393,6 +433,9 @@ static CURLcode perform(struct idle_handle *handle, const struct http_request *r
                          (running && sym_curl_multi_poll(handle->multi, stops, count, LONGEST_POLL_MS,
                                                          NULL) != CURLM_OK))
                         code = CURLE_OUT_OF_MEMORY;
+                else if (running && request->quiet_ms > 0 &&
+                         clock_system.monotonic_ms(&clock_system) - transfer->moved_ms > request->quiet_ms)
+                        code = CURLE_OPERATION_TIMEDOUT;
         }
         if (!running) {
                 int left;
@@ -408,6 +451,7 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
               enum http_failure *ret_failure, struct error *err) {
         char detail[CURL_ERROR_SIZE] = "", host[HOST_SIZE];
         bool loopback = false, plain = false;
+        struct transfer transfer = { .request = request, .response = ret };
         struct idle_handle *handle;
         struct curl_slist *headers;
         CURLcode code;
@@ -428,15 +472,17 @@ int http_send(struct http_pool *pool, const struct http_request *request, struct
 
         handle = take_handle(pool, host);
         headers = header_list(request);
-        set_options(pool, handle->easy, request, loopback, ret, detail);
+        transfer.easy = handle->easy;
+        transfer.moved_ms = clock_system.monotonic_ms(&clock_system);
+        set_options(pool, &transfer, loopback, detail);
         SET(handle->easy, CURLOPT_HTTPHEADER, headers);
-        code = perform(handle, request);
+        code = perform(handle, &transfer);
         if (code == CURLE_OK)
                 sym_curl_easy_getinfo(handle->easy, CURLINFO_RESPONSE_CODE, &status);
         put_handle_back(pool, handle);
         wipe_list(headers);
 
-        *ret_failure = classify(code, ret);
+        *ret_failure = transfer.ended ? HTTP_INTERRUPTED : classify(code, ret);
         if (*ret_failure != HTTP_ANSWERED)
                 return fail_request(*ret_failure, host, *detail ? detail : sym_curl_easy_strerror(code),
                                     request->answer_limit, err);

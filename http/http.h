@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct http_pool;
 
@@ -32,7 +33,7 @@ enum http_failure {
         HTTP_TLS,          /* the certificate, or the handshake */
         HTTP_TOO_LARGE,    /* the answer exceeds its limit */
         HTTP_REFUSED,      /* not sent: the URL is not allowed, or libcurl is missing */
-        HTTP_INTERRUPTED   /* the request's interrupt: INTERRUPT_NOW */
+        HTTP_INTERRUPTED   /* the request's interrupt, INTERRUPT_NOW; its source or its sink */
 };
 
 struct http_request {
@@ -55,6 +56,18 @@ struct http_request {
         const struct interrupt
                 *interrupt; /* at INTERRUPT_NOW nobody waits for the answer any more; NULL: never */
         const struct interrupt *ended_by; /* another one that ends it; or NULL */
+        const char *socket; /* a Unix socket to connect to, at most 107 bytes; NULL: what the URL says */
+        /*
+         * How long nothing may come or go, in place of a limit on the whole: for streams, which last as long as they last. 0: the
+         * limits of any request.
+         */
+        int64_t quiet_ms;
+        /* A body that is handed over piece by piece instead of `body`: its length, and who gives it. NULL: none. */
+        int64_t source_length;
+        ssize_t (*source)(void *context, char *buffer, size_t size); /* 0 at its end, -1 ends the request */
+        /* Takes the body of an answer of 200 to 299 piece by piece; others are collected. False ends the request. Or NULL. */
+        bool (*sink)(void *context, const char *bytes, size_t length);
+        void *context; /* of both */
 };
 
 struct http_response {

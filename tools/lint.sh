@@ -13,6 +13,7 @@ THIRD_PARTY=(
     '<utf8proc\.h> 1'
     '<seccomp\.h> 2' # the sandbox's filter and the cages'
     '<dlfcn\.h> 1'
+    '<histedit\.h> 1'
     '<openssl/ 1'
     '<archive(_entry)?\.h> 3' # reading, writing tars, writing zips
 )

@@ -4,7 +4,7 @@
 # Sourced from the project's root, under `set -euo pipefail`.
 
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev
-    libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev
+    libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev libedit-dev
     libcmocka-dev libutf8proc-dev git
     ca-certificates)
 # What berth exec needs on the machine that it runs on.

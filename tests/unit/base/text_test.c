@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Beginnings and endings, nearest names, UTF-8 and columns, hashes, files. */
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -322,6 +323,48 @@ static void digests(void **state) {
         assert_string_equal(base64, "YWI=");
 }
 
+static void base64_is_read_by_the_letter(void **state) {
+        static const struct {
+                const char *text, *bytes; /* NULL: it is none */
+        } cases[] = {
+                { "", "" },        { "YQ==", "a" },        { "YWI=", "ab" },
+                { "YWJj", "abc" }, { "YWJjZA==", "abcd" }, { "+/+/", "\xfb\xff\xbf" },
+                { "Y", NULL },     { "YWI", NULL },        { "YWI= ", NULL },
+                { " YWI=", NULL }, { "YW I=", NULL },      { "Y===", NULL },
+                { "====", NULL },  { "YQ==YQ==", NULL },   { "YQ=a", NULL },
+                { "YW-_", NULL },  { "YW\n=", NULL },      { "Y\xc3\xa4=", NULL },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                uint8_t bytes[16];
+                ssize_t length = digest_from_base64(cases[i].text, strlen(cases[i].text), bytes);
+
+                assert_int_equal(length, cases[i].bytes ? (ssize_t)strlen(cases[i].bytes) : -1);
+                if (length > 0)
+                        assert_memory_equal(bytes, cases[i].bytes, (size_t)length);
+        }
+}
+
+static void times_and_spans(void **state) {
+        static const struct {
+                int64_t ms;
+                const char *text;
+        } spans[] = { { -5000, "0 s" },      { 0, "0 s" },       { 59999, "59 s" },  { 60000, "1 min" },
+                      { 3599999, "59 min" }, { 7200000, "2 h" }, { 86400000, "1 d" } };
+        char text[32];
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
+                clock_format_span(spans[i].ms, text, sizeof(text));
+                assert_string_equal(text, spans[i].text);
+        }
+        assert_int_equal(clock_parse("2026-01-31T12:00:00Z"), INT64_C(1769860800000));
+        assert_int_equal(clock_parse("2026-01-31T12:00:00Z, or so"), -1);
+        assert_int_equal(clock_parse("soon"), -1);
+        assert_int_equal(clock_parse(NULL), -1);
+}
+
 static void files(void **state) {
         char folder[] = "/tmp/berth-test-XXXXXX", *path, *below;
         struct strbuf read STRBUF_CLEANUP = STRBUF_INIT;
@@ -443,6 +486,8 @@ int main(void) {
                 cmocka_unit_test(valid_text),
                 cmocka_unit_test(words),
                 cmocka_unit_test(digests),
+                cmocka_unit_test(base64_is_read_by_the_letter),
+                cmocka_unit_test(times_and_spans),
                 cmocka_unit_test(files),
                 cmocka_unit_test(joined_paths),
         };

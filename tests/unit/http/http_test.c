@@ -10,6 +10,8 @@
 
 #include "scripted_server.h"
 
+#include <sys/un.h>
+
 static int get(struct http_pool *pool, const char *url, size_t limit, int64_t timeout_ms,
                struct http_response *ret, enum http_failure *ret_failure, struct error *err) {
         struct http_request request = {
@@ -318,8 +320,146 @@ static void dates_are_read(void **state) {
         assert_int_equal(http_date_ms("Sat, 31 Jan 999999999 12:00:00 GMT"), -1);
 }
 
+struct moved {
+        struct strbuf came;
+        const char *left; /* to be sent */
+        size_t most;      /* pieces that are taken */
+};
+
+static bool take_piece(void *context, const char *bytes, size_t length) {
+        struct moved *moved = context;
+
+        strbuf_append_bytes(&moved->came, bytes, length);
+        return moved->most-- > 0;
+}
+
+static ssize_t give_piece(void *context, char *buffer, size_t size) {
+        struct moved *moved = context;
+
+        if (!moved->left)
+                return -1;
+        if (*moved->left == '\0' || size == 0)
+                return 0;
+        *buffer = *moved->left++;
+        return 1;
+}
+
+static void bodies_piece_by_piece(void **state) {
+        static const struct scripted_answer answers_given[] = { { "201 Created\r\n", "made" },
+                                                                { "404 Not Found\r\n", "why" },
+                                                                { "200 OK\r\n", "long" } };
+        struct moved moved = { .left = "sent", .most = 10 };
+        struct http_request request = { .method = "PUT",
+                                        .answer_limit = 100,
+                                        .source_length = 4,
+                                        .source = give_piece,
+                                        .sink = take_piece,
+                                        .context = &moved };
+        struct http_response response HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+        struct http_pool *pool = http_pool_new(NULL);
+        struct scripted_server server;
+        enum http_failure failure;
+        struct error err = { 0 };
+
+        (void)state;
+        scripted_start(&server, answers_given, 3);
+        request.url = server.url;
+        assert_int_equal(http_send(pool, &request, &response, &failure, &err), 0);
+        assert_int_equal(response.status, 201);
+        assert_string_equal(strbuf_text(&moved.came), "made");
+        assert_string_equal(strbuf_text(&response.body), "");
+        /* What is refused is for the caller, not for the sink. */
+        moved.left = "more";
+        assert_int_equal(http_send(pool, &request, &response, &failure, &err), 0);
+        assert_int_equal(response.status, 404);
+        assert_string_equal(strbuf_text(&moved.came), "made");
+        assert_string_equal(strbuf_text(&response.body), "why");
+        /* Either side can end it. */
+        moved.left = "last";
+        moved.most = 0;
+        assert_int_equal(http_send(pool, &request, &response, &failure, &err), -1);
+        assert_int_equal(failure, HTTP_INTERRUPTED);
+        moved.left = NULL;
+        assert_int_equal(http_send(pool, &request, &response, &failure, &err), -1);
+        assert_int_equal(failure, HTTP_INTERRUPTED);
+        http_pool_free(pool);
+        scripted_stop(&server);
+        assert_non_null(strstr(server.received[0], "\r\nContent-Length: 4\r\n"));
+        assert_non_null(strstr(server.received[0], "\r\n\r\nsent"));
+        scripted_release(&server);
+        strbuf_release(&moved.came);
+}
+
+/* A stream may last for ever, but not say nothing for ever. */
+static void streams_that_fall_silent(void **state) {
+        static const struct scripted_answer silent = { "200 OK\r\nContent-Length: 10\r\n", "hello" };
+        struct moved moved = { .most = 10 };
+        struct http_request request = {
+                .method = "GET", .answer_limit = 100, .quiet_ms = 100, .sink = take_piece, .context = &moved
+        };
+        struct http_response response HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+        struct http_pool *pool = http_pool_new(NULL);
+        struct scripted_server server;
+        enum http_failure failure;
+        struct error err = { 0 };
+
+        (void)state;
+        scripted_start(&server, &silent, 1);
+        request.url = server.url;
+        assert_int_equal(http_send(pool, &request, &response, &failure, &err), -1);
+        assert_int_equal(failure, HTTP_TIMED_OUT);
+        assert_string_equal(strbuf_text(&moved.came), "hello");
+        http_pool_free(pool);
+        scripted_stop(&server);
+        scripted_release(&server);
+        strbuf_release(&moved.came);
+}
+
+static void *answer_once(void *opaque) {
+        static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nunix";
+        int connection = accept(*(int *)opaque, NULL, NULL);
+        char buffer[4096];
+
+        if (recv(connection, buffer, sizeof(buffer), 0) > 0)
+                (void)send(connection, answer, sizeof(answer) - 1, MSG_NOSIGNAL);
+        close(connection);
+        return NULL;
+}
+
+static void over_a_unix_socket(void **state) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        struct http_request request = { .method = "GET", .url = "http://localhost/", .answer_limit = 100 };
+        struct http_response response HTTP_RESPONSE_CLEANUP = HTTP_RESPONSE_INIT;
+        struct http_pool *pool = http_pool_new(NULL);
+        char folder[] = "/tmp/berth-test-XXXXXX";
+        int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        enum http_failure failure;
+        struct error err = { 0 };
+        pthread_t thread;
+
+        (void)state;
+        assert_non_null(mkdtemp(folder));
+        snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", folder);
+        request.socket = address.sun_path;
+        assert_int_equal(http_send(pool, &request, &response, &failure, &err), -1);
+        assert_int_equal(failure, HTTP_UNREACHABLE);
+        assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
+        assert_int_equal(listen(listener, 1), 0);
+        assert_int_equal(pthread_create(&thread, NULL, answer_once, &listener), 0);
+        assert_int_equal(http_send(pool, &request, &response, &failure, &err), 0);
+        assert_string_equal(strbuf_text(&response.body), "unix");
+        pthread_join(thread, NULL);
+        close(listener);
+        http_pool_free(pool);
+        unlink(address.sun_path);
+        rmdir(folder);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(bodies_piece_by_piece),
+                cmocka_unit_test(streams_that_fall_silent),
+                cmocka_unit_test(over_a_unix_socket),
                 cmocka_unit_test(answers_and_failures),
                 cmocka_unit_test(nobody_listens),
                 cmocka_unit_test(one_of_many_is_interrupted),

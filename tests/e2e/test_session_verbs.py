@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`berth session`: the binary against a real server, in pipes and on a terminal."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+
+from binary import Berth, is_watched
+from controllers import PATIENCE, wait_until
+from serving import Serve
+from test_serve import TOKENS, client, stack
+
+NEVER = "s-" + "a" * 26
+PNG = "class P:\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n'\nP()"
+
+
+class Sessions(Berth):
+    """`sessions("show", ID)` is berth session show ID, in the stack's folder."""
+
+    server = None
+
+    def __call__(self, *args, **kwargs):
+        return super().__call__("session", *args, **kwargs)
+
+    def create(self, *args):
+        return self("create", "--env", "data", *args).expect(0).out.strip()
+
+    def run(self, session, code, *args, **kwargs):
+        return self("run", session, "-c", code, *args, **kwargs)
+
+    def background(self, session, code, *args):
+        """One that has printed "go"."""
+        process = self.popen("session", "run", session, "-c", f"print('go', flush=True)\n{code}", *args)
+        assert process.stdout.readline() == b"go\n"
+        return process
+
+    def ended(self, process):
+        out, err = process.communicate(timeout=60 * PATIENCE)
+        return self.result(process.args[1:], process.returncode, out, err)
+
+
+@pytest.fixture(scope="module")
+def shared(binary, tmp_path_factory):
+    if is_watched(binary):
+        pytest.skip("the runtime of such a build needs more memory than a sandbox has")
+    made = Sessions(binary, tmp_path_factory.mktemp("session"), "http://127.0.0.1:1")
+    made.write("stack.yaml", stack())
+    Berth.__call__(made, "apply", "--yes").expect(0)
+    made.server = Serve(made, clients=[client("users", actsFor="users", realm="company")])
+    made.server.start("--accept-degraded")
+    yield made
+    if made.server.process is None:
+        made.server.start("--accept-degraded")
+    for session in made("list", "--json").expect(0).json():
+        made("end", session["id"]).expect(0)
+    assert made.server.stop() == 0
+
+
+@pytest.fixture
+def sessions(shared):
+    if shared.server.process is None or shared.server.process.poll() is not None:
+        shared.server.start("--accept-degraded")
+    return shared
+
+
+@pytest.fixture
+def session(sessions):
+    made = sessions.create()
+    yield made
+    sessions("end", made).expect(0)
+
+
+# --- what they do ---
+
+
+def test_from_the_first_to_the_last(sessions):
+    session = sessions.create("--label", "team=blue", "--idle", "600", "--variable", "GREETING=hello")
+    assert re.fullmatch("s-[a-z2-7]{26}", session)
+    first = sessions.run(session, "import os, sys\nx = 41\nprint(os.environ['GREETING'])\nprint('to err', file=sys.stderr)\nx + 1").expect(0)
+    assert (first.out, first.err) == ("hello\n42\n", "to err\n")
+    assert sessions.run(session, "print('no end', end='')\nx").expect(0).out == "no end\n41\n"
+    shown = sessions("show", session, "--json").expect(0).json()
+    assert (shown["id"], shown["labels"], shown["idleSeconds"], shown["environment"]) == (session, {"team": "blue"}, 600, "data")
+    assert session in sessions("show", session).expect(0).out
+    assert [s["id"] for s in sessions("list", "--json", "--label", "team=blue", "--env", "data").expect(0).json()] == [session]
+    assert sessions("list", "--json", "--label", "team=red").expect(0).json() == []
+    rows = sessions("list").expect(0).out.splitlines()
+    assert rows[0].startswith("SESSION") and any(row.startswith(session) for row in rows[1:]) and max(map(len, rows)) <= 80
+    history = sessions("history", session).expect(0).out.splitlines()
+    assert len(history) == 3 and history[1].split()[:3] == ["1", "ok", "0"] and history[2].endswith(" print('no end', end='')")
+    again = sessions("history", session, "1").expect(0)
+    assert (again.out, again.err) == ("hello\n42\n", "to err\n")
+    assert sessions("history", session, "2", "--json").expect(0).json()["value"]["text"] == "41"
+    sessions("restart", session).expect(0)
+    lost = sessions.run(session, "x").expect(1)
+    assert "the session's variables are lost" in lost.err and "NameError" in lost.err
+    sessions("end", session).expect(0)
+    assert sessions("show", session).expect(1).err == sessions("show", NEVER).expect(1).err
+
+
+@pytest.mark.parametrize(
+    ("code", "args", "exit_code", "said"),
+    [
+        ("pass", (), 0, ""),
+        ("1 / 0", (), 1, "ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(5)", (), 5, "exit() ended it, with code 5"),
+        ("exit 7", ("--lang", "sh"), 7, ""),
+        ("import time; time.sleep(600)", ("--timeout", "1"), 124, "ended at its deadline"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", (), (1, 137), "kernel"),
+    ],
+)
+def test_exit_codes(sessions, session, code, args, exit_code, said):
+    result = sessions.run(session, code, *args)
+    assert result.code in (exit_code if isinstance(exit_code, tuple) else (exit_code,)), str(result)
+    assert said in result.err, str(result)
+    # With --json the same, and nothing beside the result.
+    told = sessions.run(session, code, "--json", *args)
+    assert told.code == result.code and told.err == "", str(told)
+    assert (told.json()["status"] == "ok") == (exit_code == 0)
+
+
+def test_code_from_a_file_and_from_standard_input(sessions, session):
+    sessions.write("job.sh", "echo from sh; exit 3\n")
+    sessions.write("job.py", "'from Python'\n")
+    assert sessions("run", session, "job.sh").expect(3).out == "from sh\n"
+    assert sessions("run", session, "job.py").expect(0).out == "'from Python'\n"
+    assert sessions("run", session, "-", stdin="'from input'").expect(0).out == "'from input'\n"
+    assert "no such file" in sessions("run", session, "gone.py").expect(125).err.lower()
+
+
+def test_a_session_that_is_not_named_is_made_and_said(sessions):
+    made = sessions("run", "--env", "data", "-c", "x = 1").expect(0)
+    (session,) = set(re.findall("s-[a-z2-7]{26}", made.err))
+    assert sessions.run(session, "x").expect(0).out == "1\n"
+    sessions("end", session).expect(0)
+    named = [sessions("run", "--agent", "coder", "--conversation", "plan", "-c", code) for code in ("y = 2", "y")]
+    assert named[1].expect(0).out == "2\n" and named[1].err == ""
+    (session,) = set(re.findall("s-[a-z2-7]{26}", named[0].expect(0).err))
+    assert sessions("create", "--agent", "coder", "--conversation", "plan").expect(0).out.strip() == session
+    sessions("end", session).expect(0)
+    assert "which environment? --env ENV" in sessions("run", "-c", "1").expect(125).err
+
+
+def test_figures_have_paths(sessions, session):
+    drawn = sessions.run(session, PNG).expect(0)
+    assert re.search(r"figure: \.berth/displays/\S+\.png \(image/png\)", drawn.err), str(drawn)
+
+
+def test_who_has_what_is_not_told(sessions):
+    headers = [("Berth-Owner", "alice"), ("Content-Type", "application/json")]
+    answer = sessions.server.ask("/v1/sessions", TOKENS["users"], "POST", headers, b'{"environment": "data"}')
+    theirs = answer.json()["id"]
+    for args in (["history"], ["end"], ["restart"], ["interrupt"]):
+        assert sessions(*args, theirs).expect(1).err == sessions(*args, NEVER).expect(1).err
+    assert sessions.run(theirs, "1").expect(125).err == sessions.run(NEVER, "1").expect(125).err
+    # Over the socket everybody's are listed, and said to be theirs.
+    (row,) = [row for row in sessions("list").expect(0).out.splitlines() if row.startswith(theirs)]
+    assert row.endswith("data, of company/alice")
+    assert sessions.server.ask(f"/v1/sessions/{theirs}", TOKENS["users"], "DELETE", headers[:1]).status == 204
+
+
+def test_where_the_server_is_found(sessions, session, tmp_path):
+    """From -f as other verbs find a state, and by the file of the Server."""
+    for path in (sessions.stack, sessions.stack / "stack.yaml", sessions.server.file):
+        assert sessions("show", session, "-f", path, "--json").expect(0).json()["id"] == session
+    assert sessions("show", session, "--state", sessions.server.state, "--json").expect(0).json()["id"] == session
+    for code, args in ((1, ("list",)), (125, ("run", session, "-c", "1"))):
+        nobody = sessions(*args, "-f", tmp_path).expect(code)
+        assert f"no server runs for the state in {tmp_path}/.berth: start it with berth serve -f {tmp_path}" in nobody.err
+    # One that died has left its socket.
+    (tmp_path / ".berth").mkdir()
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as dead:
+        dead.bind(str(tmp_path / ".berth/serve.sock"))
+    assert "no server runs for the state in" in sessions("list", "-f", tmp_path).expect(1).err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("show", "nonsense"), "is no session's id"),
+        (("shwo", NEVER), "did you mean show?"),
+        (("show",), "needs an argument"),
+        (("show", NEVER, NEVER), "is one too many"),
+        (("show", NEVER, "--idle", "5"), "berth session show takes no --idle"),
+        (("list", "-c", "1"), "berth session list takes no --code"),
+        (("create", "--label", "team"), "--label takes NAME=VALUE"),
+        (("create", "--ttl", "0"), "--ttl takes whole seconds"),
+        (("history", NEVER, "0"), "is no execution's number"),
+    ],
+)
+def test_mistakes_are_told(sessions, args, said):
+    assert said in sessions(*args).expect(1).err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), "needs code"),
+        ((NEVER, "a.py", "b.py"), "one too many"),
+        (("nonsense", "-c", "1"), "is no session's id"),
+        ((NEVER, "-c", "1", "--env", "data"), "a session that is there has its environment"),
+        ((NEVER, "-i", "-c", "1"), "-i asks for code"),
+        ((NEVER, "-c", "1", "--status", "idle"), "takes no --status"),
+        ((NEVER, "-c", "1", "--bogus"), "there is no option --bogus"),
+    ],
+)
+def test_mistakes_of_run_are_no_exit_code_of_the_code(sessions, args, said):
+    assert said in sessions("run", *args).expect(125).err
+
+
+# --- interrupts, readers and servers that go ---
+
+
+def test_ctrl_c_interrupts_the_execution_and_keeps_the_variables(sessions, session):
+    process = sessions.background(session, "x = 7\nimport time\ntime.sleep(600)")
+    process.send_signal(signal.SIGINT)
+    ended = sessions.ended(process).expect(130)
+    assert "KeyboardInterrupt" in ended.err and "interrupted" in ended.err
+    assert sessions.run(session, "x").expect(0).out == "7\n"
+
+
+def test_a_second_ctrl_c_leaves_it_to_itself(sessions, session):
+    """The code does not mind the first; what became of it is told by its number."""
+    process = sessions.background(session, "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)")
+    process.send_signal(signal.SIGINT)
+    assert b"interrupting" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    ended = sessions.ended(process).expect(125)
+    assert f"berth session history {session} 1" in ended.err and "may still run" in ended.err
+    sessions("history", session, "1").expect(130)
+
+
+def test_interrupted_from_another_terminal(sessions, session):
+    process = sessions.background(session, "import time\ntime.sleep(600)")
+    sessions("interrupt", session).expect(0)
+    sessions.ended(process).expect(130)
+    assert "nothing runs" in sessions("interrupt", session).expect(1).err
+    assert "ended" in sessions("interrupt", session, "1").expect(1).err
+
+
+def test_a_reader_who_leaves_ends_the_code(sessions, session):
+    """As SIGPIPE ends `yes | head`."""
+    process = sessions.background(session, "while True: print('y')")
+    process.stdout.close()
+    assert process.wait(60 * PATIENCE) == 130, process.stderr.read()
+    assert b"Broken pipe" not in process.stderr.read()
+
+
+def test_a_server_that_dies_in_the_middle(sessions, session):
+    process = sessions.background(session, "import time\ntime.sleep(600)")
+    sessions.server.process.kill()
+    sessions.server.process.wait()
+    ended = sessions.ended(process).expect(125)
+    assert "the server ended before it did" in ended.err and f"berth session history {session} 1" in ended.err
+    assert "no server runs" in sessions("list").expect(1).err
+    sessions.server.start("--accept-degraded")
+    sessions("interrupt", session).expect(0)
+    told = sessions("history", session, "1")
+    assert told.code in (130, 125) and told.out == "go\n", str(told)
+
+
+def test_bytes_pass_through_a_pipe(sessions, session):
+    code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 2); sys.stdout.flush()"
+    process = sessions.popen("session", "run", session, "-c", code)
+    out, _ = process.communicate(timeout=60 * PATIENCE)
+    assert out == bytes(range(256)) * 2
+
+
+# --- on a terminal ---
+
+
+class Terminal:
+    """The binary on a terminal of 80 columns, typed into."""
+
+    def __init__(self, berth, *args, env=None):
+        self.process, self.seen = None, ""
+        self.descriptor, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+
+        def own_terminal():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        self.process = subprocess.Popen(
+            [str(berth.binary), "session", *args], cwd=berth.stack, env={**berth.env, "TERM": "xterm", **(env or {})},
+            stdin=inner, stdout=inner, stderr=inner, preexec_fn=own_terminal,
+        )  # fmt: skip
+        os.close(inner)
+
+    def read(self, until, timeout=60):
+        """What came up to and with the text; it is not read again."""
+        end = time.monotonic() + timeout * PATIENCE
+        while until not in self.seen:
+            ready, _, _ = select.select([self.descriptor], [], [], max(0, end - time.monotonic()))
+            assert ready, f"no {until!r} in {self.seen!r}"
+            try:
+                piece = os.read(self.descriptor, 65536)
+            except OSError:
+                piece = b""
+            assert piece, f"it ended before {until!r}: {self.seen!r}"
+            self.seen += piece.decode("utf-8", "replace")
+        found, self.seen = self.seen.split(until, 1)
+        return found + until
+
+    def type(self, text):
+        os.write(self.descriptor, text.encode())
+
+    def end(self):
+        """The exit code, and what was left to read."""
+        left = self.seen
+        with contextlib.suppress(OSError):
+            while piece := os.read(self.descriptor, 65536):
+                left += piece.decode("utf-8", "replace")
+        os.close(self.descriptor)
+        return self.process.wait(60 * PATIENCE), left
+
+
+def test_nothing_that_code_says_drives_a_terminal(sessions, session):
+    code = "print('\\x1b]0;owned\\x07\\x1b[2J\\u202eabc\\r\\nnext'); import sys; print('\\x1b[1A', file=sys.stderr); class_ = 1\nraise ValueError('\\x1b[31m')"
+    terminal = Terminal(sessions, "run", session, "-c", code, "--no-color")
+    exit_code, said = terminal.end()
+    assert exit_code == 1
+    assert "\x1b" not in said and "\x07" not in said and "\u202e" not in said
+    assert r"\x1B]0;owned\x07\x1B[2J\u202Eabc" in said and r"\x1B[1A" in said and r"ValueError: \x1B[31m" in said
+
+
+def test_an_exception_is_red_where_colour_is_taken(sessions, session):
+    exit_code, said = Terminal(sessions, "run", session, "-c", "1 / 0").end()
+    assert exit_code == 1 and "\x1b[31mZeroDivisionError: division by zero" in said
+
+
+def test_at_a_prompt(sessions, session, tmp_path):
+    history = tmp_path / "state" / "berth" / "session_history"
+    terminal = Terminal(sessions, "run", session, env={"XDG_STATE_HOME": str(tmp_path / "state")})
+    terminal.read(">>> ")
+    terminal.type("x = 20 + 1\n")
+    terminal.read(">>> ")
+    terminal.type("for i in range(2):\n")
+    terminal.read("... ")
+    terminal.type("    print('number', i * x)\n")
+    terminal.read("... ")
+    terminal.type("\n")
+    assert "number 0\r\nnumber 21\r\n" in terminal.read("number 21\r\n")
+    terminal.read(">>> ")
+    terminal.type("!echo from sh $((6 * 7))\n")
+    terminal.read("from sh 42")
+    terminal.read(">>> ")
+    # What is typed is dropped, what runs is interrupted, and neither leaves.
+    terminal.type("nonsense(")
+    terminal.read("nonsense(")
+    terminal.type("\x03")
+    terminal.read(">>> ")
+    terminal.type("print('go', flush=True); import time; time.sleep(600)\n")
+    terminal.read("go\r\n")
+    terminal.type("\x03")
+    terminal.read("KeyboardInterrupt")
+    terminal.read(">>> ")
+    # The last line but one, by its key.
+    terminal.type("\x1b[A\x1b[A\n")
+    terminal.read("from sh 42")
+    terminal.read(">>> ")
+    terminal.type("x\n")
+    assert "21\r\n" in terminal.read("21\r\n")
+    terminal.read(">>> ")
+    terminal.type("\x04")
+    exit_code, left = terminal.end()
+    assert exit_code == 0 and f"berth session run {session}" in re.sub(r"\s+", " ", left)
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    kept = history.read_text()
+    assert "range(2)" in kept and "nonsense" not in kept
+    assert sessions.run(session, "x").expect(0).out == "21\n"
+
+
+def test_a_prompt_without_a_terminal_takes_cells(sessions, session):
+    typed = "x = 1\n\nfor i in range(2):\n    print(i)\n\nx\n!echo sh\n%sh\necho two\necho three\n\nif x:\n    print('last')"
+    result = sessions("run", session, "-i", stdin=typed).expect(0)
+    assert (result.out, result.err) == ("0\n1\n1\nsh\ntwo\nthree\nlast\n", "")
+    assert sessions("run", session, "-i", stdin="1 / 0\n").expect(1).out == ""
