@@ -9,7 +9,16 @@
 const char *lineage_machine(struct arena *arena);
 /* Tells the provider whose state this is. */
 int lineage_announce(const struct plan_args *args, struct arena *arena, struct error *err) MUST_USE;
-/* What a plan's observing found of this stack's that nobody manages: told in the plan. */
+/* Whether the state that made something lives, as its note and, on this machine, its folder tell. */
+enum lineage_life {
+        LINEAGE_GONE,     /* no note, taken over, or the folder is here and the state not in it */
+        LINEAGE_HERE,     /* its state is on this machine */
+        LINEAGE_ELSEWHERE /* on another one, which cannot be looked at */
+};
+/* *ret_said: "last applied by anna@ci-7 at 2026-01-31T08:00:00.000Z from /srv/team/.berth"; not set where it is gone. */
+int lineage_judge(const struct plan_args *args, const char *lineage, struct arena *arena,
+                  enum lineage_life *ret, const char **ret_said, struct error *err) MUST_USE;
+/* What a plan's observing found of this stack's that nobody manages, or another state does: told in the plan. */
 void lineage_note_orphans(const struct plan_args *args, struct plan *plan, struct arena *arena);
 /* Before an apply's first change: fails where the lineage is no longer this state's to use; renews its note. */
 int lineage_renew(const struct plan_args *args, struct error *err) MUST_USE;

@@ -69,6 +69,11 @@ struct plan {
         const char **
                 orphans; /* addresses that carry the stack's marks and stand in no state and no manifest; sorted */
         size_t orphan_count;
+        const char **others_orphans; /* the same of another state that lives, or may: adopt refuses them */
+        size_t others_orphan_count;
+        const char **
+                remnants; /* parts of such resources, which nobody can adopt: "log group X of Environment/old" */
+        size_t remnant_count;
         const char **warnings;
         size_t warning_count;
         struct plan_summary summary;

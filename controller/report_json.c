@@ -109,13 +109,19 @@ json_t *report_left_drift_json(const struct plan *plan) {
         return drifts_json(plan, true);
 }
 
+static void put_orphans(json_t *object, const struct plan *plan) {
+        json_put(object, "orphans", json_from_texts(plan->orphans, plan->orphan_count));
+        json_put(object, "orphansOfOthers", json_from_texts(plan->others_orphans, plan->others_orphan_count));
+        json_put(object, "remnants", json_from_texts(plan->remnants, plan->remnant_count));
+}
+
 json_t *report_drift_json(const struct plan *plan) {
         json_t *object = json_object();
 
         json_put(object, "formatVersion", json_string("1"));
         put_stack(object, plan);
         json_put(object, "drift", drifts_json(plan, false));
-        json_put(object, "orphans", json_from_texts(plan->orphans, plan->orphan_count));
+        put_orphans(object, plan);
         return object;
 }
 
@@ -137,7 +143,7 @@ json_t *report_plan_json(const struct plan *plan) {
         json_put(object, "changes", changes);
         json_put(object, "drift", drifts_json(plan, false));
         json_put(object, "calls", calls);
-        json_put(object, "orphans", json_from_texts(plan->orphans, plan->orphan_count));
+        put_orphans(object, plan);
         json_put(object, "warnings", json_from_texts(plan->warnings, plan->warning_count));
         return object;
 }

@@ -307,16 +307,24 @@ static void print_cost(const struct plan *plan, FILE *stream) {
         fputs(".\n", stream);
 }
 
+static void print_orphans(const char *title, const char *const *names, size_t count, FILE *stream) {
+        if (count > 0)
+                fprintf(stream, "%s\n", title);
+        for (size_t i = 0; i < count; i++) {
+                fputs("  ? ", stream);
+                terminal_print_line(stream, names[i], 4, 4);
+        }
+}
+
 void report_drift_text(const struct plan *plan, FILE *stream) {
         size_t put_back = 0;
 
-        if (plan->orphan_count > 0) {
-                fputs("Orphans, in no state and no manifest (berth state adopt takes them):\n", stream);
-                for (size_t i = 0; i < plan->orphan_count; i++) {
-                        fputs("  ? ", stream);
-                        terminal_print_line(stream, plan->orphans[i], 4, 4);
-                }
-        }
+        print_orphans("Orphans, in no state and no manifest (berth state adopt takes them):", plan->orphans,
+                      plan->orphan_count, stream);
+        print_orphans("With this stack's name, of another state (berth state adopt refuses them):",
+                      plan->others_orphans, plan->others_orphan_count, stream);
+        print_orphans("Left of what stands in no state and no manifest:", plan->remnants, plan->remnant_count,
+                      stream);
         if (plan->drift_count == 0) {
                 fputs("No drift: what was applied is what is there.\n", stream);
                 return;

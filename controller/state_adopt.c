@@ -48,7 +48,8 @@ static bool is_to_take(const struct subject *subject) {
 
         if (subject->record || !seen->exists || seen->unmarked || !seen->spec)
                 return false;
-        return seen->ownership == OWNER_SELF || (seen->ownership == OWNER_OTHER && seen->lineage);
+        return seen->ownership == OWNER_SELF ||
+               (seen->ownership == OWNER_OTHER && seen->lineage && lineage_has_form(seen->lineage));
 }
 
 static void add_lineage(struct state_adoption *adoption, const char *lineage, struct arena *arena) {
@@ -81,19 +82,12 @@ static bool is_allowed(const struct plan_args *args, const char *id) {
  */
 static int judge_lineage(const struct plan_args *args, struct state_adoption *adoption, const char *lineage,
                          struct arena *arena, struct error *err) {
-        const struct lineage_ops *ops = args->provider_ops->lineage;
-        struct lineage_note note;
-        const char *said;
+        const char *said = NULL;
+        enum lineage_life life;
 
-        if (ops->read(args->provider, lineage, arena, &note, err) < 0)
+        if (lineage_judge(args, lineage, arena, &life, &said, err) < 0)
                 return -1;
-        if (!note.lineage || note.taken_by)
-                return 0;
-        said = arena_printf(arena, "last applied by %s at %s from %s", note.who ? note.who : "?",
-                            note.at ? note.at : "?", note.folder ? note.folder : "?");
-        if (note.machine && note.folder && strcmp(note.machine, lineage_machine(arena)) == 0) {
-                if (!state_lies_in(note.folder, lineage))
-                        return 0;
+        if (life == LINEAGE_HERE)
                 refuse(adoption,
                        (struct refusal){
                                .id = LINEAGE_LIVES,
@@ -104,21 +98,18 @@ static int judge_lineage(const struct plan_args *args, struct state_adoption *ad
                                        "state is given up, remove its folder first",
                        },
                        arena);
-                return 0;
-        }
-        if (is_allowed(args, LINEAGE_LIVES))
-                return 0;
-        refuse(adoption,
-               (struct refusal){
-                       .id = LINEAGE_LIVES,
-                       .message = arena_printf(
-                               arena,
-                               "the lineage %s may live: its state is on a machine that cannot be "
-                               "looked at from here, %s",
-                               lineage, said),
-                       .remedy = "if that state is lost: --allow " LINEAGE_LIVES,
-               },
-               arena);
+        else if (life == LINEAGE_ELSEWHERE && !is_allowed(args, LINEAGE_LIVES))
+                refuse(adoption,
+                       (struct refusal){
+                               .id = LINEAGE_LIVES,
+                               .message = arena_printf(
+                                       arena,
+                                       "the lineage %s may live: its state is on a machine that cannot be "
+                                       "looked at from here, %s",
+                                       lineage, said),
+                               .remedy = "if that state is lost: --allow " LINEAGE_LIVES,
+                       },
+                       arena);
         return 0;
 }
 
@@ -130,7 +121,7 @@ static int add_own_taker(const struct plan_args *args, struct state_adoption *ad
 
         if (args->provider_ops->lineage->read(args->provider, own, arena, &note, err) < 0)
                 return -1;
-        if (note.lineage && note.taken_by)
+        if (note.lineage && note.taken_by && lineage_has_form(note.taken_by))
                 add_lineage(adoption, note.taken_by, arena);
         return 0;
 }

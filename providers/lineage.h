@@ -16,6 +16,8 @@
 
 #include "providers/provider.h"
 
+#include <string.h>
+
 struct lineage {
         const char *id; /* the state's UUID; NULL: there is no state */
         const char *const
@@ -37,9 +39,22 @@ struct lineage_note {
 struct orphan {
         enum kind_id kind;
         const char *name;
+        const char *
+                part; /* NULL: the resource itself; else what is left of it, which nobody can adopt: "log group X" */
         const char *id;
         const char *lineage; /* NULL: it tells none, or was not read for it */
+        bool unread;         /* it was not read for it */
 };
+
+/*
+ * Whether the text can be a lineage's: letters, digits and dashes, 64 at most. Marks lie where others may write, and lists of
+ * lineages are kept with blanks between them: "x UUID" would otherwise take over two.
+ */
+static inline bool lineage_has_form(const char *text) {
+        size_t length = strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-");
+
+        return length > 0 && length <= 64 && !text[length];
+}
 
 struct lineage_ops {
         /* The texts are copied. Replaces what was said before. */

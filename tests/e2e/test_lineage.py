@@ -225,6 +225,41 @@ def test_rules_that_another_state_writes_meanwhile_stay(cloud, bucket, first, sh
     sharing.berth.assert_settled()
 
 
+def lifecycle_rule(name, days=9):
+    return {"ID": name, "Filter": {"Prefix": "workspaces/sessions/"}, "Status": "Enabled", "Expiration": {"Days": days}}
+
+
+@pytest.mark.parametrize("end", ["", "x y", "../z"])
+def test_a_rule_behind_whose_name_stands_no_lineage_is_somebodys_own(cloud, bucket, first, end):
+    s3 = cloud.aws("s3")
+    theirs = f"berth:research:q@{end}"
+    rules = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [*rules, lifecycle_rule(theirs)]})
+    plan = first.berth.plan("--refresh", "full")
+    assert plan["orphans"] == plan["orphansOfOthers"] == [] and plan["changes"] == []
+    kept_documents = (stacks.environment("x", variables={"MODE": "1"}), stacks.agent("a", "x"), stacks.swarm("s", ["a"], "x"), stacks.policy("p", {"all": True}, expireAfterDays=30))
+    first.write(*kept_documents, stacks.policy("q", {"all": True}, expireAfterDays=40))
+    first.berth.apply()
+    assert ids(cloud, bucket) == sorted([f"berth:research:p@{first.lineage()}", f"berth:research:q@{first.lineage()}", theirs])
+    first.berth.assert_settled()
+    first.write(*kept_documents)
+    first.berth.apply()
+    assert ids(cloud, bucket) == sorted([f"berth:research:p@{first.lineage()}", theirs])
+
+
+def test_rules_of_a_rival_count_where_they_stay(cloud, bucket, first):
+    """S3 takes 1,000. The other state's p has 500 of them, ours would have one, which is refused: its 500 stay."""
+    s3 = cloud.aws("s3")
+    other = "11111111-1111-4111-8111-111111111111"
+    rules = [lifecycle_rule(f"berth:research:p:e{n}@{other}") for n in range(500)] + [lifecycle_rule(f"theirs-{n}") for n in range(499)]
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+    first.write(stacks.environment("x"), stacks.policy("p", {"all": True}, expireAfterDays=30), stacks.policy("q", {"all": True}, expireAfterDays=40, abortIncompleteUploadDays=3))
+    plan = first.berth.plan(code=3)
+    refused = {c["address"]: {r["id"]: r["message"] for r in c["refusals"]} for c in plan["changes"]}
+    assert "not-owned" in refused["WorkspacePolicy/p"]
+    assert "999 lifecycle rules that are not this stack's, and its own would be 2" in " ".join(refused["WorkspacePolicy/q"].values())
+
+
 def test_import_asks_whose_it_is(cloud, first, second):
     result = second.berth("import", "Environment/x", FUNCTION).expect(3)
     assert "not-owned" in result.err and first.lineage() in result.err

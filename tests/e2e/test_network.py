@@ -556,6 +556,51 @@ def test_a_copy_of_its_marks_is_not_taken_for_a_vpc_that_went(cloud, berth, preb
     berth.assert_settled()
 
 
+@pytest.mark.parametrize("then", ["still wanted", "not wanted"])
+def test_a_copy_that_comes_between_plan_and_apply_is_not_taken(cloud, berth, prebuilt, ec2, then):
+    """The plan finds none where the known one was; the apply looks again, and finds the copy."""
+    declare(berth, "isolated")
+    berth.apply()
+    found = look(ec2, cloud)
+    copy = copy_of(ec2, found["vpc"])
+    wipe(cloud, ec2, found)
+    if then == "not wanted":
+        declare(berth, "open")
+    mark = cloud.mark()
+    none = {"kind": "answer", "status": 200, "headers": {"Content-Type": "text/xml"}, "body": "<DescribeVpcsResponse><vpcSet/></DescribeVpcsResponse>"}
+    cloud.faults(({"operation": "DescribeVpcs", "nth": 1}, none))
+    result = berth("apply", "--yes")
+    assert [c for c in cloud.changing_calls(mark) if c["service"] == "ec2"] == [] and own_vpcs(ec2) == [copy]
+    if then == "not wanted":
+        assert result.code == 0, result
+        return
+    assert result.code == 1 and f"the VPC {found['vpc']} that Berth made is gone, and {copy} carries its marks" in result.out + result.err
+    cloud.faults()
+    untag(ec2, copy)
+    # A lost answer leaves one that is not the known one either, and is ours.
+    cloud.faults(({"operation": "CreateVpc", "nth": 1}, {"kind": "lost"}))
+    berth.apply()
+    ec2.delete_vpc(VpcId=copy)
+    assert_leads_nowhere(ec2, cloud)
+    berth.assert_settled()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_vpc_that_nobody_knows_any_more_is_told(cloud, berth, prebuilt, ec2, allowed):
+    """A lost state's, which no manifest asks for any more."""
+    declare(berth, "isolated")
+    berth.apply()
+    vpc = look(ec2, cloud)["vpc"]
+    (berth.stack / ".berth").rename(berth.folder / "lost")
+    declare(berth, "open")
+    if not allowed:
+        cloud.faults(({"operation": "DescribeVpcs"}, {"kind": "error", "status": 403, "code": "UnauthorizedOperation", "message": "no"}))
+    plan = berth.plan("--refresh", "full", code=3)
+    assert plan["remnants"] == ([f"VPC {vpc} of Stack/team"] if allowed else [])
+    assert any("delete it by hand" in warning and vpc in warning for warning in plan["warnings"]) == allowed
+    assert berth("drift", "--refresh", "full", "--json").json()["remnants"] == plan["remnants"]
+
+
 @pytest.mark.parametrize("end", ["denied", "killed"])
 def test_a_vpc_in_place_of_one_that_went_may_be_made_in_two_runs(cloud, berth, prebuilt, ec2, tmp_path, end):
     """The one that the state knows is gone, and the next one is made by a run that gets no further."""

@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from test_lineage import Team, bucket, first, note, second, strip, world  # noqa: F401
+from test_lineage import Team, bucket, first, note, second, sharing, strip, world  # noqa: F401
 
 import stacks
 
@@ -213,3 +213,113 @@ def test_a_repository_that_nobody_manages(cloud, first):  # noqa: F811
     first.berth("state", "adopt", "--yes", "Image/i").expect(0)
     first.berth.apply()
     assert [r["repositoryName"] for r in cloud.aws("ecr").describe_repositories()["repositories"]] == ["alphaagent/prebuilt/python"]
+
+
+# --- what another state has made ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guest(first, sharing):  # noqa: F811
+    """A stack of the same name in the first one's bucket, with nothing of its own yet."""
+    return sharing.write(stacks.environment("z"), stacks.agent("b", "z"), stacks.policy("q", {"all": True}, expireAfterDays=40), stack=sharing.stack)
+
+
+THEIRS = ["Agent/a", "Environment/x", "Swarm/s", "WorkspacePolicy/p"]
+
+
+def said_of(plan):
+    return [w for w in plan["warnings"] if w.splitlines()[1:] == THEIRS]
+
+
+def test_what_a_living_state_made_is_not_called_nobodys(cloud, first, guest):  # noqa: F811
+    plan = guest.berth.plan("--refresh", "full")
+    assert (plan["orphans"], plan["orphansOfOthers"]) == ([], THEIRS)
+    (said,) = said_of(plan)
+    assert "which lives (last applied by" in said and f"from {first.berth.stack / '.berth'}" in said and "refuses (lineage-lives)" in said
+    assert not any("nobody manages" in w for w in plan["warnings"])
+    drift = guest.berth("drift", "--refresh", "full").expect(0).out
+    assert "berth state adopt refuses them" in drift and "Agent/a" in drift
+    for address in THEIRS:
+        refused = guest.berth("state", "adopt", "--dry-run", "--json", address).expect(3).json()
+        assert [r["id"] for r in refused["refusals"]] == ["lineage-lives"] and refused["orphans"] == [], address
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "gone"])
+def test_what_is_said_is_what_adopt_says(cloud, bucket, first, guest, where):  # noqa: F811
+    lineage = first.lineage()
+    if where == "gone":
+        first.lose_state()
+    else:
+        body = {**note(cloud, bucket, lineage), "machine": "elsewhere/0123456789abcdef"}
+        cloud.aws("s3").put_object(Bucket=bucket, Key=f"berth/lineages/{lineage}", Body=json.dumps(body).encode())
+    plan = guest.berth.plan("--refresh", "full")
+    (said,) = said_of(plan)
+    if where == "gone":
+        assert (plan["orphans"], plan["orphansOfOthers"]) == (THEIRS, []) and "berth state adopt takes them" in said
+    else:
+        assert (plan["orphans"], plan["orphansOfOthers"]) == ([], THEIRS) and "may live" in said and "unless --allow lineage-lives" in said
+        guest.berth("state", "adopt", "--dry-run", "Agent/a").expect(3)
+    shown = guest.berth("state", "adopt", "--dry-run", "--json", "--allow", "lineage-lives", *THEIRS).expect(0).json()
+    assert {r["address"] for r in shown["resources"]} == set(THEIRS)
+
+
+def test_records_that_are_too_large_to_be_berths_are_not_read(cloud, bucket, first):  # noqa: F811
+    cloud.aws("s3").put_object(Bucket=bucket, Key="registry/research/agents/huge.json", Body=b" " * 70_000)
+    mark = cloud.mark()
+    plan = first.berth.plan()
+    assert plan["orphans"] == ["Agent/huge"] and any("was not read" in w for w in plan["warnings"])
+    assert not [c for c in cloud.calls(mark, operation="GetObject") if "huge" in c["url"]]
+
+
+@pytest.mark.parametrize("word", ["", "x {}", "../{}"])
+def test_a_lineage_that_is_none_is_nobodys_to_take(cloud, first, second, word):  # noqa: F811
+    """Who may tag a function could otherwise hand over a lineage that lives: lists of them have blanks between."""
+    tags = {"berth:lineage": word.format(first.lineage())}
+    cloud.aws("lambda").tag_resource(Resource=cloud.functions()[FUNCTION]["FunctionArn"], Tags=tags)
+    shown = second.berth("state", "adopt", "--dry-run", "--json").expect(3).json()
+    assert shown["lineages"] == [first.lineage()] and "Environment/x" not in {r["address"] for r in shown["resources"]}
+    first.write(stacks.agent("idle"), stack=stacks.stack("research"))
+    first.berth("state", "rm", "Swarm/s", "--yes").expect(0)
+    first.berth("state", "rm", "Agent/a", "--yes").expect(0)
+    first.berth("state", "rm", "Environment/x", "--yes").expect(0)
+    plan = first.berth.plan("--refresh", "full")
+    assert plan["orphansOfOthers"] == ["Environment/x"]
+    first.berth("state", "adopt", "--yes", "Environment/x").expect(1)
+
+
+def test_log_groups_that_nobody_manages(cloud, first):  # noqa: F811
+    """Of two whose function is gone, the one that carries the stack's marks; Lambda's own is nobody's to tell of."""
+    first.write(stacks.environment("x", logRetentionDays=7), stacks.environment("old", logRetentionDays=7))
+    first.berth.apply()
+    cloud.aws("lambda").delete_function(FunctionName="alphaagent-env-old")
+    cloud.aws("logs").create_log_group(logGroupName="/aws/lambda/alphaagent-env-theirs")
+    first.berth("state", "rm", "Environment/old", "--yes").expect(0)
+    first.write(stacks.environment("x", logRetentionDays=7))
+    plan = first.berth.plan("--refresh", "full")
+    assert plan["remnants"] == ["log group /aws/lambda/alphaagent-env-old of Environment/old"] and plan["orphans"] == []
+    assert any("delete it by hand" in w and "alphaagent-env-old" in w for w in plan["warnings"])
+    assert first.berth("drift", "--refresh", "full", "--json").expect(0).json()["remnants"] == plan["remnants"]
+    assert first.berth.plan()["remnants"] == [], "a plan that reads little does not look"
+    first.berth("state", "adopt", "--yes", "Environment/old").expect(1)
+    cloud.faults(({"operation": "ListTagsForResource"}, {"kind": "error", "status": 400, "code": "AccessDeniedException", "message": "no"}))
+    assert first.berth.plan("--refresh", "full")["remnants"] == []
+    cloud.faults()
+    # As said: declared again and taken back, it goes.
+    first.write(stacks.environment("x", logRetentionDays=7), stacks.environment("old", logRetentionDays=7))
+    first.berth.apply()
+    first.write(stacks.environment("x", logRetentionDays=7))
+    first.berth.apply()
+    names = [g["logGroupName"] for g in cloud.aws("logs").describe_log_groups()["logGroups"]]
+    assert "/aws/lambda/alphaagent-env-old" not in names and "/aws/lambda/alphaagent-env-theirs" in names
+
+
+def test_what_a_full_refresh_reads_of_each_function_is_on_its_way_together(cloud, first):  # noqa: F811
+    """Three quotas: one kind of call after the other would take the sum of their times."""
+    first.write(stacks.environment("x", logRetentionDays=7), stacks.environment("y", logRetentionDays=7))
+    first.berth.apply()
+    mark = cloud.mark()
+    cloud.faults(({"operation": "ListTagsForResource", "service": "logs", "nth": 1}, {"kind": "delay", "seconds": 3}))
+    first.berth.plan("--refresh", "full")
+    (slow,) = [c for c in cloud.calls(mark, service="logs", operation="ListTagsForResource") if c["faults"]]
+    asked = cloud.calls(mark, operation="GetPolicy") + cloud.calls(mark, operation="GetFunctionUrlConfig")
+    assert len(asked) == 4 and all(call["time"] < slow["time"] + slow["ms"] / 1000 for call in asked)

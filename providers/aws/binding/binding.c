@@ -87,6 +87,7 @@ static int keep_object(void *context, const struct s3_object *object, struct err
         listing->objects[listing->count++] = (struct s3_object){
                 .key = arena_strdup(listing->arena, object->key),
                 .etag = arena_strdup(listing->arena, object->etag),
+                .size = object->size,
         };
         return 0;
 }
@@ -209,11 +210,35 @@ static int compare_to_wanted(const void *name, const void *wanted) {
         return strcmp(name, ((const struct wanted *)wanted)->name);
 }
 
+/* So many records of nobody are read for whose they are, and none that is larger than any of Berth's. */
+#define ORPHANS_READ_MAX 100
+#define RECORD_BYTES_MAX (64 * 1024)
+
+static void note_orphan(struct provider *provider, const struct binding_place *place, bool read,
+                        struct arena *arena) {
+        struct observation seen = { 0 };
+        struct error ignored;
+
+        /* What cannot be read keeps nobody from planning: whose it is stays unknown. */
+        if (read && read_record(provider, place, arena, &seen, &ignored) < 0)
+                seen = (struct observation){ 0 };
+        lineage_orphan(provider, &(struct orphan){ .kind = place->kind,
+                                                   .name = place->name,
+                                                   .id = arena_printf(arena, "s3://%s/%s", provider->bucket,
+                                                                      binding_key(place, arena)),
+                                                   .lineage = value_get_text(seen.spec, "lineage"),
+                                                   .unread = !seen.exists });
+}
+
 /* Records in the stack's own folder that no manifest and no record of the state names. */
 static void note_orphans(struct provider *provider, enum kind_id kind, const struct observe_args *args) {
         const struct binding_place folder = place_of(provider, kind, NULL);
         const char *prefix = binding_key(&folder, args->arena);
         const struct binding_listing *listing = provider->bindings;
+        const struct s3_bucket bucket = aws_bucket(provider);
+        struct binding_place *places = arena_array(args->arena, listing->count + 1, sizeof(*places));
+        bool *read = arena_array(args->arena, listing->count + 1, sizeof(*read));
+        size_t count = 0;
 
         for (size_t i = 0; i < listing->count; i++) {
                 const char *key = listing->objects[i].key;
@@ -224,11 +249,21 @@ static void note_orphans(struct provider *provider, enum kind_id kind, const str
                     strcmp(key + length - 5, ".json") != 0)
                         continue;
                 name = arena_strndup(args->arena, key + start, length - 5 - start);
-                if (args->count == 0 ||
-                    !bsearch(name, args->wanted, args->count, sizeof(*args->wanted), compare_to_wanted))
-                        lineage_orphan(provider, kind, name,
-                                       arena_printf(args->arena, "s3://%s/%s", provider->bucket, key), NULL);
+                if (args->count > 0 &&
+                    bsearch(name, args->wanted, args->count, sizeof(*args->wanted), compare_to_wanted))
+                        continue;
+                read[count] = count < ORPHANS_READ_MAX && listing->objects[i].size <= RECORD_BYTES_MAX;
+                places[count] = place_of(provider, kind, name);
+                if (read[count]) {
+                        struct aws_request request =
+                                s3_get_object(&bucket, binding_key(&places[count], args->arena), args->arena);
+
+                        aws_ahead(provider->client, &request);
+                }
+                count++;
         }
+        for (size_t i = 0; i < count; i++)
+                note_orphan(provider, &places[i], read[i], args->arena);
 }
 
 static int binding_observe(struct provider *provider, enum kind_id kind, const struct observe_args *args,

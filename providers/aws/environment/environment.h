@@ -72,6 +72,9 @@ void environment_observation(const struct provider *provider, const char *name, 
  */
 int environment_see_left(struct provider *provider, const struct observe_args *args,
                          struct observation *observations, struct error *err) MUST_USE;
+/* Begins the two calls of one function. */
+void environment_see_left_ahead(struct provider *provider, const struct wanted *wanted,
+                                const struct observation *seen, struct arena *arena);
 /* In the spec of an observation, never desired: {VpcId, SubnetIds, SecurityGroupIds}; absent where it runs in none. */
 #define ENVIRONMENT_VPC "vpc"
 
@@ -233,6 +236,16 @@ bool environment_deletes_logs(const struct change *change);
  */
 int environment_see_log_tags(struct provider *provider, const struct observe_args *args,
                              struct observation *observations, struct error *err) MUST_USE;
+/* Begins the call of one group, where there is one to be asked. */
+void environment_see_log_tags_ahead(struct provider *provider, const struct wanted *wanted,
+                                    const struct observation *seen, struct arena *arena);
+/*
+ * Where all is read: of the groups of environments that nobody named, those that carry the stack's marks are orphans. Of the first
+ * hundred, since each is a call; environment_log_orphans_read() says of how many of `count`.
+ */
+int environment_note_log_orphans(struct provider *provider, const char *const *names, size_t count,
+                                 const struct observe_args *args, struct error *err) MUST_USE;
+size_t environment_log_orphans_read(size_t count);
 /* The log group's ARN, without the ":*" at its end. */
 const char *environment_log_group_arn(const struct provider *provider, const char *name, struct arena *arena);
 /* The tags of an environment's group say whether Berth made it, where nobody noted it. */

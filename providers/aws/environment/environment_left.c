@@ -118,24 +118,20 @@ static bool is_looked_at(const struct wanted *wanted, const struct observation *
                observation->ownership == OWNER_SELF;
 }
 
-static void read_all_ahead(struct provider *provider, const struct observe_args *args,
-                           const struct observation *observations) {
-        for (size_t i = 0; i < args->count; i++) {
-                const char *function = environment_function(provider, args->wanted[i].name, args->arena);
-                const struct aws_request requests[] = { lambda_get_url(function, args->arena),
-                                                        lambda_get_policy(function, args->arena) };
+void environment_see_left_ahead(struct provider *provider, const struct wanted *wanted,
+                                const struct observation *seen, struct arena *arena) {
+        const char *function = environment_function(provider, wanted->name, arena);
+        const struct aws_request requests[] = { lambda_get_url(function, arena),
+                                                lambda_get_policy(function, arena) };
 
-                for (size_t k = 0; k < 2 && is_looked_at(&args->wanted[i], &observations[i]); k++)
-                        aws_ahead(provider->client, &requests[k]);
-        }
+        for (size_t i = 0; i < 2 && is_looked_at(wanted, seen); i++)
+                aws_ahead(provider->client, &requests[i]);
 }
 
 int environment_see_left(struct provider *provider, const struct observe_args *args,
                          struct observation *observations, struct error *err) {
         struct observation *denied = NULL;
 
-        if (args->refresh == REFRESH_FULL)
-                read_all_ahead(provider, args, observations);
         for (size_t i = 0; i < args->count; i++) {
                 const struct wanted *wanted = &args->wanted[i];
                 struct sight sight = {

@@ -11,6 +11,7 @@
 #include "providers/aws/client/texts.h"
 #include "providers/aws/environment/environment.h"
 #include "providers/aws/services/logs.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/stage_call.h"
 #include "providers/aws/shared/tags.h"
 
@@ -103,6 +104,14 @@ static bool has_log_tags(const struct provider *provider, const struct wanted *w
                find_group(provider, wanted->name);
 }
 
+void environment_see_log_tags_ahead(struct provider *provider, const struct wanted *wanted,
+                                    const struct observation *seen, struct arena *arena) {
+        struct aws_request request = environment_log_group_tags(provider, wanted->name, arena);
+
+        if (has_log_tags(provider, wanted, seen))
+                aws_ahead(provider->client, &request);
+}
+
 int environment_see_log_tags(struct provider *provider, const struct observe_args *args,
                              struct observation *observations, struct error *err) {
         static const char *const none[] = { "ResourceNotFoundException", "AccessDeniedException", NULL };
@@ -110,13 +119,6 @@ int environment_see_log_tags(struct provider *provider, const struct observe_arg
 
         if (args->refresh != REFRESH_FULL)
                 return 0;
-        for (size_t i = 0; i < args->count; i++) {
-                struct aws_request request =
-                        environment_log_group_tags(provider, args->wanted[i].name, arena);
-
-                if (has_log_tags(provider, &args->wanted[i], &observations[i]))
-                        aws_ahead(provider->client, &request);
-        }
         for (size_t i = 0; i < args->count; i++) {
                 const struct wanted *wanted = &args->wanted[i];
                 struct aws_request request = environment_log_group_tags(provider, wanted->name, arena);
@@ -131,6 +133,39 @@ int environment_see_log_tags(struct provider *provider, const struct observe_arg
                                                     wanted->desired->labels, arena),
                                         aws_tags_from_json(json_object_get(response.json, "tags"), arena),
                                         arena, &observations[i]);
+        }
+        return 0;
+}
+
+/* Lambda's own groups outlive their functions by the thousand, and AWS takes five of these calls a second. */
+#define ORPHANS_READ_MAX 100
+
+size_t environment_log_orphans_read(size_t count) {
+        return count < ORPHANS_READ_MAX ? count : ORPHANS_READ_MAX;
+}
+
+int environment_note_log_orphans(struct provider *provider, const char *const *names, size_t count,
+                                 const struct observe_args *args, struct error *err) {
+        static const char *const none[] = { "ResourceNotFoundException", "AccessDeniedException", NULL };
+        struct arena *arena = args->arena;
+
+        for (size_t i = 0; i < environment_log_orphans_read(count); i++) {
+                struct aws_request request = environment_log_group_tags(provider, names[i], arena);
+                struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+                const char *group = environment_log_group(provider, names[i], arena);
+                const struct value *tags;
+
+                if (aws_call_accepting(provider->client, &request, none, &response, err) < 0)
+                        return -1;
+                tags = aws_tags_from_json(json_object_get(response.json, "tags"), arena);
+                if (!*response.error_code && aws_tags_name(tags, "Environment", names[i]) &&
+                    aws_is_of_stack(provider, tags))
+                        lineage_orphan(provider,
+                                       &(struct orphan){ .kind = KIND_ENVIRONMENT,
+                                                         .name = names[i],
+                                                         .part = arena_printf(arena, "log group %s", group),
+                                                         .id = group,
+                                                         .lineage = aws_lineage_of(tags) });
         }
         return 0;
 }

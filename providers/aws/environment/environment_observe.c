@@ -44,6 +44,8 @@ struct sweep {
                 const char *name, *arn;
         } * strangers; /* functions of this stack's form that were not asked for */
         size_t stranger_count;
+        const char **log_groups; /* where all is read: environments' names of groups that nobody asked for */
+        size_t log_group_count;
         struct environment_role_use
                 *uses; /* functions that run with a role that may be an environment's own */
         size_t use_count;
@@ -165,8 +167,10 @@ static int list_tags(struct sweep *sweep, struct error *err) {
                 const struct value *tags = tagging_find(resources, count, stranger->arn);
 
                 if (aws_tags_name(tags, "Environment", stranger->name))
-                        lineage_orphan(sweep->provider, KIND_ENVIRONMENT, stranger->name, stranger->arn,
-                                       aws_lineage_of(tags));
+                        lineage_orphan(sweep->provider, &(struct orphan){ .kind = KIND_ENVIRONMENT,
+                                                                          .name = stranger->name,
+                                                                          .id = stranger->arn,
+                                                                          .lineage = aws_lineage_of(tags) });
         }
         return 0;
 }
@@ -266,15 +270,35 @@ static int read_singly(struct sweep *sweep, struct error *err) {
 
 static const char log_prefix[] = "/aws/lambda/";
 
+/* A group whose function is there as well goes with that one. */
+static void note_log_stranger(struct sweep *sweep, const char *function) {
+        const char *prefix = environment_function(sweep->provider, "", sweep->arena),
+                   *name = function + strlen(prefix);
+
+        if (strncmp(function, prefix, strlen(prefix)) != 0 || !*name)
+                return;
+        for (size_t i = 0; i < sweep->stranger_count; i++) {
+                if (strcmp(sweep->strangers[i].name, name) == 0)
+                        return;
+        }
+        sweep->log_groups = array_grow(sweep->arena, sweep->log_groups, sweep->log_group_count,
+                                       sizeof(*sweep->log_groups));
+        sweep->log_groups[sweep->log_group_count++] = arena_strdup(sweep->arena, name);
+}
+
 /* Of pages that hold everybody's groups, those of the environments that were asked for. */
 static void note_log_group(struct sweep *sweep, const json_t *group) {
         const char *name = json_text(group, "logGroupName");
-        struct sight *sight = NULL;
+        struct sight *sight;
 
-        if (name && strncmp(name, log_prefix, sizeof(log_prefix) - 1) == 0)
-                sight = find_sight(sweep, name + sizeof(log_prefix) - 1);
-        if (!sight)
+        if (!name || strncmp(name, log_prefix, sizeof(log_prefix) - 1) != 0)
                 return;
+        sight = find_sight(sweep, name + sizeof(log_prefix) - 1);
+        if (!sight) {
+                if (sweep->args->refresh == REFRESH_FULL)
+                        note_log_stranger(sweep, name + sizeof(log_prefix) - 1);
+                return;
+        }
         sight->log_group.exists = true;
         sight->log_group.days = json_integer_or(group, "retentionInDays", 0);
         sight->log_group.bytes = json_integer_or(group, "storedBytes", 0);
@@ -307,13 +331,14 @@ static int list_log_groups(struct sweep *sweep, const char *prefix, const char *
         return 0;
 }
 
-/* Of a few groups each is a listing of its own, of many there is one. */
+/* Of a few groups each is a listing of its own, of many there is one; where all is read, one that holds the last of them. */
 struct log_listing {
         const char *prefix, *last;
 };
 
 static struct log_listing *log_listings(const struct sweep *sweep, size_t *ret_count) {
         struct log_listing *listings = arena_array(sweep->arena, LOG_GROUPS_SINGLY + 1, sizeof(*listings));
+        const char *all = arena_printf(sweep->arena, "%s%s-env-", log_prefix, sweep->provider->prefix);
         size_t count = 0;
 
         for (size_t i = 0; i < sweep->args->count; i++) {
@@ -326,11 +351,13 @@ static struct log_listing *log_listings(const struct sweep *sweep, size_t *ret_c
                 if (count < LOG_GROUPS_SINGLY)
                         listings[count] = (struct log_listing){ group, group };
                 else
-                        listings[0] = (struct log_listing){
-                                arena_printf(sweep->arena, "%s%s-env-", log_prefix, sweep->provider->prefix),
-                                group,
-                        };
+                        listings[0] = (struct log_listing){ all, group };
                 count++;
+        }
+        if (count > 0 && sweep->args->refresh == REFRESH_FULL) {
+                /* Behind all characters of a group's name. */
+                listings[0] = (struct log_listing){ all, arena_printf(sweep->arena, "%s~", all) };
+                count = 1;
         }
         *ret_count = count > LOG_GROUPS_SINGLY ? 1 : count;
         return listings;
@@ -519,6 +546,27 @@ static void note_functions(const struct sweep *sweep, const struct observation *
 }
 
 /*
+ * Where all is read, three calls for each function remain, each with a quota of its own. They stand in line by turns: one kind
+ * after the other would take the sum of their times, and not the longest.
+ */
+static void read_the_rest_ahead(const struct sweep *sweep, const struct observation *seen) {
+        struct aws_client *client = sweep->provider->client;
+        size_t count = sweep->args->count, orphans = environment_log_orphans_read(sweep->log_group_count);
+
+        for (size_t i = 0; sweep->args->refresh == REFRESH_FULL && i < count; i++) {
+                environment_see_left_ahead(sweep->provider, &sweep->args->wanted[i], &seen[i], sweep->arena);
+                environment_see_log_tags_ahead(sweep->provider, &sweep->args->wanted[i], &seen[i],
+                                               sweep->arena);
+        }
+        for (size_t i = 0; i < orphans; i++) {
+                struct aws_request request =
+                        environment_log_group_tags(sweep->provider, sweep->log_groups[i], sweep->arena);
+
+                aws_ahead(client, &request);
+        }
+}
+
+/*
  * The order is that of what is known: functions and revisions by pages; the tag index, only where there are functions;
  * then singly what these two cannot vouch for; log groups last, also for functions that are still to be made: a group may be
  * there before its function.
@@ -543,11 +591,14 @@ int environment_observe(struct provider *provider, const struct observe_args *ar
                 make_observations(&sweep, ret);
                 note_functions(&sweep, ret);
                 keep_log_groups(&sweep);
+                read_the_rest_ahead(&sweep, ret);
                 result = environment_see_log_tags(provider, args, ret, err);
         }
-        if (result == 0) {
+        if (result == 0)
+                result = environment_note_log_orphans(provider, sweep.log_groups, sweep.log_group_count, args,
+                                                      err);
+        if (result == 0)
                 result = environment_observe_roles(provider, args, sweep.uses, sweep.use_count, ret, err);
-        }
         if (result == 0) {
                 mark_void_grants(&sweep, ret);
                 result = environment_resolve_images(provider, args, ret, err);

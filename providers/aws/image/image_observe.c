@@ -158,8 +158,11 @@ static void note_orphans(const struct sweep *sweep, const struct tagged_resource
                 while (known < sweep->args->count && strcmp(sweep->args->wanted[known].name, name) != 0)
                         known++;
                 if (known == sweep->args->count && lists_repository(sweep, strchr(repository, '/') + 1))
-                        lineage_orphan(sweep->provider, KIND_IMAGE, name, resources[i].arn,
-                                       aws_lineage_of(resources[i].tags));
+                        lineage_orphan(sweep->provider,
+                                       &(struct orphan){ .kind = KIND_IMAGE,
+                                                         .name = name,
+                                                         .id = resources[i].arn,
+                                                         .lineage = aws_lineage_of(resources[i].tags) });
         }
 }
 

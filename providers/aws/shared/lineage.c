@@ -45,6 +45,8 @@ const char *lineage_mark(const char *name, const char *lineage, struct arena *ar
 const char *lineage_unmark(const char *text, struct arena *arena, const char **ret_lineage) {
         const char *at = strrchr(text, '@');
 
+        if (at && !lineage_has_form(at + 1))
+                at = NULL;
         *ret_lineage = at ? at + 1 : NULL;
         return at ? arena_strndup(arena, text, (size_t)(at - text)) : text;
 }
@@ -282,22 +284,29 @@ static int take_over_lineages(struct provider *provider, const char *const *line
         return mark_taken_over(provider, provider->lineage.id, err);
 }
 
-void lineage_orphan(struct provider *provider, enum kind_id kind, const char *name, const char *id,
-                    const char *lineage) {
+static bool is_same_part(const char *a, const char *b) {
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+void lineage_orphan(struct provider *provider, const struct orphan *orphan) {
         struct arena *arena = provider->arena;
+        struct orphan *copy;
 
         for (size_t i = 0; i < provider->orphan_count; i++) {
-                if (provider->orphans[i].kind == kind && strcmp(provider->orphans[i].name, name) == 0)
+                const struct orphan *other = &provider->orphans[i];
+
+                if (other->kind == orphan->kind && strcmp(other->name, orphan->name) == 0 &&
+                    is_same_part(other->part, orphan->part))
                         return;
         }
         provider->orphans =
                 array_grow(arena, provider->orphans, provider->orphan_count, sizeof(*provider->orphans));
-        provider->orphans[provider->orphan_count++] = (struct orphan){
-                .kind = kind,
-                .name = arena_strdup(arena, name),
-                .id = arena_strdup(arena, id),
-                .lineage = arena_strdup(arena, lineage),
-        };
+        copy = &provider->orphans[provider->orphan_count++];
+        *copy = *orphan;
+        copy->name = arena_strdup(arena, orphan->name);
+        copy->part = arena_strdup(arena, orphan->part);
+        copy->id = arena_strdup(arena, orphan->id);
+        copy->lineage = arena_strdup(arena, orphan->lineage);
 }
 
 void lineage_orphans_forget(struct provider *provider) {

@@ -26,7 +26,7 @@ const char *lineage_owner(const char *stack, const char *lineage, struct arena *
 
 /*
  * Where there is nothing but a name to carry it: "NAME@LINEAGE", and back: the name, and *ret_lineage, NULL where there is none.
- * Berth's names have no "@".
+ * Berth's names have no "@": what stands behind one and is no lineage stays part of the name, which then is nobody's of Berth's.
  */
 const char *lineage_mark(const char *name, const char *lineage, struct arena *arena);
 const char *lineage_unmark(const char *text, struct arena *arena, const char **ret_lineage);
@@ -42,9 +42,8 @@ int lineage_read(struct provider *provider, const char *lineage, struct arena *a
 int lineage_others(struct provider *provider, struct arena *arena, struct lineage_note **ret,
                    size_t *ret_count, struct error *err) MUST_USE;
 
-/* For observe: something with the stack's marks that no manifest and no record names. Each once. */
-void lineage_orphan(struct provider *provider, enum kind_id kind, const char *name, const char *id,
-                    const char *lineage);
+/* For observe: something with the stack's marks that no manifest and no record names. Each once. The texts are copied. */
+void lineage_orphan(struct provider *provider, const struct orphan *orphan);
 /* A plan begins: what the last one found is not this one's. */
 void lineage_orphans_forget(struct provider *provider);
 

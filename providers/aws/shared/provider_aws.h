@@ -15,6 +15,7 @@
 /* What functions are put into where `network` is isolated; "" where it is not known. */
 struct isolated_ids {
         char vpc[32];
+        char known[32]; /* the one that the state knows, which may be gone; no other one is taken for it */
         char subnets[ISOLATED_SUBNETS][32];
         char group[32];
 };

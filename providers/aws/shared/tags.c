@@ -67,11 +67,16 @@ enum ownership aws_ownership(const struct provider *provider, const struct value
         return OWNER_OTHER;
 }
 
-bool aws_is_of_lineage(const struct provider *provider, const struct value *tags) {
-        const char *stack = value_get_text(tags, TAG_STACK), *lineage = aws_lineage_of(tags);
+bool aws_is_of_stack(const struct provider *provider, const struct value *tags) {
+        const char *stack = value_get_text(tags, TAG_STACK);
 
-        return stack && lineage && strcmp(stack, provider->stack_name) == 0 &&
-               !lineage_is_ours(provider, lineage);
+        return stack && strcmp(stack, provider->stack_name) == 0;
+}
+
+bool aws_is_of_lineage(const struct provider *provider, const struct value *tags) {
+        const char *lineage = aws_lineage_of(tags);
+
+        return lineage && aws_is_of_stack(provider, tags) && !lineage_is_ours(provider, lineage);
 }
 
 bool aws_tags_name(const struct value *tags, const char *kind, const char *name) {

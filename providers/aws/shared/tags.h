@@ -24,7 +24,8 @@ const char *aws_lineage_of(const struct value *tags);
 #define AWS_LOST_STATE "; where this stack's state was lost, make it again: berth state adopt"
 enum ownership aws_ownership(const struct provider *provider, const struct value *tags, struct arena *arena,
                              const char **ret_owner);
-/* Whether such tags are of a stack of this name and of another lineage. */
+/* Whether such tags are of a stack of this name, of whichever lineage; and of another lineage. */
+bool aws_is_of_stack(const struct provider *provider, const struct value *tags);
 bool aws_is_of_lineage(const struct provider *provider, const struct value *tags);
 /* Whether such tags are those of a resource of this kind and name. */
 bool aws_tags_name(const struct value *tags, const char *kind, const char *name);

@@ -15,6 +15,7 @@
 #include "providers/aws/client/texts.h"
 #include "providers/aws/services/ec2.h"
 #include "providers/aws/shared/execution_role.h"
+#include "providers/aws/shared/lineage.h"
 #include "providers/aws/shared/policy_document.h"
 #include "providers/aws/shared/tags.h"
 #include "providers/aws/stack/stack.h"
@@ -141,13 +142,13 @@ static void set_again(struct value *seen, const char *name, const char *text, st
  * Tags are copied from VPC to VPC, and in ours every route and rule that is not Berth's goes: it must have the very range that
  * Berth gives it as well, and the lineage of this state or of one that it took over. One that names no lineage is nobody's.
  */
-static bool is_ours(const struct provider *provider, const struct value *vpc, const struct value *tags,
-                    struct arena *arena) {
-        const char *owner;
-
+static bool has_marks(const struct provider *provider, const struct value *vpc, const struct value *tags) {
         return aws_tags_name(tags, "Stack", provider->stack_name) && aws_lineage_of(tags) &&
-               aws_ownership(provider, tags, arena, &owner) == OWNER_SELF &&
-               texts_same(value_get_text(vpc, "cidrBlock"), ISOLATED_CIDR);
+               aws_is_of_stack(provider, tags) && texts_same(value_get_text(vpc, "cidrBlock"), ISOLATED_CIDR);
+}
+
+static bool is_ours(const struct provider *provider, const struct value *vpc, const struct value *tags) {
+        return has_marks(provider, vpc, tags) && lineage_is_ours(provider, aws_lineage_of(tags));
 }
 
 #define UNMARK "take the tag berth:lineage away from %s (aws ec2 delete-tags)"
@@ -165,7 +166,7 @@ static int take_vpc(const struct provider *provider, const struct value *list, s
                 const char *id = value_get_text(&list->items[i], "vpcId");
                 struct value *tags = ec2_tags(&list->items[i], arena);
 
-                if (!id || !is_ours(provider, &list->items[i], tags, arena))
+                if (!id || !is_ours(provider, &list->items[i], tags))
                         continue;
                 if (known ? strcmp(id, known) != 0 : chosen != NULL) {
                         copy = id;
@@ -433,6 +434,33 @@ int isolated_network_read(struct provider *provider, const struct observation *l
         return 0;
 }
 
+int isolated_network_note_orphans(struct provider *provider, struct arena *arena, struct error *err) {
+        static const char *const denied[] = { "UnauthorizedOperation", NULL };
+        struct aws_request request = isolated_network_request(provider, NULL, ISOLATED_VPC, arena);
+        struct aws_response response AWS_RESPONSE_CLEANUP = AWS_RESPONSE_INIT;
+        struct value list;
+
+        if (aws_call_accepting(provider->client, &request, denied, &response, err) < 0)
+                return -1;
+        if (*response.error_code)
+                return 0;
+        if (ec2_read(&response, "DescribeVpcs", "vpcSet", arena, &list, err) < 0)
+                return -1;
+        for (uint32_t i = 0; i < list.count; i++) {
+                const struct value *tags = ec2_tags(&list.items[i], arena);
+                const char *id = value_get_text(&list.items[i], "vpcId");
+
+                if (id && has_marks(provider, &list.items[i], tags) &&
+                    strcmp(id, provider->isolated.vpc) != 0)
+                        lineage_orphan(provider, &(struct orphan){ .kind = KIND_STACK,
+                                                                   .name = provider->stack_name,
+                                                                   .part = arena_printf(arena, "VPC %s", id),
+                                                                   .id = id,
+                                                                   .lineage = aws_lineage_of(tags) });
+        }
+        return 0;
+}
+
 /* "AWS Lambda VPC ENI-FUNCTION-UUID", as Lambda describes those of a function. */
 static bool is_of_our_function(const struct provider *provider, const struct value *interface,
                                struct arena *arena) {
@@ -482,6 +510,7 @@ void isolated_network_note(struct provider *provider, const struct value *seen) 
         struct isolated_ids *ids = &provider->isolated;
 
         keep(ids->vpc, sizeof(ids->vpc), seen, "vpc");
+        keep(ids->known, sizeof(ids->known), seen, value_get(seen, "vpc") ? "vpc" : "known");
         keep(ids->subnets[0], sizeof(ids->subnets[0]), seen, "subnet0");
         keep(ids->subnets[1], sizeof(ids->subnets[1]), seen, "subnet1");
         keep(ids->group, sizeof(ids->group), seen, "group");

@@ -62,6 +62,8 @@ bool isolated_network_is_former(const struct value *spec);
 /* All of it, for observe: *ret has no `vpc` where there is none, or, `if_allowed`, where nobody may see it. `last`: NULL, or what was seen before. */
 int isolated_network_read(struct provider *provider, const struct observation *last, bool if_allowed,
                           struct arena *arena, struct value **ret, struct error *err) MUST_USE;
+/* VPCs with the stack's marks and range that are not the one in use are orphans. One call; who may not make it learns of none. */
+int isolated_network_note_orphans(struct provider *provider, struct arena *arena, struct error *err) MUST_USE;
 /* Where one is to be made: fails where the known one is gone, and another one carries its marks. */
 int isolated_network_check(const struct value *seen, struct error *err) MUST_USE;
 /* The network interfaces in the VPC, and those of them that are not of this stack's functions, in words. */
@@ -74,7 +76,7 @@ int isolated_network_interfaces(struct provider *provider, const char *vpc, stru
                                 struct isolated_interfaces *ret, struct error *err) MUST_USE;
 /* The security group's. */
 const char *isolated_network_group_name(const struct provider *provider, struct arena *arena);
-/* Keeps the ids that functions are put into; NULL: none. */
+/* Keeps the ids that functions are put into, and the known one's; NULL: none. */
 void isolated_network_note(struct provider *provider, const struct value *seen);
 
 /* isolated_network_step.c: stages, of the stack's two tables. */

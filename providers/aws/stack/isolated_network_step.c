@@ -51,7 +51,7 @@ static struct value *seen_of(struct stage_turn *turn) {
         struct value *data = stage_data(turn);
 
         if (!value_get(data, SEEN)) {
-                const char *known = turn->provider->isolated.vpc;
+                const char *known = turn->provider->isolated.known;
                 struct value *seen = value_new_map(arena);
 
                 value_set_text(arena, seen, "known", *known ? known : NULL);
@@ -351,6 +351,9 @@ int isolated_network_make(struct stage_turn *turn, int look) {
                 isolated_network_note(turn->provider, seen);
                 return STAGE_OVER;
         }
+        /* No copy was there a moment ago: the one that turns up where this answer is lost is the one made now. */
+        if (deed == DEED_VPC)
+                value_unset(seen, "known");
         result = stage_call(turn, &request, there, passing, &response);
         if (result < 0)
                 return explain_limit(turn, &response);

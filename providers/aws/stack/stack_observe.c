@@ -285,6 +285,7 @@ static int see_network(struct sight *sight, const struct value *recorded) {
         if (!value_get(seen, "vpc")) {
                 sight->network_unused = known;
                 sight->lost_vpc = wanted ? value_get_text(seen, "known") : NULL;
+                isolated_network_note(provider, seen);
                 return wanted ? isolated_network_check(seen, sight->err) : 0;
         }
         sight->network = seen;
@@ -508,6 +509,10 @@ static int observe_stack(struct sight *sight, struct observation *ret) {
                 return -1;
         }
         if (see_network(sight, recorded) < 0)
+                return -1;
+        /* Where networks are a matter at all: others may have neither the right nor a way to EC2. */
+        if (sight->full && (isolated_network_is_said(provider) || *provider->isolated.known) &&
+            isolated_network_note_orphans(provider, sight->arena, sight->err) < 0)
                 return -1;
         provider->role_missing = provider->manages_role && !sight->role.exists;
         /* It was found by its name: at which path, only its ARN says, and functions need the whole of it. */

@@ -135,17 +135,24 @@ static int find_rivals(struct provider *provider, const struct observe_args *arg
         return 0;
 }
 
-/* Rules of all stacks that share the bucket, and of whoever else, count together; `validate` counts the stack's own. */
+/*
+ * Rules of all stacks that share the bucket, and of whoever else, count together; `validate` counts the stack's own. Those of
+ * another lineage's policy of the same name stay, or where that is allowed are replaced: the more of the two count.
+ */
 static void check_rules(const struct provider *provider, const struct observe_args *args,
                         const struct workspace_rules *rules, struct observation *ret) {
         size_t foreign = rules->count, wanted = 0;
 
         for (size_t i = 0; i < args->count; i++) {
                 const struct resource *desired = args->wanted[i].desired;
+                size_t there = workspace_rules_present(rules, provider->stack_name, args->wanted[i].name),
+                       own = desired ? workspace_rules_count(workspace_rules_spec(desired->spec, args->arena))
+                                     : 0;
 
-                foreign -= workspace_rules_present(rules, provider->stack_name, args->wanted[i].name);
-                wanted +=
-                        desired ? workspace_rules_count(workspace_rules_spec(desired->spec, args->arena)) : 0;
+                if (ret[i].exists && ret[i].ownership == OWNER_OTHER && there >= own)
+                        continue;
+                foreign -= there;
+                wanted += own;
         }
         for (size_t i = 0; i < args->count && foreign + wanted > WORKSPACE_RULES_MAX; i++) {
                 ret[i].over_quota = arena_printf(
@@ -173,10 +180,12 @@ static void note_orphans(struct provider *provider, const struct observe_args *a
                 name = arena_strndup(args->arena, rest, strcspn(rest, ":"));
                 while (known < args->count && strcmp(args->wanted[known].name, name) != 0)
                         known++;
-                if (*name && known == args->count)
-                        lineage_orphan(provider, KIND_WORKSPACE_POLICY, name,
-                                       arena_printf(args->arena, "%s%s", prefix, name),
-                                       rules->items[i].lineage);
+                if (*name && !strchr(name, '@') && known == args->count)
+                        lineage_orphan(provider, &(struct orphan){ .kind = KIND_WORKSPACE_POLICY,
+                                                                   .name = name,
+                                                                   .id = arena_printf(args->arena, "%s%s",
+                                                                                      prefix, name),
+                                                                   .lineage = rules->items[i].lineage });
         }
 }
 
@@ -204,10 +213,10 @@ static int workspace_policy_observe(struct provider *provider, const struct obse
         }
         for (size_t i = 0; i < args->count; i++)
                 observe_policy(provider, &args->wanted[i], &rules, args->arena, &ret[i]);
-        check_rules(provider, args, &rules, ret);
         note_orphans(provider, args, &rules);
         if (find_rivals(provider, args, ret, err) < 0)
                 return -1;
+        check_rules(provider, args, &rules, ret);
         aws_warn_of_old_marks(provider, "WorkspacePolicy", NULL, ret, args->count, args->arena);
         return 0;
 }
