@@ -50,6 +50,7 @@ static int find_agent(struct catalog *catalog, const char *name, struct arena *a
                       struct catalog_agent *ret, struct error *err) {
         struct broker_sessions *sessions = (struct broker_sessions *)catalog;
         struct applied_agent *agents;
+        const char *on_limit;
         size_t count;
 
         if (applied_agents(sessions->applied, arena, &agents, &count, err) < 0)
@@ -57,7 +58,14 @@ static int find_agent(struct catalog *catalog, const char *name, struct arena *a
         for (size_t i = 0; i < count; i++) {
                 if (strcmp(agents[i].name, name) != 0)
                         continue;
-                *ret = (struct catalog_agent){ agents[i].name, agents[i].environment, agents[i].in_service };
+                on_limit = value_get_text(agents[i].limits, "onLimit");
+                *ret = (struct catalog_agent){
+                        .name = agents[i].name,
+                        .environment = agents[i].environment,
+                        .in_service = agents[i].in_service,
+                        .containers = value_get_integer(agents[i].limits, "containers", 0),
+                        .reject = on_limit && strcmp(on_limit, "reject") == 0,
+                };
                 return 1;
         }
         return 0;

@@ -22,14 +22,14 @@ static const struct field limit_fields[] = {
                 .unit = "MB",
                 .minimum = 1,
                 .maximum = 1000000000,
-                .doc = "The most memory that the agent's containers use together.",
+                .doc = "The most memory that the agent's containers use together. Each of its sessions has at most as much.",
         },
         {
                 .name = "containers",
                 .type = FIELD_INTEGER,
                 .minimum = 1,
                 .maximum = 100000,
-                .doc = "The most containers that the agent runs at the same time.",
+                .doc = "The most containers that the agent runs at the same time; its sessions that have a sandbox count as well.",
         },
         {
                 .name = "onLimit",

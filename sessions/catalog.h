@@ -10,6 +10,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct catalog_environment {
         const char *name;
@@ -20,6 +21,8 @@ struct catalog_agent {
         const char *name;
         const char *environment; /* NULL where it has none */
         bool in_service;         /* active, and not taken from its environment by disassociate */
+        int64_t containers;      /* so many may run for it at the same time; 0: no limit */
+        bool reject;             /* work beyond that is turned away; else it waits */
 };
 
 /* 1 and what it is, in the arena; 0 where there is none of that name. Any thread's. */

@@ -311,6 +311,11 @@ static void *run(void *context) {
                 if (pace_ms() - engine->last_sweep_ms >= SWEEP_MS) {
                         engine->last_sweep_ms = pace_ms();
                         sweep(engine);
+                        engine->sandbox_went = true; /* or what others run there has ended */
+                }
+                if (engine->sandbox_went && !engine->stopping) {
+                        engine->sandbox_went = false;
+                        engine_serve_line(engine);
                 }
                 if (pace_ms() - engine->last_purge_ms >= PURGE_MS) {
                         engine->last_purge_ms = pace_ms();

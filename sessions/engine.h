@@ -112,7 +112,7 @@ struct engine_wish {
 /*
  * 1: made; 0: the conversation's, or the key's, which was there. *ret is the session: {id, owner, environment, agent, conversation,
  * labels, status, createdAt, lastActiveAt, idleSeconds, ttlSeconds, expiresAt, generation}. The sandbox is started meanwhile:
- * `status` is "starting".
+ * `status` is "starting", or "queued" where its agent's limits leave no room for it yet.
  */
 int engine_create(struct engine *engine, const struct engine_caller *caller, const struct engine_wish *wish,
                   json_t **ret, struct problem *problem) MUST_USE;

@@ -120,6 +120,7 @@ static int execute(struct engine *engine, const struct engine_caller *caller, co
         struct session *session = engine_find(engine, caller, id, problem);
         struct once_answer answer = { 0 };
         struct catalog_agent agent = { 0 };
+        struct error err = { 0 };
         int seen;
 
         if (!session)
@@ -137,6 +138,10 @@ static int execute(struct engine *engine, const struct engine_caller *caller, co
         if (session->waiting >= ENGINE_QUEUE_MAX + (session->running ? 0U : 1U))
                 return problem_set(problem, PROBLEM_QUEUE_FULL, "%zu executions wait in this session",
                                    session->waiting);
+        /* Who is turned away hears of it before there is an execution; what else is wrong is said by that. */
+        if (session->phase == SESSION_NO_PLACE && session->in_line == 0 && session->record.agent &&
+            session_open_or_wait(engine, session, false, &err) < 0 && err.kind == ERROR_LOCKED)
+                return problem_from_error(problem, PROBLEM_AGENT_LIMIT, &err);
         return put_in_line(engine, caller, session, code, ret, ret_follower, problem);
 }
 

@@ -39,6 +39,7 @@ struct session {
         struct execution *running; /* begun in the sandbox */
         struct execution *first_waiting, *last_waiting;
         size_t waiting;
+        int64_t in_line; /* its place in the line for its agent's limits; 0: it stands in none */
         struct engine_follower *followers; /* of the session itself, and of its executions */
 };
 
@@ -66,6 +67,8 @@ struct engine {
         struct session *buckets[ENGINE_BUCKETS];
         size_t count; /* not gone */
         int64_t last_sweep_ms, last_purge_ms, stopping_ms;
+        int64_t last_in_line;
+        bool sandbox_went; /* somebody in line may have room now */
 };
 
 /* --- engine.c --- */
@@ -123,6 +126,19 @@ void session_cut_off(struct engine *engine, struct session *session, enum report
 void session_interrupt(struct engine *engine, struct session *session, struct execution *execution);
 /* It has ended: its record is written, followers hear of it. Gives up the line's reference. */
 void session_execution_ended(struct engine *engine, struct session *session, struct execution *execution);
+
+/* --- engine_limits.c --- */
+
+/*
+ * session_open_place(), or a place in the line for its agent's limits. 0: it is being opened; 1: it stands in line, and its executions
+ * with it. -1, ERROR_LOCKED: the agent's limits turn it away, which `must_take` forbids.
+ */
+int session_open_or_wait(struct engine *engine, struct session *session, bool must_take,
+                         struct error *err) MUST_USE;
+/* PROBLEM_AGENT_LIMIT where it is clear before anything is made that the agent's limits turn another session away. */
+int engine_check_limits(struct engine *engine, const char *agent, struct problem *problem) MUST_USE;
+/* Opens those in line for whom there is room by now. */
+void engine_serve_line(struct engine *engine);
 
 /* --- engine_follow.c --- */
 

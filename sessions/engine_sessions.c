@@ -160,6 +160,7 @@ static int make_session(struct engine *engine, const struct engine_caller *calle
         if (wish->once.key)
                 more[count++] = once_change(caller, &wish->once, record->id, 0, engine_now(engine), arena);
         if (check_counts(engine, record->owner, problem) < 0 ||
+            (record->agent && engine_check_limits(engine, record->agent, problem) < 0) ||
             workspaces->make(workspaces->context, record->owner, record->id, environment, record->created_ms,
                              record->created_ms + record->ttl_seconds * 1000, problem) < 0 ||
             session_store_record(engine, session, more, count, problem) < 0) {
@@ -201,10 +202,12 @@ static int create(struct engine *engine, const struct engine_caller *caller, con
                 struct error err;
                 struct problem ignored;
 
-                if (session_open_place(engine, session, false, &err) < 0) {
+                if (session_open_or_wait(engine, session, false, &err) < 0) {
                         if (session_end(engine, session, "its sandbox could not be started", &ignored) < 0)
                                 log_warning("session %s: %s", session->record.id, ignored.detail);
-                        return problem_from_error(problem, PROBLEM_PLACE_FAILED, &err);
+                        return problem_from_error(
+                                problem,
+                                err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT : PROBLEM_PLACE_FAILED, &err);
                 }
         }
         if (made >= 0)

@@ -153,7 +153,10 @@ struct place_event {
 
 /* What a body implements. All but open() and next() do at once what they do. */
 struct place_class {
-        /* Begins to open it; what cannot even be begun (no such environment, limits that the machine cannot hold) fails here. */
+        /*
+         * Begins to open it; what cannot even be begun (no such environment, limits that the machine cannot hold) fails here.
+         * ERROR_LOCKED: as much runs for its agent as may, and later there may be room.
+         */
         int (*open)(struct place *place, const struct place_opening *opening, struct place_session **ret,
                     struct error *err);
         /* Readable when next() has something to do. It may change with each next(). */

@@ -21,6 +21,8 @@
 #define CONTEXTS_MAX 64
 
 const char *session_status(const struct session *session) {
+        if (session->in_line > 0)
+                return "queued";
         if (session->running || session->waiting > 0)
                 return session->ever_open || session->record.parked ? "running" : "starting";
         if (session->phase == SESSION_OPENING && !session->ever_open)
@@ -235,6 +237,7 @@ int session_open_place(struct engine *engine, struct session *session, bool only
 
 static void leave_place(struct engine *engine, struct session *session) {
         engine->config.place->class->leave(session->place);
+        engine->sandbox_went = true;
         session->place = NULL;
         session->phase = SESSION_NO_PLACE;
         session->rejoining = session->leaving = false;
@@ -370,7 +373,9 @@ void session_go_on(struct engine *engine, struct session *session) {
                 if (session->phase == SESSION_OPEN) {
                         give_next(engine, session);
                 } else if (session->phase == SESSION_NO_PLACE) {
-                        if (session_open_place(engine, session, false, &err) < 0) {
+                        if (session->in_line > 0)
+                                return;
+                        if (session_open_or_wait(engine, session, true, &err) < 0) {
                                 struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
 
                                 strbuf_printf(&detail, "nothing of it ran: %s", err.message);

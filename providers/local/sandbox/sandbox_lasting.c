@@ -2,6 +2,7 @@
 #include "providers/local/sandbox/sandbox_lasting.h"
 
 #include "base/files.h"
+#include "process/frame.h"
 #include "process/identity.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_parts.h"
@@ -173,6 +174,10 @@ int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, 
         connected = -1;
         *ret = found;
         return 0;
+}
+
+int sandbox_lasting_hold(const struct sandbox_lasting *lasting, int lock, struct error *err) {
+        return frame_send_now(lasting->socket, MESSAGE_HOLD, NULL, 0, &lock, 1, err);
 }
 
 /* What listens is the file, whatever its name. The record first: who finds the socket finds it, too. */

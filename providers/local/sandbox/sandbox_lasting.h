@@ -36,6 +36,8 @@ int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char
 /* One that lives: READY is what it says next. ERROR_NOT_FOUND where none does. Without limits its cgroup is not known. */
 int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, struct arena *arena,
                          struct sandbox_lasting *ret, struct error *err) MUST_USE;
+/* This lock is kept until the sandbox is dead; `lock` stays the caller's. Once, while nothing else is on its way to it. */
+int sandbox_lasting_hold(const struct sandbox_lasting *lasting, int lock, struct error *err) MUST_USE;
 /*
  * It is found at `path` from now on, in the same folder, and no more where it was. A process that dies in the middle leaves a worker that
  * is found at the one or the other.

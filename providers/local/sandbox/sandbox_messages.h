@@ -38,6 +38,7 @@
  *     client -> worker   SAY        8 bytes: a mark, or 0; 1 byte: 1 where it is the last piece; bytes of a message for the program
  *                        HEARD      8 bytes: all bytes below this number are safe
  *                        LIFE       8 bytes: ends by itself so many ms from now, but not after its deadline
+ *                        HOLD       with a descriptor, a lock, that is kept open until the sandbox is dead; one alone
  *
  * Numbers are 64 bits in the machine's order. ENDED comes behind all that is TOLD. With READY comes the workspace's folder, where the
  * client could keep its memory anyhow: it is root, or the run's own user.
@@ -82,7 +83,8 @@ enum sandbox_message {
         MESSAGE_SAY,
         MESSAGE_TOLD,
         MESSAGE_HEARD,
-        MESSAGE_LIFE
+        MESSAGE_LIFE,
+        MESSAGE_HOLD
 };
 
 /*

@@ -52,6 +52,7 @@ struct worker {
         const char *bubblewrap, *stage;
         int image, workspace;
         int sockets; /* tells how many there are in the sandbox */
+        int lock;    /* what a client gave it to hold, which is free when it ends */
         struct cgroup_doors doors;
         int held[SANDBOX_HELD_MAX];
         /* Process 1: a child of ours. */
@@ -502,6 +503,10 @@ static bool hear_for_session(struct worker *worker, struct frame *frame) {
 
         if (!worker->running.session)
                 return false;
+        if (frame->type == MESSAGE_HOLD && frame->count == 1 && worker->lock < 0) {
+                worker->lock = frame_take(frame, 0);
+                return true;
+        }
         heard = sandbox_relay_hear(&worker->relay, frame, &life_ms);
         if (heard < 0)
                 drop_client(worker);
@@ -750,6 +755,7 @@ static int run_worker(struct worker *worker, struct error *err) {
                 return -1;
         cgroup_close(worker->group);
         worker->group = NULL;
+        close_descriptor(&worker->lock);
         if (!worker->running.session)
                 return tell_ended(worker, err);
         tell_session_ended(worker);
@@ -763,6 +769,7 @@ int sandbox_worker_main(void) {
                 .image = -1,
                 .workspace = -1,
                 .sockets = -1,
+                .lock = -1,
                 .listener = -1,
                 .address = -1,
                 .kept = { -1, -1 },

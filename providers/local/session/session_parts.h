@@ -101,6 +101,13 @@ int session_hand_over(struct place_session *session, const struct place_opening 
 int session_start(struct place_session *session, const struct place_opening *opening,
                   struct error *err) MUST_USE;
 
+/*
+ * One of those that may run for the opening's agent at the same time, and its lock: -1 where there is no such limit. ERROR_LOCKED: there
+ * is no room.
+ */
+int session_slot_take(const struct session_place *place, const struct place_opening *opening,
+                      const struct local_program *program, int *ret, struct error *err) MUST_USE;
+
 /* session_files.c */
 /* Of the two in the sandbox's copy and out of it: `after` an execution out of it alone. */
 int session_files_begin(struct place_session *session, bool after, struct error *err) MUST_USE;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session's worker, found or started: what the records allow, and berth-runtime as the program. */
+#include "base/clock.h"
 #include "base/files.h"
+#include "providers/local/exec_slots.h"
 #include "providers/local/images/image_program.h"
 #include "providers/local/images/images.h"
 #include "providers/local/session/session_parts.h"
@@ -12,13 +14,38 @@
 /* Three quarters of the memory for data of one process: Python says so before the kernel kills, and its variables stay. */
 #define RUNTIME_SHARE(bytes) ((bytes) / 4 * 3)
 
+/*
+ * Sessions and runs of an agent are counted together, by files that are locked as long as they live (exec_slots.h). A session uses up one
+ * of the agent's containers and nothing else of its limits: its memory is bounded by itself, and CPUs are shared.
+ */
+int session_slot_take(const struct session_place *place, const struct place_opening *opening,
+                      const struct local_program *program, int *ret, struct error *err) {
+        const struct exec_use use = { 1, 0, 0 }, limits = { program->agent.containers, -1, -1 };
+        struct exec_slot slot EXEC_SLOT_CLEANUP = EXEC_SLOT_NONE;
+        struct strbuf folder STRBUF_CLEANUP = STRBUF_INIT, whose STRBUF_CLEANUP = STRBUF_INIT;
+
+        *ret = -1;
+        if (!opening->agent || limits.runs < 0)
+                return 0;
+        strbuf_printf(&folder, "%s/running/Agent/%s", place->root, opening->agent);
+        strbuf_printf(&whose, "Agent/%s", opening->agent);
+        if (exec_slot_take(strbuf_text(&folder), strbuf_text(&whose), &use, &limits, true, &clock_system,
+                           &slot, err) < 0) {
+                if (err->kind == ERROR_REFUSED)
+                        err->kind = ERROR_LOCKED;
+                return -1;
+        }
+        *ret = exec_slot_pass(&slot);
+        return 0;
+}
+
 static int start(struct place_session *session, const struct place_opening *opening, struct error *err) {
         struct session_place *place = session->place;
         struct arena *arena = arena_new();
         struct strbuf bytes STRBUF_CLEANUP = STRBUF_INIT;
         struct sandbox_file runtime = { .name = "berth-runtime" };
         const char *argv[] = { "/run/berth/berth-runtime", "serve", "--memory", NULL, NULL };
-        int image DESCRIPTOR_CLEANUP = -1, result = -1;
+        int image DESCRIPTOR_CLEANUP = -1, slot DESCRIPTOR_CLEANUP = -1, result = -1;
         const char *const *withheld;
         struct sandbox_spec spec;
         size_t count;
@@ -26,7 +53,8 @@ static int start(struct place_session *session, const struct place_opening *open
         local_program_describe(&session->program, opening->ttl_ms, arena, &spec, &withheld, &count);
         if (file_read(place->runtime, RUNTIME_MAX, &bytes, err) < 0)
                 goto end;
-        if (spec.image_root && (image = local_image_hold(spec.image_root, err)) < 0)
+        if (session_slot_take(place, opening, &session->program, &slot, err) < 0 ||
+            (spec.image_root && (image = local_image_hold(spec.image_root, err)) < 0))
                 goto end;
         argv[3] = arena_printf(arena, "%llu", (unsigned long long)RUNTIME_SHARE(spec.limits.memory_bytes));
         runtime.bytes = bytes.data;
@@ -35,7 +63,11 @@ static int start(struct place_session *session, const struct place_opening *open
         spec.files = &runtime;
         spec.file_count = 1;
         spec.accept_degraded = place->accept_degraded;
-        result = sandbox_lasting_start(&spec, image, session->socket, session->arena, &session->lasting, err);
+        if (sandbox_lasting_start(&spec, image, session->socket, session->arena, &session->lasting, err) < 0)
+                goto end;
+        result = slot < 0 ? 0 : sandbox_lasting_hold(&session->lasting, slot, err);
+        if (result < 0)
+                sandbox_lasting_end(&session->lasting);
 end:
         arena_free(arena);
         return result;

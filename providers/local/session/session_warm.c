@@ -471,7 +471,7 @@ static bool has_ready(struct session_warm *warm) {
 
 /* With the lock: the one that has waited longest of those that would do. What cannot be had any more is left to the thread. */
 static struct warm_sandbox *take(struct session_warm *warm, const char *program,
-                                 const struct place_opening *opening) {
+                                 const struct place_opening *opening, int slot) {
         for (;;) {
                 struct warm_sandbox **oldest = NULL, *sandbox;
                 struct error err;
@@ -483,7 +483,9 @@ static struct warm_sandbox *take(struct session_warm *warm, const char *program,
                 if (!oldest)
                         return NULL;
                 sandbox = *oldest;
-                if (!is_well(warm, sandbox) || session_hand_over(sandbox->session, opening, &err) < 0) {
+                if (!is_well(warm, sandbox) || sandbox->session->outgoing.length > 0 ||
+                    (slot >= 0 && sandbox_lasting_hold(&sandbox->session->lasting, slot, &err) < 0) ||
+                    session_hand_over(sandbox->session, opening, &err) < 0) {
                         begin_to_end(warm, sandbox);
                         continue;
                 }
@@ -497,19 +499,21 @@ struct place_session *session_warm_take(struct session_warm *warm, const struct 
         struct warm_sandbox *sandbox = NULL;
         struct local_program program;
         char digest[SHA256_HEX_SIZE];
+        int slot DESCRIPTOR_CLEANUP = -1;
         struct arena *arena;
         struct error err;
 
-        if (!warm || opening->only_living || !has_ready(warm))
+        if (!warm || opening->only_living || opening->checkpoint || !has_ready(warm))
                 return NULL;
         arena = arena_new();
         /* Where a sandbox of that name may live, it is that one. */
         if (access(arena_printf(arena, "%s/%s", warm->place->folder, opening->id), F_OK) < 0 &&
             local_program_load(warm->place->root, opening->environment, opening->agent, arena, &program,
-                               &err) == 0) {
+                               &err) == 0 &&
+            session_slot_take(warm->place, opening, &program, &slot, &err) == 0) {
                 digest_program(&program, digest);
                 pthread_mutex_lock(&warm->lock);
-                sandbox = take(warm, digest, opening);
+                sandbox = take(warm, digest, opening, slot);
                 warm->rest_until_ms = now_ms() + REST_MS;
                 pthread_mutex_unlock(&warm->lock);
                 wake(warm);

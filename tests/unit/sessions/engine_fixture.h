@@ -32,7 +32,8 @@ struct fixture {
 };
 
 static atomic_llong now_ms;
-static atomic_bool in_service;
+static atomic_bool in_service, reject;
+static atomic_llong containers; /* of the agent, as the catalog has it; the place counts by its own number */
 
 static inline int64_t test_wall_ms(const struct clock *clock) {
         (void)clock;
@@ -58,7 +59,11 @@ static inline int find_agent(struct catalog *catalog, const char *name, struct a
         (void)err;
         if (strcmp(name, "analyst") != 0)
                 return 0;
-        *ret = (struct catalog_agent){ name, "python", atomic_load(&in_service) };
+        *ret = (struct catalog_agent){ .name = name,
+                                       .environment = "python",
+                                       .in_service = atomic_load(&in_service),
+                                       .containers = atomic_load(&containers),
+                                       .reject = atomic_load(&reject) };
         return 1;
 }
 static struct catalog catalog = { find_environment, find_agent };
@@ -114,6 +119,8 @@ static inline int setup(void **state) {
         pthread_mutex_init(&fixture->place.lock, NULL);
         atomic_store(&now_ms, 1700000000000);
         atomic_store(&in_service, true);
+        atomic_store(&reject, false);
+        atomic_store(&containers, 0);
         if (session_store_open(fixture->folder, &fixture->store, &err) < 0)
                 return -1;
         start(fixture);

@@ -40,7 +40,7 @@ struct fake_event {
 
 struct fake_sandbox {
         char id[64];
-        bool lives, parked;
+        bool lives, parked, of_agent;
         int64_t last, running, generation;
         char rest[8192]; /* of the code that runs */
         uint64_t next_id;
@@ -61,7 +61,8 @@ struct fake_place {
         struct fake_sandbox sandboxes[FAKE_SANDBOXES];
         size_t count;
         bool refuse_open, fail_start;
-        bool slow_end; /* a sandbox that is to end takes its time, until fake_let_end() */
+        size_t agent_max; /* so many sandboxes of agents may live; 0: any number */
+        bool slow_end;    /* a sandbox that is to end takes its time, until fake_let_end() */
         bool slow_park, fail_park, die_restoring, lose_checkpoints, adopts;
         size_t parks;
         size_t opens, clears;
@@ -165,6 +166,14 @@ static inline void fake_forget(struct fake_sandbox *sandbox) {
         sandbox->memory[0] = '\0';
 }
 
+static inline size_t fake_count_agents(const struct fake_place *place) {
+        size_t count = 0;
+
+        for (size_t i = 0; i < place->count; i++)
+                count += place->sandboxes[i].lives && place->sandboxes[i].of_agent;
+        return count;
+}
+
 static inline int fake_open(struct place *base, const struct place_opening *opening,
                             struct place_session **ret, struct error *err) {
         struct fake_place *place = (struct fake_place *)base;
@@ -177,6 +186,9 @@ static inline int fake_open(struct place *base, const struct place_opening *open
         sandbox = fake_find(place, opening->id);
         if (place->refuse_open) {
                 result = error_set(err, "the machine is full");
+        } else if (opening->agent && place->agent_max && !(sandbox && sandbox->lives) &&
+                   fake_count_agents(place) >= place->agent_max) {
+                result = error_set_kind(err, ERROR_LOCKED, "the agent has as many as it may");
         } else if (opening->only_living && !(sandbox && sandbox->lives)) {
                 result = error_set_kind(err, ERROR_NOT_FOUND, "it does not live");
         } else {
@@ -194,6 +206,7 @@ static inline int fake_open(struct place *base, const struct place_opening *open
                 if (!sandbox->lives) {
                         fake_forget(sandbox);
                         sandbox->lives = true;
+                        sandbox->of_agent = opening->agent != NULL;
                         sandbox->last = 0;
                         sandbox->generation = 1;
                         sandbox->fresh = true;
