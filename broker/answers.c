@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "broker/broker.h"
 
 #include <stdio.h>
@@ -71,6 +72,15 @@ void answers_refusal(struct server_request *request, const struct problem *probl
                                          .detail = problem->detail,
                                          .remedy = problem_remedy(problem->code),
                                  });
+}
+
+void answers_state_failed(struct server_request *request, const struct error *err) {
+        struct problem problem;
+
+        log_error("%s: %s", request->route->path, err->message);
+        (void)problem_set(&problem, PROBLEM_STORE_FAILED,
+                          "the state cannot be read: the server's log says why");
+        answers_refusal(request, &problem);
 }
 
 /* Codes are for programs, and stay; the sentences of `why` are for people, and may change. */

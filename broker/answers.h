@@ -28,6 +28,8 @@ void answers_nothing(struct server_request *request);
 void answers_count(const struct server_request *request, unsigned status);
 /* A problem of the engine's. */
 void answers_refusal(struct server_request *request, const struct problem *problem);
+/* The state cannot be read: why stands in the log, and is no client's business. */
+void answers_state_failed(struct server_request *request, const struct error *err);
 /* What is refused before it is routed, or has no route: server_config.say. */
 void answers_unrouted(struct server_request *request, unsigned status, const char *why);
 

@@ -4,7 +4,6 @@
  * of the others: they are not in its lists, and asked for by name they are not there, as what never was.
  */
 #include "base/json.h"
-#include "base/log.h"
 #include "broker/answers.h"
 #include "broker/broker.h"
 #include "broker/page.h"
@@ -77,16 +76,6 @@ static json_t *agent_json(const struct applied_agent *agent) {
         return json;
 }
 
-/* What is wrong with the server's own files is no client's business, and stands in its log. */
-static void fail(struct server_request *request, const struct error *err) {
-        struct problem problem;
-
-        log_error("%s: %s", request->route->path, err->message);
-        (void)problem_set(&problem, PROBLEM_STORE_FAILED,
-                          "the state cannot be read: the server's log says why");
-        answers_refusal(request, &problem);
-}
-
 static void answer_environments(struct server_request *request) {
         const struct broker *broker = request->context;
         struct applied_environment *environments;
@@ -99,7 +88,7 @@ static void answer_environments(struct server_request *request) {
                 return;
         if (applied_environments(broker->applied, request->arena, &environments, &count, &err) < 0) {
                 json_decref(page.items);
-                fail(request, &err);
+                answers_state_failed(request, &err);
                 return;
         }
         for (size_t i = 0; i < count; i++) {
@@ -122,7 +111,7 @@ static void answer_environment(struct server_request *request) {
         if (!door_admit(broker->door, request, true, &caller))
                 return;
         if (applied_environments(broker->applied, request->arena, &environments, &count, &err) < 0) {
-                fail(request, &err);
+                answers_state_failed(request, &err);
                 return;
         }
         for (size_t i = 0; i < count; i++) {
@@ -153,7 +142,7 @@ static void answer_agents(struct server_request *request) {
                 return;
         if (applied_agents(broker->applied, request->arena, &agents, &count, &err) < 0) {
                 json_decref(page.items);
-                fail(request, &err);
+                answers_state_failed(request, &err);
                 return;
         }
         for (size_t i = 0; i < count; i++) {
@@ -199,7 +188,7 @@ static void answer_map(struct server_request *request) {
         if (!door_admit(broker->door, request, true, &caller))
                 return;
         if (applied_map(broker->applied, request->arena, &map, &err) < 0) {
-                fail(request, &err);
+                answers_state_failed(request, &err);
                 return;
         }
         keep_what_is_found(&caller, &map);

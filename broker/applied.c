@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DOWNLOAD_MB 25
+
 struct applied {
         pthread_mutex_t lock; /* of the state's being open */
         char *folder;
@@ -174,6 +176,40 @@ int applied_stack(struct applied *applied, struct arena *arena, struct applied_s
                 return 0;
         }
         return result < 0 ? -1 : error_set_kind(err, ERROR_NOT_FOUND, "no stack was applied yet");
+}
+
+static bool policy_reaches(const struct value *spec, const char *environment) {
+        const struct value *names = value_get(spec, "environments");
+
+        for (uint32_t i = 0; names && i < names->count; i++) {
+                if (strcmp(value_text_of(&names->items[i]), environment) == 0)
+                        return true;
+        }
+        return value_get_boolean(value_get(spec, "selector"), "all", false);
+}
+
+int applied_download_max(struct applied *applied, const char *environment, uint64_t *ret, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct reading reading = { 0 };
+        int64_t least = 0;
+
+        if (read_records(applied, arena, &reading, err) < 0)
+                return -1;
+        for (size_t i = 0; i < reading.record_count; i++) {
+                struct record *record = &reading.records[i];
+                int64_t most;
+
+                if (!text_begins_with(record->address, "WorkspacePolicy/"))
+                        continue;
+                if (record_decode(record, arena, err) < 0)
+                        return -1;
+                if (!policy_reaches(record->spec, environment))
+                        continue;
+                most = value_get_integer(record->spec, "maxDownloadFileMB", DOWNLOAD_MB);
+                least = least == 0 || most < least ? most : least;
+        }
+        *ret = (uint64_t)(least ? least : DOWNLOAD_MB) * 1024 * 1024;
+        return 0;
 }
 
 int applied_check(struct applied *applied, struct error *err) {

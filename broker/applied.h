@@ -46,6 +46,13 @@ struct applied_stack {
 int applied_stack(struct applied *applied, struct arena *arena, struct applied_stack *ret,
                   struct error *err) MUST_USE;
 
+/*
+ * The largest file, in bytes, of that environment's workspaces that archives have: the least maxDownloadFileMB of the policies that
+ * select it; 25 MB where none does.
+ */
+int applied_download_max(struct applied *applied, const char *environment, uint64_t *ret,
+                         struct error *err) MUST_USE;
+
 /* Whether the state can be read. */
 int applied_check(struct applied *applied, struct error *err) MUST_USE;
 

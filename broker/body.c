@@ -13,48 +13,31 @@
 
 #define DEPTH_MAX 64
 
-struct body {
-        struct strbuf text;
-        json_t *json;
-};
-
 static atomic_size_t bodies; /* bytes of all */
 
-void body_begin(struct server_request *request) {
-        struct body *body = arena_alloc(request->arena, sizeof(*body));
-
-        *body = (struct body){ .text = STRBUF_INIT };
-        request->data = body;
-}
-
-void body_take(struct server_request *request, const void *bytes, size_t length) {
-        struct body *body = request->data;
-
+static bool count(struct body *body, struct server_request *request, size_t length) {
         if (atomic_fetch_add(&bodies, length) + length > BODIES_MAX) {
                 atomic_fetch_sub(&bodies, length);
                 server_add_header(request, "Retry-After", "1");
                 answers_unrouted(request, 503,
                                  "the bodies of all requests together are too large: ask again");
-                return;
+                return false;
         }
-        strbuf_append_bytes(&body->text, bytes, length);
+        body->counted += length;
+        return true;
 }
 
-void body_end(struct server_request *request) {
-        struct body *body = request->data;
+void body_take(struct body *body, struct server_request *request, const void *bytes, size_t length) {
+        if (count(body, request, length))
+                strbuf_append_bytes(&body->text, bytes, length);
+}
 
-        atomic_fetch_sub(&bodies, body->text.length);
+void body_release(struct body *body) {
+        atomic_fetch_sub(&bodies, body->counted);
+        body->counted = 0;
         strbuf_wipe(&body->text); /* variables may be secrets */
-        strbuf_release(&body->text);
         json_decref(body->json);
-}
-
-const char *body_hash(struct server_request *request) {
-        const struct body *body = request->data;
-        char *hex = arena_alloc(request->arena, SHA256_HEX_SIZE);
-
-        digest_sha256_hex(strbuf_text(&body->text), body->text.length, hex);
-        return hex;
+        body->json = NULL;
 }
 
 static const json_t *refuse(struct server_request *request, const char *what, const char *name) {
@@ -79,10 +62,13 @@ static const struct body_member *find_member(const struct body_member *members, 
         return NULL;
 }
 
-/* The parser calls itself for each level, and threads have little stack: what nests deeper is not given to it. */
-static bool is_shallow(const struct strbuf *text) {
+/*
+ * The parser calls itself for each level, and threads have little stack; and of "[[],[],..." it makes forty times the text: what
+ * nests deeper, or has more values, is not given to it.
+ */
+static const char *too_much(const struct strbuf *text) {
         bool quoted = false;
-        unsigned depth = 0;
+        unsigned depth = 0, values = 0;
 
         for (size_t i = 0; i < text->length; i++) {
                 char byte = text->data[i];
@@ -91,30 +77,45 @@ static bool is_shallow(const struct strbuf *text) {
                         i++;
                 else if (byte == '"')
                         quoted = !quoted;
-                else if (!quoted && (byte == '[' || byte == '{') && ++depth > DEPTH_MAX)
-                        return false;
-                else if (!quoted && (byte == ']' || byte == '}') && depth > 0)
+                if (quoted || !byte || !strchr("[{]},:", byte))
+                        continue;
+                if ((byte == '[' || byte == '{') && ++depth > DEPTH_MAX)
+                        return "the body nests too deep";
+                if ((byte == ']' || byte == '}') && depth > 0)
                         depth--;
+                if (++values > BODY_VALUES_MAX)
+                        return "the body has too many values";
         }
+        return NULL;
+}
+
+/* The text becomes what it says. Both are there for a moment, which is why both count. */
+static bool parse(struct body *body, struct server_request *request) {
+        size_t length = body->text.length;
+
+        if (!count(body, request, length))
+                return false;
+        body->json = json_loadb(body->text.data, length, JSON_REJECT_DUPLICATES, NULL);
+        strbuf_wipe(&body->text);
+        atomic_fetch_sub(&bodies, length);
+        body->counted -= length;
         return true;
 }
 
-const json_t *body_object(struct server_request *request, const struct body_member *members) {
-        struct body *body = request->data;
-        const char *type = server_header(request, "Content-Type"), *name;
+const json_t *body_read(struct body *body, struct server_request *request,
+                        const struct body_member *members) {
+        const char *wrong = too_much(&body->text), *name;
         json_t *value;
 
+        digest_sha256_hex(strbuf_text(&body->text), body->text.length, body->hash);
         if (body->text.length == 0) {
                 body->json = json_checked(json_object());
                 return body->json;
         }
-        /* A page of somebody else's may post a form without asking, never JSON. */
-        if (!type || strncasecmp(type, "application/json", 16) != 0 ||
-            !(type[16] == '\0' || type[16] == ';' || type[16] == ' '))
-                return refuse(request, "the body must be JSON: ", "Content-Type: application/json");
-        if (!is_shallow(&body->text))
-                return refuse(request, "the body nests too deep", "");
-        body->json = json_loadb(body->text.data, body->text.length, JSON_REJECT_DUPLICATES, NULL);
+        if (wrong)
+                return refuse(request, wrong, "");
+        if (!parse(body, request))
+                return NULL;
         if (!json_is_object(body->json))
                 return refuse(request, "the body must be one JSON object, ",
                               "each member of which stands once");
@@ -129,4 +130,15 @@ const json_t *body_object(struct server_request *request, const struct body_memb
                                       member->name);
         }
         return body->json;
+}
+
+const json_t *body_object(struct body *body, struct server_request *request,
+                          const struct body_member *members) {
+        const char *type = server_header(request, "Content-Type");
+
+        /* A page of somebody else's may post a form without asking, never JSON. */
+        if (body->text.length > 0 && (!type || strncasecmp(type, "application/json", 16) != 0 ||
+                                      !(type[16] == '\0' || type[16] == ';' || type[16] == ' ')))
+                return refuse(request, "the body must be JSON: ", "Content-Type: application/json");
+        return body_read(body, request, members);
 }

@@ -2,23 +2,36 @@
 /*
  * JSON that clients send: collected as it comes, all of it together within one bound for the whole server, then read by a table of
  * members. What no table has is refused, and so is a member that stands twice.
+ *
+ * What a body makes of memory is bounded as well: its text is released when it has been read, what was read counts as much as the
+ * text against the same bound, and how many values there are is counted before any of them is made.
  */
 #ifndef BERTH_BROKER_BODY_H
 #define BERTH_BROKER_BODY_H
 
+#include "base/strbuf.h"
 #include "server/server.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BODY_MAX ((size_t)20 << 20)    /* of one request */
+#define BODY_MAX ((size_t)32 << 20)    /* of one request */
 #define BODIES_MAX ((size_t)256 << 20) /* of all that are under way */
+#define BODY_VALUES_MAX 100000         /* in one of them: each takes about a hundred bytes, whatever it is */
 
-/* For routes with a body: they begin and end a request's, and take a piece of it. request->data is theirs. */
-void body_begin(struct server_request *request);
-void body_take(struct server_request *request, const void *bytes, size_t length);
-void body_end(struct server_request *request);
+struct body {
+        struct strbuf text;
+        json_t *json;
+        size_t counted; /* against BODIES_MAX */
+        char hash[65];  /* of the text, once that was read */
+};
+#define BODY_INIT \
+        { .text = STRBUF_INIT }
+
+/* A piece of it. The request is answered where there is too much of all bodies. */
+void body_take(struct body *body, struct server_request *request, const void *bytes, size_t length);
+void body_release(struct body *body);
 
 struct body_member {
         const char *name;
@@ -27,10 +40,11 @@ struct body_member {
 
 /*
  * The body as an object with no member but those of the table, which ends with a NULL name; an empty body is an empty object. NULL
- * where the request was answered with what is wrong. Borrowed: it lives as long as the request.
+ * where the request was answered with what is wrong. Borrowed: it lives as long as the body.
  */
-const json_t *body_object(struct server_request *request, const struct body_member *members);
-/* SHA-256 of the body in hex, in the arena. */
-const char *body_hash(struct server_request *request);
+const json_t *body_object(struct body *body, struct server_request *request,
+                          const struct body_member *members);
+/* The same whatever type the request says that its body has. */
+const json_t *body_read(struct body *body, struct server_request *request, const struct body_member *members);
 
 #endif

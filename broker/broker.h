@@ -5,6 +5,7 @@
 
 #include "broker/applied.h"
 #include "broker/door.h"
+#include "broker/load.h"
 #include "broker/sessions.h"
 #include "server/instance.h"
 #include "server/metrics.h"
@@ -15,6 +16,7 @@
 struct broker {
         struct metrics *metrics;
         struct door *door;
+        struct load *load;
         struct applied *applied;
         struct broker_sessions *sessions; /* NULL: none are served */
         struct instance instance;

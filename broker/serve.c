@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "broker/answers.h"
 #include "broker/api_sessions.h"
+#include "broker/api_workspaces.h"
 #include "broker/broker.h"
 #include "broker/first_token.h"
 #include "broker/unbuilt.h"
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 #define LOOK_MS 1000
+#define WORKING 384 /* requests at a time: of one address half of them, of one owner LOAD_PER_OWNER */
 
 struct serving {
         struct broker broker;
@@ -54,7 +56,8 @@ static int start_http(struct serving *serving, const struct broker_config *confi
         const char **hosts = arena_array(arena, config->host_count + 1, sizeof(*hosts));
         const char *colon = strrchr(config->listen, ':');
         struct server_route *routes =
-                arena_array(arena, broker_route_count + api_sessions_route_count, sizeof(*routes));
+                arena_array(arena, broker_route_count + api_sessions_route_count + api_workspaces_route_count,
+                            sizeof(*routes));
         struct server_config http = {
                 .sockets = { -1, -1 },
                 .routes = routes,
@@ -62,6 +65,8 @@ static int start_http(struct serving *serving, const struct broker_config *confi
                 .context = &serving->broker,
                 .hosts = hosts,
                 .host_count = config->host_count,
+                .behind_proxy = value_get_boolean(config->spec, "behindProxy", false),
+                .working = WORKING,
                 .say = answers_unrouted,
         };
 
@@ -70,6 +75,9 @@ static int start_http(struct serving *serving, const struct broker_config *confi
                 memcpy(routes + broker_route_count, api_sessions_routes,
                        api_sessions_route_count * sizeof(*routes));
                 http.route_count += api_sessions_route_count;
+                memcpy(routes + http.route_count, api_workspaces_routes,
+                       api_workspaces_route_count * sizeof(*routes));
+                http.route_count += api_workspaces_route_count;
         }
         for (size_t i = 0; i < config->host_count; i++)
                 hosts[i] = config->hosts[i];
@@ -120,6 +128,7 @@ static int start(struct serving *serving, const struct broker_config *config, co
         serving->broker.metrics = answers_metrics_new();
         serving->broker.applied = applied_new(folder);
         serving->broker.door = door_new(serving->clients, config->client_count);
+        serving->broker.load = load_new();
         if (owners_are_apart(config))
                 serving->broker.sessions =
                         broker_sessions_new(config, folder, serving->broker.applied, places);
@@ -172,6 +181,7 @@ static void end(struct serving *serving) {
         server_stop(serving->server);
         broker_sessions_free(serving->broker.sessions);
         door_free(serving->broker.door);
+        load_free(serving->broker.load);
         applied_free(serving->broker.applied);
         metrics_free(serving->broker.metrics);
         instance_close(&serving->broker.instance);

@@ -3,12 +3,15 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/log.h"
+#include "sessions/engine_workspaces.h"
 #include "sessions/place.h"
-#include "sessions/workspace.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define BYTES_PER_MB (UINT64_C(1024) * 1024)
 
 struct broker_sessions {
         struct catalog catalog; /* the first: what the engine has of it */
@@ -18,6 +21,8 @@ struct broker_sessions {
         const struct broker_places *places;
         struct arena *arena;
         struct workspaces where;
+        struct workspace_bounds bounds;
+        uint64_t files_max;
         struct engine_workspaces workspaces;
         struct session_store *store;
         struct place *place;
@@ -71,40 +76,41 @@ static int find_agent(struct catalog *catalog, const char *name, struct arena *a
         return 0;
 }
 
-/* --- workspaces, for the engine --- */
+/* --- workspaces --- */
 
-static int make_workspace(void *context, const char *owner, const char *id, const char *environment,
-                          int64_t created_ms, int64_t lives_until_ms, struct problem *problem) {
-        const struct broker_sessions *sessions = context;
-        const struct workspace_row row = { .id = id,
-                                           .owner = owner,
-                                           .environment = environment,
-                                           .created_ms = created_ms,
-                                           .lives_until_ms = lives_until_ms };
-
-        return workspace_create(&sessions->where, &row, problem);
+const struct workspaces *broker_sessions_workspaces(const struct broker_sessions *sessions) {
+        return &sessions->where;
 }
 
-static int set_life(void *context, const char *owner, const char *id, int64_t lives_until_ms,
-                    struct problem *problem) {
-        const struct broker_sessions *sessions = context;
-        struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
+int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,
+                           const struct workspace_row *row, const struct interrupt *interrupt,
+                           struct workspace_limits *ret, struct problem *problem) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct workspace_limits limits = { .files_max = sessions->files_max };
+        struct applied_environment *environments;
+        struct error err;
+        size_t count;
 
-        if (workspace_open(&sessions->where, owner, id, &workspace, problem) < 0)
+        if (applied_environments(sessions->applied, arena, &environments, &count, &err) < 0)
+                return problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
+        for (size_t i = 0; i < count; i++) {
+                if (strcmp(environments[i].name, row->environment) == 0)
+                        limits.bytes_max =
+                                (uint64_t)value_get_integer(environments[i].spec, "workspaceStorageMB", 0) *
+                                BYTES_PER_MB;
+        }
+        if (workspace_bound(&sessions->where, owner, row->id, &sessions->bounds, interrupt, &limits,
+                            problem) < 0)
                 return -1;
-        return workspace_set_life(&workspace, lives_until_ms, problem);
-}
-
-static const char *path_of(void *context, const char *id, struct arena *arena) {
-        const struct broker_sessions *sessions = context;
-
-        return arena_printf(arena, "%s/sessions/%s/workspace", sessions->where.folder, id);
+        *ret = limits;
+        return 0;
 }
 
 /* --- life --- */
 
 struct broker_sessions *broker_sessions_new(const struct broker_config *config, const char *folder,
                                             struct applied *applied, const struct broker_places *places) {
+        const struct value *bounds = value_get(config->spec, "workspaces");
         struct broker_sessions *sessions = calloc(1, sizeof(*sessions));
 
         if (!sessions)
@@ -115,7 +121,11 @@ struct broker_sessions *broker_sessions_new(const struct broker_config *config, 
         sessions->applied = applied;
         sessions->places = places;
         sessions->arena = arena_new();
-        sessions->workspaces = (struct engine_workspaces){ sessions, make_workspace, set_life, path_of };
+        sessions->workspaces = engine_workspaces_of(&sessions->where);
+        sessions->bounds = (struct workspace_bounds){
+                .owner_max = (uint64_t)value_get_integer(bounds, "perOwnerMB", 0) * BYTES_PER_MB,
+                .free_min = (uint64_t)value_get_integer(bounds, "minFreeMB", 0) * BYTES_PER_MB,
+        };
         return sessions;
 }
 
@@ -137,6 +147,7 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
         struct applied_stack stack;
         struct broker_place place = { 0 };
         struct engine *engine;
+        struct problem left;
         char *records TEXT_CLEANUP = path_join(sessions->folder, "sessions");
         struct engine_config config = {
                 .catalog = &sessions->catalog,
@@ -152,11 +163,15 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
 
         arena_clear(sessions->arena); /* of a try before */
         if (applied_stack(sessions->applied, sessions->arena, &stack, err) < 0 ||
-            sessions->places->open(sessions->places->context, sessions->folder, &stack, sessions->arena,
-                                   &place, err) < 0)
+            sessions->places->open(sessions->places->context, sessions->folder, &stack, &sessions->bounds,
+                                   sessions->arena, &place, err) < 0)
                 return -1;
         config.place = sessions->place = place.place;
         sessions->where = (struct workspaces){ place.workspaces, stack.name };
+        sessions->files_max = place.files_max;
+        /* What cannot be removed is in nobody's way: the next start tries again. */
+        if (workspace_recover(&sessions->where, &left) < 0)
+                log_warning("workspaces: %s", left.detail);
         if (session_store_open(records, &sessions->store, err) < 0)
                 return -1;
         config.store = sessions->store;

@@ -9,6 +9,7 @@
 #include "broker/applied.h"
 #include "broker/config.h"
 #include "sessions/engine.h"
+#include "sessions/workspace_owner.h"
 
 struct place;
 
@@ -16,12 +17,15 @@ struct place;
 struct broker_place {
         struct place *place;
         const char *workspaces; /* the folder of durable workspaces */
+        uint64_t files_max;     /* files and folders in one of them */
 };
 
 /* Given by who knows the providers. ERROR_NOT_FOUND where the provider has no place for sessions. */
 struct broker_places {
-        int (*open)(void *context, const char *folder, const struct applied_stack *stack, struct arena *arena,
-                    struct broker_place *ret, struct error *err);
+        /* `bounds` hold for what sandboxes bring into workspaces too. */
+        int (*open)(void *context, const char *folder, const struct applied_stack *stack,
+                    const struct workspace_bounds *bounds, struct arena *arena, struct broker_place *ret,
+                    struct error *err);
         void *context;
 };
 
@@ -32,6 +36,12 @@ struct broker_sessions *broker_sessions_new(const struct broker_config *config, 
 int broker_sessions_try(struct broker_sessions *sessions, struct error *err) MUST_USE;
 /* NULL until it is open. Any thread. */
 struct engine *broker_sessions_engine(struct broker_sessions *sessions);
+/* Where files are kept. Once the engine is open. */
+const struct workspaces *broker_sessions_workspaces(const struct broker_sessions *sessions);
+/* What an owner's workspace of that environment may hold, if that is still applied. */
+int broker_sessions_limits(struct broker_sessions *sessions, const char *owner,
+                           const struct workspace_row *row, const struct interrupt *interrupt,
+                           struct workspace_limits *ret, struct problem *problem) MUST_USE;
 /* No request may be under way. NULL is fine. */
 void broker_sessions_free(struct broker_sessions *sessions);
 

@@ -9,6 +9,7 @@
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "providers/local/layout.h"
+#include "providers/local/program.h"
 #include "providers/local/session/session.h"
 
 #include <stdlib.h>
@@ -78,13 +79,15 @@ static void read_warm(const struct value *sessions, struct arena *arena,
 }
 
 static int open_place(void *context, const char *folder, const struct applied_stack *stack,
-                      struct arena *arena, struct broker_place *ret, struct error *err) {
+                      const struct workspace_bounds *bounds, struct arena *arena, struct broker_place *ret,
+                      struct error *err) {
         const char *root = local_root(folder, stack->name, arena);
         const struct place_context *place = context;
         struct session_place_config config = {
                 .root = root,
                 .folder = sockets_folder(stack->lineage, arena),
                 .accept_degraded = place->options->accept_degraded,
+                .bounds = *bounds,
         };
 
         if (strcmp(stack->provider, "local") != 0)
@@ -94,6 +97,7 @@ static int open_place(void *context, const char *folder, const struct applied_st
                         stack->provider);
         read_warm(place->sessions, arena, &config);
         ret->workspaces = local_workspaces_folder(root, stack->spec, arena);
+        ret->files_max = LOCAL_FILES_MAX;
         return session_place_open(&config, &ret->place, err);
 }
 

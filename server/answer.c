@@ -39,6 +39,7 @@ static const char *phrase_of(unsigned status) {
                 { 500, "Internal Server Error" },
                 { 501, "Not Implemented" },
                 { 503, "Service Unavailable" },
+                { 507, "Insufficient Storage" },
                 { 505, "HTTP Version Not Supported" },
         };
 

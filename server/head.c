@@ -252,6 +252,16 @@ static bool is_ours(const char *host, const struct head_hosts *hosts) {
         return hosts->any || is_loopback(host);
 }
 
+/* SCHEME://HOST[:PORT], to the letter: a browser sends both in one form. By https only a proxy in front is reached. */
+static bool is_same_place(const char *origin, const char *host, const struct head_hosts *hosts) {
+        const char *at = strstr(origin, "://");
+
+        if (!at || strcasecmp(at + 3, host) != 0)
+                return false;
+        return strncasecmp(origin, "http://", 7) == 0 ||
+               (hosts->behind_proxy && strncasecmp(origin, "https://", 8) == 0);
+}
+
 /*
  * A name that resolves to this address only since its owner says so (DNS rebinding) makes a stranger's page one of ours to a
  * browser. Origin, which a browser adds where a page asks another place, must be the place that is asked.
@@ -260,7 +270,6 @@ static unsigned check_places(const struct head *head, const struct head_hosts *h
                              const char **ret_why) {
         const struct head_field *host, *origin;
         size_t count = count_of(head, "Host", &host), length;
-        const char *at;
 
         *ret_why = "there must be one Host";
         if (count > 1 || (count == 0 && !head->old))
@@ -277,8 +286,8 @@ static unsigned check_places(const struct head *head, const struct head_hosts *h
         if (count_of(head, "Origin", &origin) == 0)
                 return 0;
         *ret_why = "a page of another Origin may not ask here";
-        at = strstr(origin->value, "://");
-        return count_of(head, "Origin", &origin) == 1 && host && at && strcasecmp(at + 3, host->value) == 0
+        return count_of(head, "Origin", &origin) == 1 && host &&
+                               is_same_place(origin->value, host->value, hosts)
                        ? 0
                        : FORBIDDEN;
 }

@@ -30,7 +30,8 @@ struct head_hosts {
         const char *const *
                 names; /* without ports; each may be sent by clients, besides localhost and loopback addresses */
         size_t count;
-        bool any; /* no Host is foreign */
+        bool any;          /* no Host is foreign */
+        bool behind_proxy; /* whose clients may come by https */
 };
 
 struct head_pair {

@@ -33,6 +33,7 @@ struct request {
         struct service *service;
         struct wire *wire;
         struct seat *seat;
+        struct watched watched; /* once a route has asked for it */
         struct head head;
         struct head_parts parts;
         bool begun, body_read;
@@ -136,6 +137,15 @@ enum server_wait server_wait(struct server_request *request, int descriptor, sho
         if (polled[1].revents)
                 return SERVER_LEFT;
         return ready > 0 ? SERVER_READY : SERVER_TIME;
+}
+
+const struct interrupt *server_interrupt(struct server_request *request) {
+        struct request *own = of(request);
+        struct error err;
+
+        if (!own->watched.added && watch_add(own->service->watch, own->wire->socket, &own->watched, &err) < 0)
+                return &own->service->stop;
+        return &own->watched.interrupt;
 }
 
 /* --- a descriptor as a stream --- */
@@ -514,6 +524,7 @@ bool request_serve(struct service *service, struct wire *wire, struct seat *seat
                 request.stream.end(request.stream.context);
         if (request.begun && request.public.route->end)
                 request.public.route->end(&request.public);
+        watch_remove(service->watch, &request.watched);
         seats_renew(service->seats, seat);
         if (sent && request.last)
                 wire_linger(wire, interrupt_descriptor(&service->stop, INTERRUPT_NOW), LINGER_MS);

@@ -10,12 +10,14 @@
 #include "server/head.h"
 #include "server/seats.h"
 #include "server/server.h"
+#include "server/watch.h"
 #include "server/wire.h"
 
 struct service {
         struct server_config config;
         struct head_hosts allowed;
         struct seats *seats;
+        struct watch *watch;
         struct interrupt stop;
 };
 

@@ -151,13 +151,13 @@ static void *accept_connections(void *context) {
  */
 static struct seats_limits limits_of(const struct server_config *config) {
         struct seats_limits limits = { .waiting = WAITING,
-                                       .working = WORKING,
+                                       .working = config->working ? config->working : WORKING,
                                        .patience_ms =
                                                config->patience_ms ? config->patience_ms : PATIENCE_MS };
         struct rlimit most;
         size_t room;
 
-        if (getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur / 2 < 2 * WAITING + WORKING) {
+        if (getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur / 2 < 2 * WAITING + limits.working) {
                 room = (size_t)most.rlim_cur / 2;
                 limits.working = room / 2 > WORKING_MIN ? room / 2 : WORKING_MIN;
                 limits.waiting = limits.working / 2;
@@ -189,7 +189,7 @@ static struct server *make_server(const struct server_config *config) {
                         abort();
         }
         service->allowed = (struct head_hosts){ (const char *const *)server->hosts, config->host_count,
-                                                config->any_host };
+                                                config->any_host, config->behind_proxy };
         return server;
 }
 
@@ -211,7 +211,7 @@ int server_start(const struct server_config *config, struct server **ret, struct
         const struct seats_limits limits = limits_of(config);
         struct server *server = make_server(config);
 
-        if (interrupt_init(&server->service.stop, err) < 0 ||
+        if (interrupt_init(&server->service.stop, err) < 0 || watch_open(&server->service.watch, err) < 0 ||
             seats_open(&limits, &server->service.seats, err) < 0 || start_accepting(server, err) < 0) {
                 server_stop(server);
                 return error_context(err, "cannot serve HTTP");
@@ -260,6 +260,7 @@ void server_stop(struct server *server) {
         if (service->seats)
                 end_connections(server);
         seats_close(service->seats);
+        watch_close(service->watch);
         for (size_t i = 0; i < service->config.socket_count; i++)
                 close_descriptor(&service->config.sockets[i]);
         interrupt_dispose(&service->stop);

@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,6 +47,7 @@ struct server_route {
         const char *
                 path; /* "/hooks/{name}": a part that is not empty; "{path...}" at the end: all that is left */
         enum server_seat seat;
+        unsigned mark; /* the routes' own, for what they have in common: nothing here looks at it */
         uint64_t
                 body_max; /* bytes; 0: no body is taken; of more that comes in chunks the route sees no end */
         /*
@@ -71,6 +73,8 @@ struct server_config {
                 hosts; /* names that clients may call it by, besides localhost and loopback addresses; copied */
         size_t host_count;
         bool any_host;
+        bool behind_proxy; /* pages may have come by https */
+        size_t working;    /* requests at a time; 0 for 128. Descriptors bound it further */
         /* The form of answers that no route gives, by server_answer(); `why` is a sentence. NULL: plain text. Any thread's. */
         void (*say)(struct server_request *request, unsigned status, const char *why);
         int64_t patience_ms; /* see seats.h; 0 for 60 s */
@@ -127,5 +131,11 @@ enum server_wait { SERVER_READY, SERVER_TIME, SERVER_LEFT, SERVER_STOPS };
  * end, SERVER_STOPS where the server is to stop: whoever waits should give up then.
  */
 enum server_wait server_wait(struct server_request *request, int descriptor, short events, int timeout_ms);
+
+/*
+ * Raised to INTERRUPT_NOW once the client has left, or the server is to stop: for work that cannot wait by server_wait(). It lives
+ * as long as the request, its stream and its `end`.
+ */
+const struct interrupt *server_interrupt(struct server_request *request);
 
 #endif

@@ -46,9 +46,9 @@ struct place;
 /* Where the files of sessions are kept: they are there before the sandbox, and stay when it has gone. All may be any thread's. */
 struct engine_workspaces {
         void *context;
-        /* Makes an empty one. Its files are not to be swept before `lives_until_ms`. */
+        /* Makes an empty one. Its files are not to be swept before `lives_until_ms`. `agent` may be NULL. */
         int (*make)(void *context, const char *owner, const char *id, const char *environment,
-                    int64_t created_ms, int64_t lives_until_ms, struct problem *problem);
+                    const char *agent, int64_t created_ms, int64_t lives_until_ms, struct problem *problem);
         /* 0: the session has ended. */
         int (*set_life)(void *context, const char *owner, const char *id, int64_t lives_until_ms,
                         struct problem *problem);

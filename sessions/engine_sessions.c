@@ -161,8 +161,9 @@ static int make_session(struct engine *engine, const struct engine_caller *calle
                 more[count++] = once_change(caller, &wish->once, record->id, 0, engine_now(engine), arena);
         if (check_counts(engine, record->owner, problem) < 0 ||
             (record->agent && engine_check_limits(engine, record->agent, problem) < 0) ||
-            workspaces->make(workspaces->context, record->owner, record->id, environment, record->created_ms,
-                             record->created_ms + record->ttl_seconds * 1000, problem) < 0 ||
+            workspaces->make(workspaces->context, record->owner, record->id, environment, record->agent,
+                             record->created_ms, record->created_ms + record->ttl_seconds * 1000,
+                             problem) < 0 ||
             session_store_record(engine, session, more, count, problem) < 0) {
                 free_session(session);
                 return problem->code == PROBLEM_BUSY ? 2 : -1;

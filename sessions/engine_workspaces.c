@@ -4,11 +4,13 @@
 #include <stdint.h>
 
 static int make_workspace(void *context, const char *owner, const char *id, const char *environment,
-                          int64_t created_ms, int64_t lives_until_ms, struct problem *problem) {
+                          const char *agent, int64_t created_ms, int64_t lives_until_ms,
+                          struct problem *problem) {
         const struct workspace_row row = {
                 .id = id,
                 .owner = owner,
                 .environment = environment,
+                .agent = agent,
                 .created_ms = created_ms,
                 .lives_until_ms = lives_until_ms,
         };

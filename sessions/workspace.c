@@ -43,7 +43,7 @@ static int fail(struct problem *problem, const char *what) {
                            "cannot %s: %s", what, strerror(errno));
 }
 
-static int missing(struct problem *problem) {
+int workspace_not_found(struct problem *problem) {
         return problem_set(problem, PROBLEM_NOT_FOUND, "there is no such workspace");
 }
 
@@ -76,6 +76,7 @@ static char *describe(const struct workspaces *workspaces, const struct workspac
                           "environment", row->environment, "owner", row->owner, "createdMs",
                           (json_int_t)row->created_ms, "livesUntilMs", (json_int_t)row->lives_until_ms));
 
+        json_set_text(json, "agent", row->agent);
         return json_compact(json);
 }
 
@@ -98,6 +99,7 @@ static bool read_session(int folder, const char *stack, struct arena *arena, str
                 return false;
         ret->owner = arena_strdup(arena, owner);
         ret->environment = arena_strdup(arena, json_text(json, "environment"));
+        ret->agent = json_text(json, "agent") ? arena_strdup(arena, json_text(json, "agent")) : NULL;
         ret->created_ms = json_integer_or(json, "createdMs", 0);
         ret->lives_until_ms = json_integer_or(json, "livesUntilMs", 0);
         return ret->environment;
@@ -179,23 +181,25 @@ int workspace_create(const struct workspaces *workspaces, const struct workspace
         return -1;
 }
 
-int workspace_open(const struct workspaces *workspaces, const char *owner, const char *id,
-                   struct workspace *ret, struct problem *problem) {
+/* Of any owner where it is NULL. */
+static int open_workspace(const struct workspaces *workspaces, const char *owner, const char *id,
+                          struct workspace *ret, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct workspace opened WORKSPACE_CLEANUP = WORKSPACE_INIT;
         int all DESCRIPTOR_CLEANUP = -1;
         struct workspace_row row;
 
         if (!is_id(id))
-                return missing(problem);
+                return workspace_not_found(problem);
         all = open_all(workspaces, false);
         opened.folder = all < 0 ? -1 : open_folder(all, id);
         if (opened.folder < 0)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
-                               ? missing(problem)
+                               ? workspace_not_found(problem)
                                : fail(problem, "open the workspace");
-        if (!read_session(opened.folder, workspaces->stack, arena, &row) || strcmp(row.owner, owner) != 0)
-                return missing(problem);
+        if (!read_session(opened.folder, workspaces->stack, arena, &row) ||
+            (owner && strcmp(row.owner, owner) != 0))
+                return workspace_not_found(problem);
         opened.files = open_folder(opened.folder, FILES);
         if (opened.files < 0)
                 return fail(problem, "open the workspace's files");
@@ -203,6 +207,16 @@ int workspace_open(const struct workspaces *workspaces, const char *owner, const
         *ret = opened;
         opened = (struct workspace)WORKSPACE_INIT;
         return 0;
+}
+
+int workspace_open(const struct workspaces *workspaces, const char *owner, const char *id,
+                   struct workspace *ret, struct problem *problem) {
+        return owner ? open_workspace(workspaces, owner, id, ret, problem) : workspace_not_found(problem);
+}
+
+int workspace_open_any(const struct workspaces *workspaces, const char *id, struct workspace *ret,
+                       struct problem *problem) {
+        return open_workspace(workspaces, NULL, id, ret, problem);
 }
 
 void workspace_close(struct workspace *workspace) {
@@ -216,7 +230,7 @@ int workspace_describe(const struct workspace *workspace, struct arena *arena, s
         struct workspace_row row = { .id = arena_strdup(arena, workspace->id) };
 
         if (!read_session(workspace->folder, NULL, arena, &row))
-                return missing(problem);
+                return workspace_not_found(problem);
         *ret = row;
         return 0;
 }
@@ -311,6 +325,7 @@ int workspace_list(const struct workspaces *workspaces, const char *owner, const
                 row.id = arena_strdup(arena, names[i]);
                 row.owner = arena_strdup(arena, row.owner);
                 row.environment = arena_strdup(arena, row.environment);
+                row.agent = row.agent ? arena_strdup(arena, row.agent) : NULL;
                 rows[count++] = row;
         }
         *ret = rows;
@@ -406,7 +421,7 @@ int workspace_lock(struct workspace *workspace, const struct interrupt *interrup
                                       : fail(problem, "lock the workspace");
         if (faccessat(workspace->folder, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
                 flock(workspace->folder, LOCK_UN);
-                return missing(problem);
+                return workspace_not_found(problem);
         }
         workspace->locked = true;
         return 0;
@@ -502,6 +517,17 @@ void workspace_usage_end(struct workspace *workspace, const struct workspace_usa
                 (void)!write_file(workspace->folder, USAGE, text, false);
 }
 
+int workspace_is_full(const struct workspace_limits *limits, uint64_t bytes, struct problem *problem) {
+        if (limits->owner_max)
+                return problem_set(problem, PROBLEM_WORKSPACE_FULL,
+                                   "the owner's workspaces may hold %" PRIu64
+                                   " bytes together, and would hold more",
+                                   limits->owner_max);
+        return problem_set(problem, PROBLEM_WORKSPACE_FULL,
+                           "the workspace may hold %" PRIu64 " bytes, and has %" PRIu64, limits->bytes_max,
+                           bytes);
+}
+
 int workspace_check_free(const struct workspace *workspace, const struct workspace_limits *limits,
                          uint64_t more, struct problem *problem) {
         struct statvfs disk;
@@ -532,7 +558,8 @@ int workspace_incoming_make(const struct workspace *workspace, char name[WORKSPA
                 descriptor = openat(workspace->folder, name,
                                     O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
                 if (descriptor < 0)
-                        return errno == ENOENT ? missing(problem) : fail(problem, "write into the workspace");
+                        return errno == ENOENT ? workspace_not_found(problem)
+                                               : fail(problem, "write into the workspace");
                 /* workspace_recover() may have found it before it was locked: then it has no name any more. */
                 if (flock(descriptor, LOCK_EX | LOCK_NB) < 0 || fstat(descriptor, &status) < 0 ||
                     status.st_nlink == 0)

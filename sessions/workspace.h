@@ -51,6 +51,8 @@ struct workspace_limits {
         uint64_t bytes_max;
         uint64_t files_max; /* folders are counted too */
         uint64_t free_min;
+        uint64_t
+                owner_max; /* not 0: bytes_max is what is left of this for the owner, and who is refused is told that */
 };
 
 struct workspace_usage {
@@ -63,6 +65,7 @@ struct workspace_row {
         const char *id;
         const char *owner;
         const char *environment;
+        const char *agent; /* for which its session was made; NULL: none */
         int64_t created_ms;
         int64_t lives_until_ms; /* no sweep touches its files before; 0: its session has ended */
 };
@@ -76,6 +79,11 @@ int workspace_create(const struct workspaces *workspaces, const struct workspace
 
 int workspace_open(const struct workspaces *workspaces, const char *owner, const char *id,
                    struct workspace *ret, struct problem *problem) MUST_USE;
+/* The same whoever's it is: for who looks after all owners' alone. */
+int workspace_open_any(const struct workspaces *workspaces, const char *id, struct workspace *ret,
+                       struct problem *problem) MUST_USE;
+/* PROBLEM_NOT_FOUND as for an id that never was. */
+int workspace_not_found(struct problem *problem);
 void workspace_close(struct workspace *workspace);
 #define WORKSPACE_CLEANUP __attribute__((cleanup(workspace_close)))
 
@@ -122,6 +130,8 @@ int workspace_usage_begin(struct workspace *workspace, const struct interrupt *i
                           struct workspace_usage *ret, struct problem *problem) MUST_USE;
 void workspace_usage_end(struct workspace *workspace, const struct workspace_usage *usage);
 
+/* PROBLEM_WORKSPACE_FULL: so many bytes are there, and more than may be would be. */
+int workspace_is_full(const struct workspace_limits *limits, uint64_t bytes, struct problem *problem);
 /* PROBLEM_WORKSPACE_FULL where `more` bytes would leave less than limits->free_min on its disk. */
 int workspace_check_free(const struct workspace *workspace, const struct workspace_limits *limits,
                          uint64_t more, struct problem *problem) MUST_USE;

@@ -139,9 +139,7 @@ int workspace_copy(struct workspace *from, struct workspace *to, const struct wo
                 return -1;
         if (copying->limits.bytes_max && !copying->replace &&
             (usage.bytes > copying->limits.bytes_max || copy.bytes > copying->limits.bytes_max - usage.bytes))
-                return problem_set(
-                        problem, PROBLEM_WORKSPACE_FULL, "the workspace may hold %llu bytes, and has %llu",
-                        (unsigned long long)copying->limits.bytes_max, (unsigned long long)usage.bytes);
+                return workspace_is_full(&copying->limits, usage.bytes, problem);
         copy.counts = false;
         for (size_t i = 0; i < copying->count; i++) {
                 if (copy_path(&copy, copying->paths[i]) < 0)

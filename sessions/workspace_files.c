@@ -325,8 +325,9 @@ int workspace_put_write(struct workspace_put *put, const void *bytes, size_t len
                 return stopped(problem);
         if (put->limits.bytes_max &&
             (put->bytes > put->limits.bytes_max || length > put->limits.bytes_max - put->bytes))
-                return problem_set(problem, PROBLEM_WORKSPACE_FULL,
-                                   "the file is larger than the workspace may be");
+                return put->limits.owner_max ? workspace_is_full(&put->limits, 0, problem)
+                                             : problem_set(problem, PROBLEM_WORKSPACE_FULL,
+                                                           "the file is larger than the workspace may be");
         /* What a disk takes meanwhile comes from others too, so it is looked at as the file grows. */
         if (put->bytes / PIECE != (put->bytes + length) / PIECE &&
             workspace_check_free(put->workspace, &put->limits, length, problem) < 0)
@@ -425,9 +426,7 @@ int workspace_put_place(struct workspace_put *put, bool sync, struct workspace_u
         without = exists && usage->bytes >= (uint64_t)old.st_size ? usage->bytes - (uint64_t)old.st_size
                                                                   : usage->bytes;
         if (limits->bytes_max && (without > limits->bytes_max || put->bytes > limits->bytes_max - without))
-                return problem_set(problem, PROBLEM_WORKSPACE_FULL,
-                                   "the workspace may hold %llu bytes, and has %llu",
-                                   (unsigned long long)limits->bytes_max, (unsigned long long)usage->bytes);
+                return workspace_is_full(limits, usage->bytes, problem);
         if (!exists && limits->files_max && usage->files >= limits->files_max)
                 return problem_set(problem, PROBLEM_WORKSPACE_FULL,
                                    "the workspace may hold %llu files and folders",

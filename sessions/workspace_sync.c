@@ -395,12 +395,16 @@ static int write_aside(struct outgoing *outgoing, const struct step *step, struc
         }
         /* A file with holes says any size: that is known before it is read. */
         if (limits.bytes_max && (uint64_t)status.st_size > limits.bytes_max) {
-                leave_path(outgoing, step, "it is larger than the workspace may be");
+                leave_path(outgoing, step,
+                           limits.owner_max ? "the owner's workspaces have no room for it together"
+                                            : "it is larger than the workspace may be");
                 return 0;
         }
         if (limits.bytes_max &&
             (without > limits.bytes_max || (uint64_t)status.st_size > limits.bytes_max - without)) {
-                leave_path(outgoing, step, "the workspace has no room for it");
+                leave_path(outgoing, step,
+                           limits.owner_max ? "the owner's workspaces have no room for it together"
+                                            : "the workspace has no room for it");
                 return 0;
         }
         if (workspace_put_begin(outgoing->workspace, step->path, &(struct conditions){ 0 }, &limits,

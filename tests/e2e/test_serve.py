@@ -247,7 +247,7 @@ def test_names_that_it_answers_to(offline):
 
 
 def test_routes_and_methods(serve):
-    for path in ("/", "/v1", "/v1/", "/v1/environments/", "/v1/environments/data/more", "/v2/map", "/v1/workspaces", "/openapi.json", "/mcp"):
+    for path in ("/", "/v1", "/v1/", "/v1/environments/", "/v1/environments/data/more", "/v2/map", "/v1/workspaces/a/b", "/openapi.json", "/mcp"):
         serve.ask(path, TOKENS["self"]).problem(404, "no-such-route")
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "NONSENSE"):
         answer = serve.ask("/v1/environments", TOKENS["self"], method=method)
@@ -372,7 +372,7 @@ def test_what_is_not_built_is_said(offline):
         shell={"enabled": True}, compat={"e2b": True},
     ).start()  # fmt: skip
     try:
-        for words in ("client sso: JSON Web Tokens", "sessions.allowShared: not", "workspaces: not", "containers: not", "shell: not", "compat: not"):
+        for words in ("client sso: JSON Web Tokens", "sessions.allowShared: not", "containers: not", "shell: not", "compat: not"):
             assert words in serve.lines()
         serve.ask("/v1/environments", "").problem(401, "unauthenticated")
         # The hash that such a client has not is no key.

@@ -261,7 +261,7 @@ def test_what_is_no_request(serve):
         serve.call("POST", "/v1/sessions", body).problem(400, "invalid")
     form = serve.ask(path, serve.token, "POST", [("Berth-Owner", "alice"), ("Content-Type", "text/plain")], b'{"code": "1"}')
     form.problem(400, "invalid")
-    serve.call("POST", path, headers=[("Content-Length", str(21 << 20))]).problem(413, "too-large")
+    serve.call("POST", path, headers=[("Content-Length", str(33 << 20))]).problem(413, "too-large")
     for n in ("0", "-1", "01", "x", "99999999999999999999", "2"):
         assert serve.call("GET", f"{path}/{n}").status == 404, n
     for query in ("?from=-1", "?from=x", "?from=1&from=2", "?to=1"):

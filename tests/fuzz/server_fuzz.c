@@ -144,7 +144,7 @@ static size_t check_request(const char *bytes, size_t length, const struct head_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static const char *const names[] = { "berth.example.com", "[2001:db8::1]" };
-        static const struct head_hosts listed = { names, 2, false }, any = { NULL, 0, true };
+        static const struct head_hosts listed = { .names = names, .count = 2 }, any = { .any = true };
         const char *bytes = (const char *)data;
         size_t used;
 

@@ -690,6 +690,7 @@ int session_place_open(const struct session_place_config *config, struct place *
         place->runtime =
                 config->runtime ? arena_strdup(place->arena, config->runtime) : find_runtime(place->arena);
         place->accept_degraded = config->accept_degraded;
+        place->bounds = config->bounds;
         if (session_warm_new(place, config, &place->warm, err) < 0) {
                 close_place(&place->place);
                 return -1;

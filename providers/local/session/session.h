@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "sessions/place.h"
+#include "sessions/workspace_owner.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,7 @@ struct session_place_config {
                 *folder; /* of the workers' sockets: made where it is missing, ours alone. At most 64 bytes */
         const char *runtime;  /* berth-runtime's path; NULL: as it is installed, or beside this program */
         bool accept_degraded; /* sandboxes are started where a limit cannot be held */
+        struct workspace_bounds bounds; /* of what is brought into workspaces */
         /* Sandboxes that are started before anybody asks (session_warm.h), and what they have imported: ended by NULL, or NULL. */
         const struct session_place_warm *warm;
         size_t warm_count;

@@ -31,6 +31,7 @@ struct session_sync {
         struct workspaces workspaces;
         const char *owner, *id;
         struct workspace_limits limits;
+        struct workspace_bounds bounds;
         struct arena *arena;
         struct workspace_changes changes;
         /* Of a file that could not be put in. */
@@ -120,7 +121,9 @@ static int work(struct session_sync *sync) {
         struct problem ignored;
         int result;
 
-        if (workspace_open(&sync->workspaces, sync->owner, sync->id, &workspace, &sync->problem) < 0)
+        if (workspace_open(&sync->workspaces, sync->owner, sync->id, &workspace, &sync->problem) < 0 ||
+            workspace_bound(&sync->workspaces, sync->owner, sync->id, &sync->bounds, &sync->interrupt,
+                            &sync->limits, &sync->problem) < 0)
                 return -1;
         if (!sync->fresh)
                 workspace_base_load(&workspace, sync->arena, &base);
@@ -162,6 +165,7 @@ int session_files_begin(struct place_session *session, bool after, struct error 
                 .id = session->id,
                 .limits = { .bytes_max = (uint64_t)environment->storage_mb * LOCAL_BYTES_PER_MB,
                             .files_max = LOCAL_FILES_MAX },
+                .bounds = session->place->bounds,
                 .arena = arena_new(),
         };
         if (sync->over < 0 || interrupt_init(&sync->interrupt, err) < 0) {

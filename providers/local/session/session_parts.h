@@ -10,12 +10,14 @@
 #include "providers/local/sandbox/sandbox_lasting.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 #include "sessions/place.h"
+#include "sessions/workspace_owner.h"
 
 struct session_place {
         struct place place;
         struct arena *arena;
         const char *root, *folder, *runtime;
         bool accept_degraded;
+        struct workspace_bounds bounds;
         struct session_warm *warm; /* NULL: none */
 };
 

@@ -211,51 +211,57 @@ static void bodies(void **state) {
 
 static void places(void **state) {
         static const char *const names[] = { "berth.example.com", "10.1.2.3", "[2001:db8::1]" };
-        static const struct head_hosts listed = { names, 3, false }, any = { NULL, 0, true };
+        static const struct head_hosts listed = { .names = names, .count = 3 }, any = { .any = true },
+                                       proxied = { .behind_proxy = true };
         static const struct {
                 const char *host, *origin;
                 unsigned to_none, to_listed, to_any;
+                bool https; /* of a proxy's clients alone */
         } cases[] = {
-                { "localhost", NULL, 0, 0, 0 },
-                { "localhost:9470", NULL, 0, 0, 0 },
-                { "a.LocalHost", NULL, 0, 0, 0 },
-                { "127.1.2.3:1", NULL, 0, 0, 0 },
-                { "[::1]", NULL, 0, 0, 0 },
-                { "[::1]:80", NULL, 0, 0, 0 },
-                { "Berth.Example.COM:443", NULL, 421, 0, 0 },
-                { "10.1.2.3:9470", NULL, 421, 0, 0 },
-                { "[2001:db8::1]:9470", NULL, 421, 0, 0 },
-                { "evil.example", NULL, 421, 421, 0 },
-                { "localhost.evil.example", NULL, 421, 421, 0 },
-                { "127.0.0.1.evil.example", NULL, 421, 421, 0 },
-                { "xlocalhost", NULL, 421, 421, 0 },
-                { "berth.example.com.", NULL, 421, 421, 0 },
-                { "", NULL, 400, 400, 400 },
-                { ":80", NULL, 400, 400, 400 },
-                { "localhost:x", NULL, 400, 400, 400 },
-                { "localhost@evil", NULL, 400, 400, 400 },
-                { "localhost, evil", NULL, 400, 400, 400 },
-                { "[::1", NULL, 400, 400, 400 },
-                { "[::1]x", NULL, 400, 400, 400 },
-                { "localhost", "http://localhost", 0, 0, 0 },
-                { "localhost:80", "https://LOCALHOST:80", 0, 0, 0 },
-                { "localhost:80", "http://localhost", 403, 403, 403 },
-                { "localhost", "http://evil.example", 403, 403, 403 },
-                { "localhost", "null", 403, 403, 403 },
-                { "localhost", "", 403, 403, 403 },
-                { "localhost", "http://localhost/", 403, 403, 403 },
-                { "evil.example", "http://evil.example", 421, 421, 0 },
+                { "localhost", NULL, 0, 0, 0, false },
+                { "localhost:9470", NULL, 0, 0, 0, false },
+                { "a.LocalHost", NULL, 0, 0, 0, false },
+                { "127.1.2.3:1", NULL, 0, 0, 0, false },
+                { "[::1]", NULL, 0, 0, 0, false },
+                { "[::1]:80", NULL, 0, 0, 0, false },
+                { "Berth.Example.COM:443", NULL, 421, 0, 0, false },
+                { "10.1.2.3:9470", NULL, 421, 0, 0, false },
+                { "[2001:db8::1]:9470", NULL, 421, 0, 0, false },
+                { "evil.example", NULL, 421, 421, 0, false },
+                { "localhost.evil.example", NULL, 421, 421, 0, false },
+                { "127.0.0.1.evil.example", NULL, 421, 421, 0, false },
+                { "xlocalhost", NULL, 421, 421, 0, false },
+                { "berth.example.com.", NULL, 421, 421, 0, false },
+                { "", NULL, 400, 400, 400, false },
+                { ":80", NULL, 400, 400, 400, false },
+                { "localhost:x", NULL, 400, 400, 400, false },
+                { "localhost@evil", NULL, 400, 400, 400, false },
+                { "localhost, evil", NULL, 400, 400, 400, false },
+                { "[::1", NULL, 400, 400, 400, false },
+                { "[::1]x", NULL, 400, 400, 400, false },
+                { "localhost", "http://localhost", 0, 0, 0, false },
+                { "localhost:80", "http://LOCALHOST:80", 0, 0, 0, false },
+                { "localhost:80", "https://localhost:80", 403, 403, 403, true },
+                { "localhost", "https://localhost", 403, 403, 403, true },
+                { "localhost", "ftp://localhost", 403, 403, 403, false },
+                { "localhost:80", "http://localhost", 403, 403, 403, false },
+                { "localhost", "http://evil.example", 403, 403, 403, false },
+                { "localhost", "null", 403, 403, 403, false },
+                { "localhost", "", 403, 403, 403, false },
+                { "localhost", "http://localhost/", 403, 403, 403, false },
+                { "evil.example", "http://evil.example", 421, 421, 0, false },
         };
 
         (void)state;
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                const struct head_hosts *const hosts[] = { &none, &listed, &any };
-                const unsigned wanted[] = { cases[i].to_none, cases[i].to_listed, cases[i].to_any };
+                const struct head_hosts *const hosts[] = { &none, &listed, &any, &proxied };
+                const unsigned wanted[] = { cases[i].to_none, cases[i].to_listed, cases[i].to_any,
+                                            cases[i].https ? 0 : cases[i].to_none };
                 struct fields fields = { { { "Host", cases[i].host }, { "Origin", cases[i].origin } } };
 
                 if (!cases[i].origin)
                         fields.list[1][0] = NULL;
-                for (size_t k = 0; k < 3; k++) {
+                for (size_t k = 0; k < 4; k++) {
                         struct arena *arena ARENA_CLEANUP = arena_new();
                         struct head_parts parts;
                         unsigned status = read_with("/", "HTTP/1.1", &fields, hosts[k], arena, &parts);

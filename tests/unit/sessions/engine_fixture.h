@@ -69,8 +69,10 @@ static inline int find_agent(struct catalog *catalog, const char *name, struct a
 static struct catalog catalog = { find_environment, find_agent };
 
 static inline int make_workspace(void *context, const char *owner, const char *id, const char *environment,
-                                 int64_t created_ms, int64_t lives_until_ms, struct problem *problem) {
+                                 const char *agent, int64_t created_ms, int64_t lives_until_ms,
+                                 struct problem *problem) {
         (void)context;
+        (void)agent;
         (void)problem;
         assert_non_null(owner);
         assert_non_null(id);

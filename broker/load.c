@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* There are never more counts than twice the requests under way, which seats bound: a list is enough. */
+#include "broker/load.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct count {
+        struct count *next;
+        size_t under_way;
+        bool of_owner;
+        char name[];
+};
+
+struct load {
+        pthread_mutex_t lock;
+        struct count *first;
+};
+
+struct load *load_new(void) {
+        struct load *load = calloc(1, sizeof(*load));
+
+        if (!load || pthread_mutex_init(&load->lock, NULL) != 0)
+                abort();
+        return load;
+}
+
+void load_free(struct load *load) {
+        if (!load)
+                return;
+        pthread_mutex_destroy(&load->lock);
+        free(load);
+}
+
+static struct count **find(struct load *load, const char *name, bool of_owner) {
+        struct count **link = &load->first;
+
+        while (*link && ((*link)->of_owner != of_owner || strcmp((*link)->name, name) != 0))
+                link = &(*link)->next;
+        return link;
+}
+
+static bool add(struct load *load, const char *name, bool of_owner, size_t most) {
+        struct count **link = find(load, name, of_owner);
+
+        if (!*link) {
+                *link = calloc(1, sizeof(**link) + strlen(name) + 1);
+                if (!*link)
+                        abort();
+                (*link)->of_owner = of_owner;
+                memcpy((*link)->name, name, strlen(name) + 1);
+        }
+        if ((*link)->under_way == most)
+                return false;
+        (*link)->under_way++;
+        return true;
+}
+
+static void take(struct load *load, const char *name, bool of_owner) {
+        struct count **link = find(load, name, of_owner), *count = *link;
+
+        if (--count->under_way > 0)
+                return;
+        *link = count->next;
+        free(count);
+}
+
+bool load_enter(struct load *load, const char *client, const char *owner) {
+        bool entered;
+
+        pthread_mutex_lock(&load->lock);
+        entered = add(load, client, false, LOAD_PER_CLIENT);
+        if (entered && owner && !add(load, owner, true, LOAD_PER_OWNER)) {
+                take(load, client, false);
+                entered = false;
+        }
+        pthread_mutex_unlock(&load->lock);
+        return entered;
+}
+
+void load_leave(struct load *load, const char *client, const char *owner) {
+        pthread_mutex_lock(&load->lock);
+        take(load, client, false);
+        if (owner)
+                take(load, owner, true);
+        pthread_mutex_unlock(&load->lock);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one owner's workspaces may hold together, and what must stay free on their disk. */
+#ifndef BERTH_SESSIONS_WORKSPACE_OWNER_H
+#define BERTH_SESSIONS_WORKSPACE_OWNER_H
+
+#include "sessions/workspace.h"
+
+/* 0: no bound. */
+struct workspace_bounds {
+        uint64_t owner_max; /* bytes */
+        uint64_t free_min;
+};
+
+/*
+ * Narrows what this one may hold by what the owner's others hold now. Two that grow at the same time may pass the bound
+ * by what they add until they are counted. Each workspace that was never counted in this boot of the machine is counted here.
+ */
+int workspace_bound(const struct workspaces *workspaces, const char *owner, const char *id,
+                    const struct workspace_bounds *bounds, const struct interrupt *interrupt,
+                    struct workspace_limits *limits, struct problem *problem) MUST_USE;
+
+#endif
