@@ -7,9 +7,12 @@
 #include "base/terminal.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "client/client.h"
 #include "process/cage.h"
 #include "process/process.h"
 #include "providers/examine.h"
+#include "providers/local/layout.h"
+#include "providers/local/session/session_examine.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -153,7 +156,7 @@ static void examine_state(struct examination *examination) {
         uint64_t serial;
         size_t count;
 
-        if (session_open_state(session, examination->options, STATE_READ, &err) < 0 ||
+        if ((!session->state && session_open_state(session, examination->options, STATE_READ, &err) < 0) ||
             state_serial(session->state, &serial, &err) < 0 ||
             state_verify(session->state, session->arena, &problems, &count, &err) < 0 ||
             state_lease_show(session->state, session->arena, &holder, &err) < 0) {
@@ -214,6 +217,77 @@ static void examine_place(struct examination *examination) {
         examination->count += count;
 }
 
+/* Where the worker's socket of the session that is tried lies: beside those of servers, and short as theirs. */
+static const char *tried_folder(struct arena *arena) {
+        const char *own = getenv("XDG_RUNTIME_DIR");
+
+        if (geteuid() == 0)
+                return arena_printf(arena, "/run/berth/doctor-%ld", (long)getpid());
+        if (own && *own == '/' && strlen(own) < 24)
+                return arena_printf(arena, "%s/berth/doctor-%ld", own, (long)getpid());
+        return arena_printf(arena, "/tmp/berth-doctor-%ld", (long)getpid());
+}
+
+/* One that was applied here; NULL: none was. The state's own mistakes are told by examine_state(). */
+static const char *applied_environment(struct examination *examination) {
+        struct session *session = &examination->session;
+        struct record *records;
+        struct error ignored;
+        size_t count;
+
+        if ((!session->state &&
+             session_open_state(session, examination->options, STATE_READ, &ignored) < 0) ||
+            state_load_records(session->state, session->arena, &records, &count, &ignored) < 0)
+                return NULL;
+        for (size_t i = 0; i < count; i++) {
+                if (strncmp(records[i].address, "Environment/", 12) == 0 &&
+                    strcmp(records[i].provider, "local") == 0 && !records[i].incomplete)
+                        return records[i].address + 12;
+        }
+        return NULL;
+}
+
+/* Whether a server runs for this state is no mistake either way. */
+static void examine_server(struct examination *examination, const char *folder) {
+        const struct client_call call = { .method = "GET", .path = "/v1/sessions?limit=1" };
+        struct client *client CLIENT_CLEANUP = NULL;
+        struct error err;
+
+        if (client_open(folder, "berth serve", &client, &err) < 0 ||
+            client_ask(client, &call, NULL, &err) < 0)
+                add_finding(examination, "server", false,
+                            arena_strdup(examination->session.arena, err.message));
+        else
+                add_finding(examination, "server", true,
+                            arena_printf(examination->session.arena, "one serves sessions on %s/serve.sock",
+                                         folder));
+        if (examination->count > 0)
+                examination->findings[examination->count - 1].optional = true;
+}
+
+/* Sessions run where code runs at all; one is tried with --self-test, since it starts what costs as much as any. */
+static void examine_sessions(struct examination *examination) {
+        struct session *session = &examination->session;
+        const char *folder = session_state_folder(session, examination->options);
+        struct session_examining examining = { .sockets = tried_folder(session->arena) };
+        size_t count = 0;
+
+        if (!session->provider_ops || strcmp(session->provider_ops->name, "local") != 0)
+                return;
+        examining.root = local_root(folder, session->manifests.stack->name, session->arena);
+        if (examination->options->self_test)
+                examining.environment = applied_environment(examination);
+        session_examine(&examining, session->arena, examination->findings + examination->count,
+                        FINDINGS_MAX - examination->count, &count);
+        examination->count += count;
+        if (examination->options->self_test && !examining.environment) {
+                add_finding(examination, "session", false,
+                            "none was tried, since no environment was applied here yet: berth apply");
+                examination->findings[examination->count - 1].optional = true;
+        }
+        examine_server(examination, folder);
+}
+
 static void print_findings(const struct examination *examination) {
         for (size_t i = 0; i < examination->count; i++) {
                 const struct finding *finding = &examination->findings[i];
@@ -257,6 +331,7 @@ int verb_doctor(const struct options *options, struct error *err) {
         if (examine_manifests(&examination))
                 examine_provider(&examination);
         examine_place(&examination);
+        examine_sessions(&examination);
         examine_state(&examination);
         for (size_t i = 0; i < examination.count; i++)
                 works = works && (examination.findings[i].works || examination.findings[i].optional);

@@ -113,6 +113,70 @@ demo_sandboxes() {
     typed "${exec[@]}" --env literature escape.py
 }
 
+# start_server: in the background, with one client beside whoever may open its socket; until it serves.
+start_server() {
+    : >"$DEMO_LOGS/serve.log"
+    berth serve -f ../server.yaml "$@" >"$DEMO_LOGS/serve.log" 2>&1 </dev/null &
+    SERVER=$!
+    DEMO_PIDS+=("$SERVER")
+    wait_for "berth serve" "$SERVER" grep -q 'it serves what was applied and sessions' "$DEMO_LOGS/serve.log"
+}
+
+# A session, over the death of its server, and what somebody else sees of it. Said where it cannot be had, and no reason to end.
+demo_session() {
+    local session port token=$PWD/../colleague.token more=()
+
+    port=$(free_port)
+    head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$token"
+    chmod 600 "$token"
+    cat >../server.yaml <<END
+apiVersion: berth/v1
+kind: Server
+metadata: {name: demo}
+spec:
+  stack: northlight
+  listen: 127.0.0.1:$port
+  clients: [{name: colleague, tokenFile: $token, may: [execute]}]
+END
+    [ "$(id -u)" -eq 0 ] || echo '  sessions: {sharedUser: true}' >>../server.yaml
+    berth exec --provider local --env literature -c pass 2>/dev/null || more=(--accept-degraded)
+
+    chapter "A session: Python that keeps its variables, in the server of this stack"
+    start_server "${more[@]}"
+    typed berth session create --env literature
+    session=$(berth session list --json | sed -n 's/^ *"id": "\(s-[a-z2-7]*\)".*/\1/p' | head -n 1)
+    if ! typed berth session run "$session" -c 'import random
+random.seed(7)
+walk = [0.0]
+for step in range(2000): walk.append(walk[-1] + random.gauss(0, 1))
+print("2,000 steps, between", round(min(walk), 1), "and", round(max(walk), 1))
+len(walk)'; then
+        chapter "No sessions: this machine lacks what they need (berth doctor)"
+        return
+    fi
+    typed berth session run "$session" plot.py
+    typed berth session run "$session" --lang sh -c 'ls -l walk.png; head -c 8 walk.png | od -c | head -n 1'
+
+    chapter "Its server is killed, and started again: the variables are still there"
+    typed kill -9 "$SERVER"
+    wait "$SERVER" 2>/dev/null || true
+    start_server "${more[@]}"
+    typed berth session run "$session" -c 'round(walk[-1], 3)'
+    typed berth session history "$session"
+
+    chapter "Somebody else, with a token of their own, finds nothing under its id"
+    printf 'Authorization: Bearer %s\n' "$(cat "$token")" >../colleague.header
+    typed curl -sS -H @../colleague.header "http://127.0.0.1:$port/v1/sessions/$session"
+    printf '\n'
+    typed curl -sS -H @../colleague.header "http://127.0.0.1:$port/v1/sessions"
+    printf '\n'
+
+    chapter "It ends, and its files stay"
+    typed berth session end "$session"
+    typed find .berth/local/northlight/workspaces/sessions -name walk.png
+    kill "$SERVER" && wait "$SERVER" 2>/dev/null || true
+}
+
 demo_local() {
     chapter "A research company's stack: 13 environments, 26 agents, 3 swarms"
     typed berth validate
@@ -123,6 +187,7 @@ demo_local() {
     typed berth plan --provider local
 
     demo_sandboxes
+    demo_session
 
     chapter "Guards: a colleague deletes the research team's environments, which agents still use"
     typed rm research/environments.yaml
@@ -172,17 +237,17 @@ run_demo() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     case $where in
-    local) need_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}" ;;
+    local) need_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}" curl ;;
     aws) need_tests ;;
     *) die "there is no demo of '$where': local (the default) or aws" ;;
     esac
-    build release berth
+    build release berth berth-runtime
     [ "$where" != aws ] || {
         say "starting a stand-in for AWS on this machine"
         start_aws
     }
     cp -R examples/manifests "$DEMO/northlight"
-    cp examples/escape.py "$DEMO/northlight"
+    cp examples/escape.py examples/plot.py "$DEMO/northlight"
 
     local PATH=$PWD/build/release:$PATH
     cd "$DEMO/northlight" || exit

@@ -388,3 +388,9 @@ def test_a_prompt_without_a_terminal_takes_cells(sessions, session):
     result = sessions("run", session, "-i", stdin=typed).expect(0)
     assert (result.out, result.err) == ("0\n1\n1\nsh\ntwo\nthree\nlast\n", "")
     assert sessions("run", session, "-i", stdin="1 / 0\n").expect(1).out == ""
+
+
+def test_doctor_tries_a_session(sessions):
+    findings = {f["name"]: f for f in Berth.__call__(sessions, "doctor", "--json", "--self-test").json()["findings"]}
+    assert findings["session"]["works"] and "of the environment data kept its variable" in findings["session"]["detail"], findings
+    assert findings["runtime"]["works"] and findings["server"]["works"] and "owners" in findings
