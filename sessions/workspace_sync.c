@@ -638,9 +638,12 @@ void workspace_settle(const struct workspace_arrival *arrivals, size_t count,
                         known ? bsearch(entry->path, settled.items, known, sizeof(*agreed), by_arrival_path)
                               : NULL;
 
-                if (arrivals[i].removed) {
-                        if (!there && agreed)
+                if (!there) {
+                        /* Also of what did not fit: that it is missing in the copy is not the code's wish, and is no removal. */
+                        if (agreed)
                                 agreed->kept.path = NULL; /* marked: the other is searched by */
+                } else if (arrivals[i].removed) {
+                        continue;
                 } else if (there && there->folder == entry->folder && there->bytes == entry->bytes) {
                         if (!agreed)
                                 agreed = &settled.items[settled.count++];

@@ -88,13 +88,14 @@ struct waiting_folder {
 };
 
 struct reading {
-        int top;
         uint64_t seen, seen_max;
         uint64_t path_bytes; /* of all that was seen */
         const struct interrupt *interrupt;
+        bool interrupted;
         struct arena *arena;
         struct waiting_folder *folders;
         size_t folder_count;
+        struct waiting_folder in; /* that is being listed */
         struct workspace_tree tree;
 };
 
@@ -142,11 +143,10 @@ struct workspace_entry workspace_entry_of(const char *path, const struct stat *s
         };
 }
 
-static void read_name(struct reading *reading, const struct waiting_folder *in, int folder,
-                      const char *name) {
+static void read_name(struct reading *reading, const char *name, const struct stat *status) {
+        const struct waiting_folder *in = &reading->in;
         const char *path = path_join_in(in->path, name, reading->arena);
         const char *problem = workspace_name_problem(name);
-        struct stat status;
 
         reading->path_bytes += strlen(path);
         if (problem) {
@@ -157,89 +157,115 @@ static void read_name(struct reading *reading, const struct waiting_folder *in, 
                 skip(reading, path, "its path is longer than 960 bytes", true);
                 return;
         }
-        if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
-                if (errno != ENOENT)
-                        skip(reading, path, "it cannot be read", true);
+        if (!status) {
+                skip(reading, path, "it cannot be read", true);
                 return;
         }
-        if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
-                skip(reading, path, type_problem(status.st_mode), false);
+        if (!S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode)) {
+                skip(reading, path, type_problem(status->st_mode), false);
                 return;
         }
-        if (S_ISDIR(status.st_mode) && in->depth == WORKSPACE_DEPTH_MAX) {
+        if (S_ISDIR(status->st_mode) && in->depth == WORKSPACE_DEPTH_MAX) {
                 skip(reading, path, "there are more than 64 folders in each other", true);
                 return;
         }
-        if (S_ISDIR(status.st_mode)) {
+        if (S_ISDIR(status->st_mode)) {
                 reading->folders = array_grow(reading->arena, reading->folders, reading->folder_count,
                                               sizeof(*reading->folders));
                 reading->folders[reading->folder_count++] = (struct waiting_folder){ path, in->depth + 1 };
         }
         reading->tree.entries = array_grow(reading->arena, reading->tree.entries, reading->tree.count,
                                            sizeof(*reading->tree.entries));
-        reading->tree.entries[reading->tree.count++] = workspace_entry_of(path, &status);
-        if (S_ISREG(status.st_mode))
-                reading->tree.bytes += (uint64_t)status.st_size;
+        reading->tree.entries[reading->tree.count++] = workspace_entry_of(path, status);
+        if (S_ISREG(status->st_mode))
+                reading->tree.bytes += (uint64_t)status->st_size;
 }
 
-static int read_folder(struct reading *reading, size_t at, struct error *err) {
-        const struct waiting_folder in = reading->folders[at];
-        int descriptor = beneath_open(reading->top, in.path[0] ? in.path : ".", O_RDONLY | O_DIRECTORY);
-        const struct dirent *entry;
-        DIR *folder;
+static bool take_name(void *context, const char *name, const struct stat *status) {
+        struct reading *reading = context;
 
-        if (descriptor < 0) {
-                if (at == 0)
-                        return error_set(err, "cannot read the workspace: %s", strerror(errno));
-                if (errno != ENOENT)
-                        skip(reading, in.path,
-                             errno == EXDEV ? "it is on another file system" : "it cannot be read", true);
-                return 0;
+        if (reading->seen_max &&
+            (reading->seen == reading->seen_max || reading->path_bytes >= WORKSPACE_PATHS_MAX)) {
+                reading->tree.cut = true;
+                return false;
         }
-        folder = fdopendir(descriptor);
-        if (!folder) {
-                close(descriptor);
-                return error_set(err, "cannot read the workspace: %s", strerror(errno));
-        }
-        while (!reading->tree.cut && (entry = readdir(folder))) {
-                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-                        continue;
-                if (reading->seen_max &&
-                    (reading->seen == reading->seen_max || reading->path_bytes >= WORKSPACE_PATHS_MAX)) {
-                        reading->tree.cut = true;
-                        break;
-                }
-                if (++reading->seen % LOOK_EVERY == 0 &&
-                    interrupt_level(reading->interrupt) > INTERRUPT_NONE) {
-                        closedir(folder);
-                        return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
-                }
-                read_name(reading, &in, descriptor, entry->d_name);
-        }
-        closedir(folder);
-        return 0;
+        reading->interrupted =
+                ++reading->seen % LOOK_EVERY == 0 && interrupt_level(reading->interrupt) > INTERRUPT_NONE;
+        if (!reading->interrupted)
+                read_name(reading, name, status);
+        return !reading->interrupted;
 }
 
 static int by_path(const void *a, const void *b) {
         return strcmp(((const struct workspace_entry *)a)->path, ((const struct workspace_entry *)b)->path);
 }
 
-int workspace_tree_read(int folder, uint64_t entries_max, const struct interrupt *interrupt,
-                        struct arena *arena, struct workspace_tree *ret, struct error *err) {
-        struct reading reading = {
-                .top = folder, .seen_max = entries_max, .interrupt = interrupt, .arena = arena
-        };
+int workspace_tree_read_from(const struct workspace_tree_source *source, uint64_t entries_max,
+                             const struct interrupt *interrupt, struct arena *arena,
+                             struct workspace_tree *ret, struct error *err) {
+        struct reading reading = { .seen_max = entries_max, .interrupt = interrupt, .arena = arena };
 
         reading.folders = array_grow(arena, NULL, 0, sizeof(*reading.folders));
         reading.folders[reading.folder_count++] = (struct waiting_folder){ "", 0 };
         for (size_t i = 0; i < reading.folder_count && !reading.tree.cut; i++) {
-                if (read_folder(&reading, i, err) < 0)
+                const char *reason = NULL;
+                int answer;
+
+                reading.in = reading.folders[i];
+                answer = source->list(source->context, reading.in.path, take_name, &reading, &reason, err);
+                if (answer < 0)
                         return -1;
+                if (reading.interrupted)
+                        return error_set_kind(err, ERROR_INTERRUPTED, "interrupted");
+                if (answer > 0 && i == 0)
+                        return error_set(err, "cannot read the workspace: %s",
+                                         reason ? reason : "it is not there");
+                if (answer > 0 && reason)
+                        skip(&reading, reading.in.path, reason, true);
         }
         if (reading.tree.count > 1)
                 qsort(reading.tree.entries, reading.tree.count, sizeof(*reading.tree.entries), by_path);
         *ret = reading.tree;
         return 0;
+}
+
+static int list_folder(void *context, const char *path,
+                       bool (*take)(void *reading, const char *name, const struct stat *status),
+                       void *reading, const char **ret_reason, struct error *err) {
+        int descriptor = beneath_open(*(const int *)context, path[0] ? path : ".", O_RDONLY | O_DIRECTORY);
+        const struct dirent *entry;
+        bool more = true;
+        DIR *folder;
+
+        if (descriptor < 0) {
+                if (errno != ENOENT)
+                        *ret_reason = errno == EXDEV ? "it is on another file system" : "it cannot be read";
+                return 1;
+        }
+        folder = fdopendir(descriptor);
+        if (!folder) {
+                close(descriptor);
+                return error_set(err, "cannot read the workspace: %s", strerror(errno));
+        }
+        while (more && (entry = readdir(folder))) {
+                struct stat status;
+
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+                        continue;
+                if (fstatat(descriptor, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0)
+                        more = take(reading, entry->d_name, &status);
+                else if (errno != ENOENT)
+                        more = take(reading, entry->d_name, NULL);
+        }
+        closedir(folder);
+        return 0;
+}
+
+int workspace_tree_read(int folder, uint64_t entries_max, const struct interrupt *interrupt,
+                        struct arena *arena, struct workspace_tree *ret, struct error *err) {
+        const struct workspace_tree_source source = { list_folder, &folder };
+
+        return workspace_tree_read_from(&source, entries_max, interrupt, arena, ret, err);
 }
 
 static int compare_path(const void *sought, const void *item) {

@@ -58,6 +58,22 @@ struct workspace_tree {
 int workspace_tree_read(int folder, uint64_t entries_max, const struct interrupt *interrupt,
                         struct arena *arena, struct workspace_tree *ret, struct error *err) MUST_USE;
 
+/*
+ * The same where no descriptor of the folder is at hand. `list` gives each name of the folder at `path` ("" for the top) to `take`
+ * until that says false: with what is known of it (type, the owner's right to execute, size, inode, times). 0; 1 with *ret_reason
+ * where the folder cannot be read, which is no error, or *ret_reason NULL where it is not there any more; -1 where nothing more
+ * can be listed.
+ */
+struct workspace_tree_source {
+        int (*list)(void *context, const char *path,
+                    bool (*take)(void *reading, const char *name, const struct stat *status), void *reading,
+                    const char **ret_reason, struct error *err);
+        void *context;
+};
+int workspace_tree_read_from(const struct workspace_tree_source *source, uint64_t entries_max,
+                             const struct interrupt *interrupt, struct arena *arena,
+                             struct workspace_tree *ret, struct error *err) MUST_USE;
+
 /* The entry of that path, or NULL. */
 const struct workspace_entry *workspace_tree_find(const struct workspace_tree *tree, const char *path);
 

@@ -473,6 +473,31 @@ static void test_many(void **state) {
         end_pair(&pair);
 }
 
+/* A file that did not fit into the copy is missing there by nobody's wish: it stays in the workspace, and is tried again. */
+static void test_what_did_not_arrive(void **state) {
+        struct pair pair = pair_of(state);
+        struct arena *arena = pair.world.place->arena;
+        struct workspace_arrival *arrivals;
+        struct workspace_tree tree;
+        size_t count;
+
+        world_put(&pair.world, &pair.workspace, "a", "old");
+        assert_string_equal(in(&pair), "+a ");
+        world_put(&pair.world, &pair.workspace, "a", "newer, and too large");
+        tree = tree_of(&pair);
+        assert_int_equal(workspace_incoming(&pair.workspace, &pair.base, &tree, NULL, arena, &arrivals,
+                                            &count, &pair.world.problem),
+                         0);
+        assert_int_equal(unlinkat(pair.copy, "a", 0), 0);
+        tree = tree_of(&pair);
+        workspace_settle(arrivals, count, &tree, arena, &pair.base);
+        assert_string_equal(out(&pair), "");
+        assert_string_equal(world_get(&pair.world, &pair.workspace, "a"), "newer, and too large");
+        assert_string_equal(in(&pair), "+a ");
+        assert_string_equal(read_copy(&pair, "a"), "newer, and too large");
+        end_pair(&pair);
+}
+
 /* A base that is damaged, or of another boot, is none. */
 static void test_bases(void **state) {
         struct pair pair = pair_of(state);
@@ -517,6 +542,7 @@ int main(void) {
                 TEST(test_unread),
                 TEST(test_many),
                 TEST(test_bases),
+                TEST(test_what_did_not_arrive),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
