@@ -96,11 +96,11 @@ static int start_http(struct serving *serving, const struct broker_config *confi
 }
 
 /*
- * Root gives each session a user of the host. Who is not root cannot: code of one owner could then reach another's, which is
+ * Root, or a launcher, gives each session a user of the host. Without one, code of one owner could reach another's, which is
  * fine only where there is one owner, whose machine this is, or where all trust each other.
  */
-static bool owners_are_apart(const struct broker_config *config) {
-        return geteuid() == 0 || config->own_token ||
+static bool owners_are_apart(const struct broker_config *config, const struct broker_places *places) {
+        return places->keep_apart || config->own_token ||
                value_get_boolean(value_get(config->spec, "sessions"), "sharedUser", false);
 }
 
@@ -129,7 +129,7 @@ static int start(struct serving *serving, const struct broker_config *config, co
         serving->broker.applied = applied_new(folder);
         serving->broker.door = door_new(serving->clients, config->client_count);
         serving->broker.load = load_new();
-        if (owners_are_apart(config))
+        if (owners_are_apart(config, places))
                 serving->broker.sessions =
                         broker_sessions_new(config, folder, serving->broker.applied, places);
         open_sessions(serving);
@@ -147,8 +147,8 @@ static void tell_what_is_served(const struct serving *serving, const struct brok
                 log_info("the token of client %s is in %s/serve.token", config->clients[0].name, folder);
         if (!serving->broker.sessions)
                 log_warning(
-                        "no sessions are served: this user cannot keep owners apart. Run it as root, or set sessions.sharedUser: "
-                        "true where all owners trust each other");
+                        "no sessions are served: this user cannot keep owners apart. Give it a berth launcher (--launcher SOCKET, see "
+                        "docs/launcher.md), run it as root, or set sessions.sharedUser: true where all owners trust each other");
         unbuilt_tell(config);
 }
 

@@ -27,6 +27,7 @@ struct broker_places {
                     const struct workspace_bounds *bounds, struct arena *arena, struct broker_place *ret,
                     struct error *err);
         void *context;
+        bool keep_apart; /* each session gets a user of the host that no other session has */
 };
 
 struct broker_sessions;

@@ -78,6 +78,22 @@ static void read_warm(const struct value *sessions, struct arena *arena,
         config->tell = tell;
 }
 
+/* Where examples/launcher has it: whoever may open it is meant to. */
+#define USUAL_LAUNCHER "/run/berth-launcher/socket"
+
+/*
+ * Who is root needs none. Who is not gets one without being asked only where sessions would be refused otherwise: not where the file
+ * says that all owners share a user, nor without a file, where there is one owner.
+ */
+static const char *find_launcher(const struct options *options, const struct broker_config *config) {
+        bool shares = config->own_token ||
+                      value_get_boolean(value_get(config->spec, "sessions"), "sharedUser", false);
+
+        if (options->launcher || geteuid() == 0 || shares)
+                return options->launcher;
+        return access(USUAL_LAUNCHER, W_OK) == 0 ? USUAL_LAUNCHER : NULL;
+}
+
 static int open_place(void *context, const char *folder, const struct applied_stack *stack,
                       const struct workspace_bounds *bounds, struct arena *arena, struct broker_place *ret,
                       struct error *err) {
@@ -86,6 +102,7 @@ static int open_place(void *context, const char *folder, const struct applied_st
         struct session_place_config config = {
                 .root = root,
                 .folder = sockets_folder(stack->lineage, arena),
+                .launcher = place->options->launcher,
                 .accept_degraded = place->options->accept_degraded,
                 .bounds = *bounds,
         };
@@ -106,13 +123,15 @@ int verb_serve(const struct options *options, struct error *err) {
         struct options of_stack = *options;
         struct broker_config config;
         struct place_context context = { .options = &of_stack };
-        struct broker_places places = { open_place, &context };
+        struct broker_places places = { .open = open_place, .context = &context };
 
         session_init(&session);
         if (load_config(&session, options, &config, err) < 0)
                 return -1;
         of_stack.path = config.stack;
         context.sessions = value_get(config.spec, "sessions");
+        of_stack.launcher = find_launcher(options, &config);
+        places.keep_apart = geteuid() == 0 || of_stack.launcher;
         log_set_json(options->json);
         interrupt_install();
         interrupt_on_hangup();

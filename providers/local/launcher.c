@@ -13,6 +13,7 @@
 #include "process/frame.h"
 #include "providers/local/images/images.h"
 #include "providers/local/launcher_listen.h"
+#include "providers/local/launcher_workers.h"
 #include "providers/local/sandbox/cgroup.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_messages.h"
@@ -50,9 +51,11 @@ struct run {
         uint64_t number;
         unsigned connection; /* who asked */
         uid_t client;
-        const char *path; /* of one that lasts: its socket; in the arena */
+        struct sandbox_starting starting; /* of one that lasts: with its name, else without; in the arena */
+        const char *path;                 /* of its socket; in the arena */
         struct sandbox_keeper keeper;
         int64_t until_ms; /* of the monotonic clock: then the worker is killed */
+        bool renamed;     /* no more names than two are ever kept of a run */
         struct cgroup *group;
         struct arena *arena;
 };
@@ -78,7 +81,7 @@ struct sandbox_limits launcher_limits_default(void) {
                 .processes = 512,
                 .workspace_bytes = memory,
                 .workspace_files = 200000,
-                .deadline_ms = INT64_C(14) * 24 * 3600 * 1000,
+                .deadline_ms = INT64_C(15) * 24 * 3600 * 1000, /* 14 days, and one to wait for somebody */
         };
 }
 
@@ -175,11 +178,22 @@ static struct connection *connection_of(struct launcher *launcher, const struct 
 
 /* --- runs --- */
 
+/* That of a name, which is the client's own. */
+static struct run *lasting_run(const struct launcher *launcher, uid_t client, const char *name) {
+        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
+                const struct run *run = &launcher->runs[i];
+
+                if (run->taken && run->path && run->client == client && strcmp(run->starting.name, name) == 0)
+                        return (struct run *)run;
+        }
+        return NULL;
+}
+
 /* Worker, cgroup and memory; the user is free with the run's last process. */
 static void release_run(struct run *run) {
-        if (run->path)
-                (void)unlink(run->path);
         sandbox_keeper_end(&run->keeper, 0);
+        if (run->path)
+                launcher_workers_remove(run->path);
         cgroup_close(run->group);
         arena_free(run->arena);
         run->taken = false;
@@ -197,31 +211,29 @@ static int hold_image(const struct launcher *launcher, const char *digest, struc
         return image < 0 ? -2 : image;
 }
 
-/* Whose name it is stands in the path, which is otherwise the configuration's. In run->path once it is made. */
-static int lasting_listen(const struct launcher *launcher, const char *name, struct run *run,
-                          int *ret_listener, struct error *err) {
-        const char *folder = launcher->config->workers, *path;
-        struct stat status;
+static void keep_starting(struct run *run, const struct sandbox_starting *starting) {
+        run->starting = (struct sandbox_starting){
+                .limits = starting->limits,
+                .image = starting->image ? arena_strdup(run->arena, starting->image) : NULL,
+                .name = arena_strdup(run->arena, starting->name),
+        };
+}
+
+/* In run->path once it is made. */
+static int lasting_listen(const struct launcher *launcher, const struct sandbox_starting *starting,
+                          struct run *run, int *ret_listener, struct error *err) {
+        const char *folder = launcher->config->workers;
 
         if (!folder)
                 return error_set(err, "this launcher has no workers that last (--workers)");
         if (geteuid() != 0)
                 return error_set(err, "workers that last need a launcher that is root");
-        if (mkdir(folder, 0711) == 0 && chmod(folder, 0711) < 0)
-                return error_set(err, "cannot make %s: %s", folder, strerror(errno));
-        if (lstat(folder, &status) < 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
-            status.st_mode & 022)
-                return error_set(err, "%s must be a folder of root's that nobody else can write to", folder);
-        path = arena_printf(run->arena, "%s/%u.%s", folder, (unsigned)run->client, name);
-        for (size_t i = 0; i < LAUNCHER_RUNS_MAX; i++) {
-                const struct run *other = &launcher->runs[i];
-
-                if (other->taken && other->path && strcmp(other->path, path) == 0)
-                        return error_set(err, "a worker of the name %s lives", name);
-        }
-        if (launcher_listen_for_worker(path, run->client, ret_listener, err) < 0)
+        if (lasting_run(launcher, run->client, starting->name))
+                return error_set(err, "a worker of the name %s lives", starting->name);
+        if (launcher_workers_listen(folder, run->client, starting->name, run->arena, &run->path, ret_listener,
+                                    err) < 0)
                 return -1;
-        run->path = path;
+        keep_starting(run, starting);
         return 0;
 }
 
@@ -248,8 +260,9 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
         placing.uid = user.uid;
         placing.gid = user.gid;
         if (starting->name) {
-                if (lasting_listen(launcher, starting->name, run, &listener, err) < 0 ||
-                    sandbox_keeper_start(&run->keeper, no_words, err) < 0)
+                if (lasting_listen(launcher, starting, run, &listener, err) < 0 ||
+                    sandbox_keeper_start(&run->keeper, no_words, err) < 0 ||
+                    launcher_workers_record(run->path, run->keeper.worker.pid, starting, err) < 0)
                         return -1;
                 placing.dies_with_parent = false;
                 placing.owner = run->client;
@@ -267,6 +280,52 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
         if (!starting->name && sandbox_keeper_start(&run->keeper, cgroup_launcher(run->group), err) < 0)
                 return -1;
         return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, held, count, err);
+}
+
+static int64_t latest_end(const struct launcher *launcher, const struct sandbox_limits *limits) {
+        return now_ms() + 2 * limits->deadline_ms + LATE_PATIENCES * launcher->config->patience_ms;
+}
+
+/*
+ * Those that a launcher before this one has started: they count, and nothing of them is left at their end. What dead ones have left is
+ * removed here, cgroups too.
+ */
+static int find_workers(struct launcher *launcher, struct error *err) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct launcher_worker *workers;
+        size_t count;
+        bool dead;
+
+        if (!launcher->config->workers || geteuid() != 0)
+                return 0;
+        if (launcher_workers_find(launcher->config->workers, arena, &workers, &count, &dead, err) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++) {
+                const struct sandbox_limits *limits = &workers[i].starting.limits;
+                struct cgroup_limits of_group = { limits->memory_bytes, limits->cpu_millis,
+                                                  limits->processes };
+                struct run *run = i < LAUNCHER_RUNS_MAX ? &launcher->runs[i] : NULL;
+
+                if (!run) {
+                        close_descriptor(&workers[i].process.pidfd);
+                        continue;
+                }
+                *run = (struct run){ .taken = true,
+                                     .number = ++launcher->runs_ever,
+                                     .client = workers[i].client,
+                                     .keeper = { .worker = workers[i].process, .socket = -1 },
+                                     .until_ms = latest_end(launcher, limits),
+                                     .arena = arena_new() };
+                keep_starting(run, &workers[i].starting);
+                run->path = arena_strdup(run->arena, workers[i].path);
+                run->group = cgroup_make_for_service(&of_group, workers[i].process.pid, run->arena);
+        }
+        if (count > 0)
+                log_info("%zu workers of an earlier launcher live", count);
+        /* Who closes a group removes those of the dead. */
+        if (dead)
+                cgroup_close(cgroup_make_for_service(&(struct cgroup_limits){ 1 << 20, 10, 1 }, 0, arena));
+        return 0;
 }
 
 /* A worker's socket goes to the client, and is the launcher's no more. */
@@ -307,8 +366,7 @@ static void start_for(struct launcher *launcher, struct connection *connection,
         started = (struct sandbox_started){ .run = run->number,
                                             .missing = sandbox_keeper_missing(run->group),
                                             .problem = cgroup_problem(run->group) };
-        run->until_ms =
-                now_ms() + 2 * starting->limits.deadline_ms + LATE_PATIENCES * launcher->config->patience_ms;
+        run->until_ms = latest_end(launcher, &starting->limits);
         sandbox_started_write(&started, &text);
         answer(connection, LAUNCHER_STARTED, text.data, text.length, run->keeper.socket);
         close_descriptor(&run->keeper.socket);
@@ -358,6 +416,60 @@ static int answer_about_run(struct launcher *launcher, struct connection *connec
         return 0;
 }
 
+/* CLEAR: ENDED once it is dead, of whatever; at once where there is none. */
+static int clear_worker(struct launcher *launcher, struct connection *connection, const struct frame *frame) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *name;
+        struct error err = { 0 };
+        struct run *run;
+
+        if (sandbox_name_read(frame->payload.data, frame->payload.length, arena, &name, &err) < 0)
+                return -1;
+        run = lasting_run(launcher, connection->client, name);
+        if (!run) {
+                (void)error_set(&err, "no worker of the name %s lives", name);
+                answer(connection, LAUNCHER_REFUSED, err.message, strlen(err.message), -1);
+                return 0;
+        }
+        run->connection = connection->number;
+        process_kill(&run->keeper.worker);
+        return 0;
+}
+
+static int rename_worker(struct launcher *launcher, struct connection *connection,
+                         const struct frame *frame) {
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        struct sandbox_starting as;
+        const char *name, *to, *path;
+        struct error err = { 0 };
+        struct run *run;
+        int result = -1;
+
+        if (sandbox_renaming_read(frame->payload.data, frame->payload.length, arena, &name, &to, &err) < 0)
+                return -1;
+        run = lasting_run(launcher, connection->client, name);
+        if (!run) {
+                (void)error_set(&err, "no worker of the name %s lives", name);
+        } else if (run->renamed) {
+                (void)error_set(&err, "a worker is renamed once");
+        } else if (lasting_run(launcher, connection->client, to)) {
+                (void)error_set(&err, "a worker of the name %s lives", to);
+        } else {
+                as = run->starting;
+                as.name = to;
+                result = launcher_workers_rename(launcher->config->workers, run->client, run->path,
+                                                 run->keeper.worker.pid, &as, arena, &path, &err);
+        }
+        if (result == 0) {
+                run->renamed = true;
+                run->path = arena_strdup(run->arena, path);
+                run->starting.name = arena_strdup(run->arena, to);
+        }
+        answer(connection, result == 0 ? LAUNCHER_RENAMED : LAUNCHER_REFUSED, err.message,
+               result == 0 ? 0 : strlen(err.message), -1);
+        return 0;
+}
+
 /* --- the loop --- */
 
 /* One question; -1 ends the connection. */
@@ -375,6 +487,10 @@ static int read_question(struct launcher *launcher, struct connection *connectio
                 return -1;
         if (frame.type == LAUNCHER_KILL || frame.type == LAUNCHER_MEASURE)
                 return answer_about_run(launcher, connection, &frame);
+        if (frame.type == LAUNCHER_CLEAR)
+                return clear_worker(launcher, connection, &frame);
+        if (frame.type == LAUNCHER_RENAME)
+                return rename_worker(launcher, connection, &frame);
         if (frame.type != LAUNCHER_START)
                 return -1;
         arena = arena_new();
@@ -457,6 +573,8 @@ int launcher_run(const struct launcher_config *config, const struct interrupt *i
         result = config->socket ? launcher_listen(config->socket, config->clients[0], config->group,
                                                   &launcher->listener, err)
                                 : launcher_listen_inherited(&launcher->listener, err);
+        if (result == 0)
+                result = find_workers(launcher, err);
         if (result == 0)
                 log_info("listening at %s", config->socket ? config->socket : "systemd's socket");
         while (result == 0 && interrupt_level(interrupt) == INTERRUPT_NONE)

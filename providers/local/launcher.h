@@ -11,6 +11,9 @@
  *     client -> launcher   MEASURE   a run's number
  *     launcher -> client   MEASURED  what its cgroup has used so far; all zero where the run has ended, or is another's
  *     client -> launcher   KILL      a run's number: for a worker that does not hear
+ *     client -> launcher   RENAME    the name of a worker that lasts, and another by which it is found from now on
+ *     launcher -> client   RENAMED   or REFUSED
+ *     client -> launcher   CLEAR     the name of a worker that lasts, which is killed
  *     launcher -> client   ENDED     what was used: nothing of the run is left, and its host user is free
  *
  * Answers to START come in the order of the questions. A message that is none of these, or is not as it should be, ends the
@@ -18,7 +21,8 @@
  * launcher, and where its worker lives longer than its deadline can explain.
  *
  * A run with a name is ended by none of these but the last, and by its deadline. Its worker listens at a path that the
- * configuration and the name make, and all connections of its user may ask about it.
+ * configuration and the name make, and all connections of its user may ask about it; who asks for its end is told of it, or
+ * REFUSED where none of the name lives. A launcher that is started again finds such workers (launcher_workers.h).
  */
 #ifndef BERTH_PROVIDERS_LOCAL_LAUNCHER_H
 #define BERTH_PROVIDERS_LOCAL_LAUNCHER_H

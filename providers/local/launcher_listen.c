@@ -112,6 +112,16 @@ int launcher_listen_for_worker(const char *path, uid_t owner, int *ret_socket, s
         return 0;
 }
 
+int launcher_listen_clear(const char *path, struct error *err) {
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+        if (strlen(path) >= sizeof(address.sun_path))
+                return error_set(err, "%s: the path of a socket has at most %zu bytes", path,
+                                 sizeof(address.sun_path) - 1);
+        memcpy(address.sun_path, path, strlen(path) + 1);
+        return remove_stale(&address, err);
+}
+
 int launcher_listen_inherited(struct launcher_listener *ret, struct error *err) {
         const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
         int listens = 0, domain = 0, type = 0;

@@ -23,6 +23,8 @@ struct launcher_listener {
 /* Mode 0600 and `owner`'s; with a group other than -1 also that group's, mode 0660. ERROR_LOCKED where one listens there. */
 int launcher_listen(const char *path, uid_t owner, gid_t group, struct launcher_listener *ret,
                     struct error *err) MUST_USE;
+/* Removes a socket at which nobody listens any more; ERROR_LOCKED where somebody does. What is no socket stays, and is an error. */
+int launcher_listen_clear(const char *path, struct error *err) MUST_USE;
 /* The socket of a worker that lasts: nobody's lock, and whoever makes it leaves it there. */
 int launcher_listen_for_worker(const char *path, uid_t owner, int *ret_socket, struct error *err) MUST_USE;
 /* What systemd passed: one listening Unix socket, and no more. ERROR_NOT_FOUND where it passed none. */

@@ -2,13 +2,15 @@
 /*
  * What comes from the other side of a sandbox's sockets: the bytes are a peer's, as they are, to a reader of frames. Whatever
  * is a frame is read as each message that it could be: of a worker's client and keeper, of a worker, of a launcher's client, of
- * a launcher; a file that is put in, and a list of files that come out.
+ * a launcher; a file that is put in, and a list of files that come out. And all of them are a client's questions about the files of a
+ * session.
  */
 #include "parts.h"
 #include "process/frame.h"
 #include "process/identity.h"
 #include "providers/local/sandbox/sandbox_files.h"
 #include "providers/local/sandbox/sandbox_messages.h"
+#include "providers/local/sandbox/sandbox_porter.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -41,7 +43,7 @@ static void read_all(const struct frame *frame, struct arena *arena) {
         struct sandbox_entry entry;
         uint64_t number, again_number;
         struct process_identity identity;
-        const char *const *words;
+        const char *const *words, *name, *to;
         struct error err;
 
         if (sandbox_placing_read(bytes, length, &placing, &err) == 0) {
@@ -96,6 +98,20 @@ static void read_all(const struct frame *frame, struct arena *arena) {
                 sandbox_number_write(number, &first);
                 if (sandbox_number_read(first.data, first.length, &again_number, &err) < 0 ||
                     number != again_number)
+                        abort();
+        }
+        strbuf_clear(&first);
+        if (sandbox_name_read(bytes, length, arena, &name, &err) == 0) {
+                sandbox_name_write(name, &first);
+                if (strpbrk(name, "./") ||
+                    sandbox_name_read(first.data, first.length, arena, &name, &err) < 0)
+                        abort();
+        }
+        strbuf_clear(&first);
+        if (sandbox_renaming_read(bytes, length, arena, &name, &to, &err) == 0) {
+                sandbox_renaming_write(name, to, &first);
+                if (strpbrk(name, "./") || strpbrk(to, "./") ||
+                    sandbox_renaming_read(first.data, first.length, arena, &name, &to, &err) < 0)
                         abort();
         }
         if (sandbox_words_read(bytes, length, arena, &words, &count, &err) == 0) {
@@ -155,6 +171,40 @@ static void put(struct frame *frame) {
                 abort();
 }
 
+/* Whatever is asked: nothing is made or removed beside the folder, what was not asked whole leaves nothing behind, and it ends. */
+static void ask_porter(const uint8_t *data, size_t size) {
+        const char *outside = scratch_folder();
+        struct sandbox_porter porter = SANDBOX_PORTER_NONE;
+        char inside[256], answers[65536];
+        struct error err;
+        int folder, socket;
+
+        snprintf(inside, sizeof(inside), "%s/in", outside);
+        if (mkdir(inside, 0700) < 0 && errno != EEXIST)
+                abort();
+        folder = open(inside, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (folder < 0 || mkdirat(folder, "deep", 0700) < 0 || symlinkat("../..", folder, "link") < 0 ||
+            mkfifoat(folder, "deep/fifo", 0600) < 0 ||
+            sandbox_porter_begin(&porter, folder, &socket, &err) < 0)
+                abort();
+        if (size > 0 && write(socket, data, size) < 0 && size < 100000)
+                abort();
+        shutdown(socket, SHUT_WR);
+        while (porter.client.socket >= 0) {
+                struct pollfd polled = sandbox_porter_poll(&porter);
+
+                if (poll(&polled, 1, -1) == 1)
+                        sandbox_porter_move(&porter, &polled);
+                while (read(socket, answers, sizeof(answers)) > 0)
+                        ;
+        }
+        sandbox_porter_end(&porter);
+        close(socket);
+        close(folder);
+        if (count_names(outside) != 3 || nftw(inside, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+                abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct arena *arena = arena_new();
         struct error err = { 0 };
@@ -179,5 +229,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         frame_reader_release(&reader);
         close(pair[1]);
         arena_free(arena);
+        ask_porter(data, size);
         return 0;
 }

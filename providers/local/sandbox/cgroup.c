@@ -372,6 +372,45 @@ void cgroup_measure(struct cgroup *group, struct cgroup_usage *ret) {
         ret->known = true;
 }
 
+void cgroup_gauges_open(const struct cgroup *group, struct cgroup_gauges *ret) {
+        bool v1 = group->method == METHOD_V1;
+        struct cgroup_gauges gauges = CGROUP_GAUGES_NONE;
+
+        if (group->memory && group->cpu) {
+                gauges.memory =
+                        cgroup_file_open(group->memory, v1 ? "memory.max_usage_in_bytes" : "memory.peak");
+                gauges.kills = cgroup_file_open(group->memory, v1 ? "memory.oom_control" : "memory.events");
+                gauges.cpu = cgroup_file_open(group->cpu, v1 ? "cpuacct.usage" : "cpu.stat");
+        }
+        /* No peak before Linux 5.19: what stands in for it has no number to begin with. */
+        if (gauges.memory < 0 && gauges.kills >= 0)
+                gauges.memory = fcntl(gauges.kills, F_DUPFD_CLOEXEC, 0);
+        if (gauges.memory < 0 || gauges.kills < 0 || gauges.cpu < 0)
+                cgroup_gauges_close(&gauges);
+        *ret = gauges;
+}
+
+/* Nanoseconds alone are what version 1 says of CPUs. Where the group is gone, so is what it knew. */
+void cgroup_gauges_measure(const struct cgroup_gauges *gauges, struct cgroup_usage *ret) {
+        uint64_t nanoseconds;
+
+        *ret = (struct cgroup_usage){ 0 };
+        ret->known = cgroup_descriptor_number(gauges->kills, "oom_kill", &ret->memory_kills);
+        if (!ret->known)
+                return;
+        if (!cgroup_descriptor_number(gauges->memory, NULL, &ret->peak_memory_bytes))
+                ret->peak_memory_bytes = 0;
+        if (!cgroup_descriptor_number(gauges->cpu, "usage_usec", &ret->cpu_us) &&
+            cgroup_descriptor_number(gauges->cpu, NULL, &nanoseconds))
+                ret->cpu_us = nanoseconds / 1000;
+}
+
+void cgroup_gauges_close(struct cgroup_gauges *gauges) {
+        close_descriptor(&gauges->memory);
+        close_descriptor(&gauges->kills);
+        close_descriptor(&gauges->cpu);
+}
+
 void cgroup_close(struct cgroup *group) {
         if (!group)
                 return;

@@ -88,6 +88,16 @@ struct cgroup *cgroup_make_in_scope(const struct cgroup_limits *limits, struct a
 void cgroup_kill(struct cgroup *group);
 /* Once its processes have ended. */
 void cgroup_measure(struct cgroup *group, struct cgroup_usage *ret);
+/* The files that tell what is used, open for reading: whoever has them needs no right to look. Each -1 where there is none. */
+struct cgroup_gauges {
+        int memory, kills, cpu;
+};
+#define CGROUP_GAUGES_NONE \
+        { -1, -1, -1 }
+/* All of them, or none. */
+void cgroup_gauges_open(const struct cgroup *group, struct cgroup_gauges *ret);
+void cgroup_gauges_measure(const struct cgroup_gauges *gauges, struct cgroup_usage *ret);
+void cgroup_gauges_close(struct cgroup_gauges *gauges);
 /* Kills what is left, and removes the group. NULL is fine. */
 void cgroup_close(struct cgroup *group);
 

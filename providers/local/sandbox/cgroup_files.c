@@ -39,19 +39,36 @@ bool cgroup_file_read(const char *folder, const char *name, char *buffer, size_t
         return true;
 }
 
-uint64_t cgroup_file_number(const char *folder, const char *name, const char *key) {
+int cgroup_file_open(const char *folder, const char *name) {
+        return open_in(folder, name, O_RDONLY);
+}
+
+bool cgroup_descriptor_number(int file, const char *key, uint64_t *ret) {
         char text[4096], *line, *rest = text;
         size_t length = key ? strlen(key) : 0;
+        ssize_t count = file < 0 ? -1 : pread(file, text, sizeof(text) - 1, 0);
 
-        if (!cgroup_file_read(folder, name, text, sizeof(text)))
-                return 0;
-        if (!key)
-                return strtoull(text, NULL, 10);
-        while ((line = strsep(&rest, "\n"))) {
-                if (strncmp(line, key, length) == 0 && line[length] == ' ')
-                        return strtoull(line + length + 1, NULL, 10);
+        if (count < 0)
+                return false;
+        text[count] = '\0';
+        if (!key) {
+                *ret = strtoull(text, NULL, 10);
+                return text[0] >= '0' && text[0] <= '9';
         }
-        return 0;
+        while ((line = strsep(&rest, "\n"))) {
+                if (strncmp(line, key, length) != 0 || line[length] != ' ')
+                        continue;
+                *ret = strtoull(line + length + 1, NULL, 10);
+                return true;
+        }
+        return false;
+}
+
+uint64_t cgroup_file_number(const char *folder, const char *name, const char *key) {
+        int file DESCRIPTOR_CLEANUP = open_in(folder, name, O_RDONLY);
+        uint64_t number;
+
+        return cgroup_descriptor_number(file, key, &number) ? number : 0;
 }
 
 int cgroup_file_write(const char *folder, const char *name, const char *text) {

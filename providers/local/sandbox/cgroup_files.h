@@ -12,6 +12,10 @@
 bool cgroup_file_read(const char *folder, const char *name, char *buffer, size_t size);
 /* The number that is the file, or that stands behind `key` in a file of "KEY NUMBER" lines; 0 where there is none. */
 uint64_t cgroup_file_number(const char *folder, const char *name, const char *key);
+/* For cgroup_descriptor_number(); -1 with errno. */
+int cgroup_file_open(const char *folder, const char *name);
+/* The same number of an open file; false where there is none. */
+bool cgroup_descriptor_number(int file, const char *key, uint64_t *ret);
 /* 0, or -1 with errno. */
 int cgroup_file_write(const char *folder, const char *name, const char *text);
 int cgroup_file_write_number(const char *folder, const char *name, uint64_t number);

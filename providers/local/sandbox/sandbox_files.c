@@ -90,23 +90,45 @@ static int make_parents(int workspace, const char *name, uid_t uid, gid_t gid) {
         return 0;
 }
 
+int sandbox_files_create(int folder, const char *name, bool executable, uid_t uid, gid_t gid,
+                         struct error *err) {
+        int to;
+
+        if (!is_inside(name))
+                return error_set(err, "\"%s\" is no name within the workspace", name);
+        if (make_parents(folder, name, uid, gid) < 0 ||
+            (to = beneath_create(folder, name, O_WRONLY | O_EXCL, executable ? 0755 : 0644)) < 0)
+                return error_set(err, "cannot make \"%s\" in the workspace: %s", name, strerror(errno));
+        if (fchown(to, uid, gid) == 0)
+                return to;
+        close(to);
+        return error_set(err, "cannot make \"%s\" in the workspace: %s", name, strerror(errno));
+}
+
+int sandbox_files_explain(const char *name, struct error *err) {
+        return error_set(err, "cannot write \"%s\" in the workspace: %s", name,
+                         errno == ENOSPC ? "more than workspaceStorageMB" : strerror(errno));
+}
+
 int sandbox_files_put(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
                       struct error *err) {
         int to DESCRIPTOR_CLEANUP = -1;
+        struct error ignored;
         struct stat status;
 
         if (!is_inside(name))
                 return error_set(err, "\"%s\" is no name within the workspace", name);
         if (fstat(from, &status) < 0 || !S_ISREG(status.st_mode))
                 return error_set(err, "what should become \"%s\" in the workspace is no regular file", name);
-        if (make_parents(folder, name, uid, gid) < 0 ||
-            (to = beneath_create(folder, name, O_WRONLY | O_EXCL, executable ? 0755 : 0644)) < 0 ||
-            fchown(to, uid, gid) < 0)
-                return error_set(err, "cannot make \"%s\" in the workspace: %s", name, strerror(errno));
-        if (descriptor_copy(from, to, (uint64_t)status.st_size) < 0)
-                return error_set(err, "cannot write \"%s\" in the workspace: %s", name,
-                                 errno == ENOSPC ? "more than workspaceStorageMB" : strerror(errno));
-        return 0;
+        to = sandbox_files_create(folder, name, executable, uid, gid, err);
+        if (to < 0)
+                return -1;
+        if (descriptor_copy(from, to, (uint64_t)status.st_size) == 0)
+                return 0;
+        (void)!sandbox_files_explain(name, err);
+        /* The half of it would read like a file that somebody made so. */
+        (void)!sandbox_files_remove(folder, name, &ignored);
+        return -1;
 }
 
 /* The folder that a name is in, opened beneath, and the last part of the name. */
@@ -176,6 +198,10 @@ int sandbox_files_receive(int folder, int client, struct frame *frame, struct er
 
 /* --- out --- */
 
+static int64_t nanoseconds(struct timespec time) {
+        return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct strbuf *ret, bool *ret_cut) {
         int opened = *path ? open_deep(folder, path, O_RDONLY | O_DIRECTORY)
                            : openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -192,13 +218,25 @@ int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct st
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
                     fstatat(dirfd(names), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
-                strbuf_printf(ret, "%o %" PRIu64 " %s", (unsigned)(status.st_mode & (S_IFMT | S_IXUSR)),
-                              (uint64_t)status.st_size, entry->d_name);
+                strbuf_printf(ret, "%o %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %s",
+                              (unsigned)(status.st_mode & (S_IFMT | S_IXUSR)), (uint64_t)status.st_size,
+                              (uint64_t)status.st_ino, nanoseconds(status.st_mtim),
+                              nanoseconds(status.st_ctim), entry->d_name);
                 strbuf_append_bytes(ret, "", 1);
                 *ret_cut = ret->length > bytes_max;
         }
         closedir(names);
         return 0;
+}
+
+size_t sandbox_files_piece(const struct strbuf *words, size_t at) {
+        size_t length = words->length - at;
+
+        if (length <= PIECE)
+                return length;
+        for (length = PIECE; words->data[at + length - 1];)
+                length--;
+        return length;
 }
 
 int sandbox_entry_read(const char *word, struct sandbox_entry *ret) {
@@ -209,6 +247,18 @@ int sandbox_entry_read(const char *word, struct sandbox_entry *ret) {
                 return -1;
         word = end + 1;
         ret->bytes = strtoull(word, &end, 10);
+        if (end == word || *end != ' ')
+                return -1;
+        word = end + 1;
+        ret->inode = strtoull(word, &end, 10);
+        if (end == word || *end != ' ')
+                return -1;
+        word = end + 1;
+        ret->written_ns = strtoll(word, &end, 10);
+        if (end == word || *end != ' ')
+                return -1;
+        word = end + 1;
+        ret->changed_ns = strtoll(word, &end, 10);
         if (end == word || *end != ' ' || !end[1] || strchr(end + 1, '/'))
                 return -1;
         ret->name = end + 1;
@@ -234,12 +284,8 @@ static int send_list(int folder, const char *path, int client, struct error *err
         if (sandbox_files_list(folder, path, SANDBOX_LIST_MAX, &words, &cut) < 0)
                 return frame_send(client, MESSAGE_ABSENT, NULL, 0, NULL, 0, err);
         for (size_t at = 0; at < words.length;) {
-                size_t length = words.length - at;
+                size_t length = sandbox_files_piece(&words, at);
 
-                if (length > PIECE) {
-                        for (length = PIECE; words.data[at + length - 1];)
-                                length--;
-                }
                 if (frame_send(client, MESSAGE_ENTRIES, words.data + at, length, NULL, 0, err) < 0)
                         return -1;
                 at += length;

@@ -18,7 +18,12 @@
 /* Bytes of one folder's list, about: enough for the most files that a workspace may hold, if they are not named to do harm. */
 #define SANDBOX_LIST_MAX ((size_t)32 << 20)
 
-/* A new file with the bytes of `from`, a regular file; folders on the way are made. What is made belongs to that user. */
+/* A new file, open for writing; folders on the way are made. What is made belongs to that user. */
+int sandbox_files_create(int folder, const char *name, bool executable, uid_t uid, gid_t gid,
+                         struct error *err) MUST_USE;
+/* Of one that could not be written, by errno. Always -1. */
+int sandbox_files_explain(const char *name, struct error *err) MUST_USE;
+/* The same with the bytes of `from`, a regular file; where they do not fit, nothing is there. */
 int sandbox_files_put(int folder, const char *name, bool executable, int from, uid_t uid, gid_t gid,
                       struct error *err) MUST_USE;
 
@@ -26,7 +31,8 @@ int sandbox_files_put(int folder, const char *name, bool executable, int from, u
 struct sandbox_entry {
         const char *name; /* lies where it was read */
         mode_t mode;
-        uint64_t bytes;
+        uint64_t bytes, inode;
+        int64_t written_ns, changed_ns;
 };
 /*
  * Of the folder at `path`, "" for the workspace itself: entries as NUL-ended words, at most `bytes_max` bytes of them (*ret_cut
@@ -34,6 +40,8 @@ struct sandbox_entry {
  */
 int sandbox_files_list(int folder, const char *path, size_t bytes_max, struct strbuf *ret,
                        bool *ret_cut) MUST_USE;
+/* So many bytes from `at` on are whole words, and fit into a frame. */
+size_t sandbox_files_piece(const struct strbuf *words, size_t at);
 /* One word of it; -1 where it is none. */
 int sandbox_entry_read(const char *word, struct sandbox_entry *ret) MUST_USE;
 

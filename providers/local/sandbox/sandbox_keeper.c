@@ -102,6 +102,7 @@ int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgrou
                          size_t held_count, struct error *err) {
         struct cgroup_doors doors __attribute__((cleanup(cgroup_doors_close))) = CGROUP_DOORS_NONE;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct cgroup_gauges gauges __attribute__((cleanup(cgroup_gauges_close))) = CGROUP_GAUGES_NONE;
         int descriptors[FRAME_DESCRIPTORS_MAX], address DESCRIPTOR_CLEANUP = -1;
         size_t count = 0;
 
@@ -126,6 +127,13 @@ int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgrou
         if (listener >= 0) {
                 descriptors[count++] = listener;
                 descriptors[count++] = address;
+                cgroup_gauges_open(group, &gauges);
+        }
+        placing->gauges = gauges.kills >= 0;
+        if (placing->gauges) {
+                descriptors[count++] = gauges.memory;
+                descriptors[count++] = gauges.kills;
+                descriptors[count++] = gauges.cpu;
         }
         sandbox_placing_write(placing, &text);
         if (frame_send(keeper->socket, MESSAGE_PLACE, text.data, text.length, descriptors, count, err) < 0)

@@ -5,6 +5,7 @@
 #include "process/frame.h"
 #include "process/identity.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
+#include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_users.h"
 
@@ -124,6 +125,16 @@ int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char
         struct sandbox_lasting made = SANDBOX_LASTING_NONE;
         int listener DESCRIPTOR_CLEANUP = -1;
 
+        if (spec->launcher) {
+                if (sandbox_launched_last(spec, path, arena, &made.socket, err) < 0)
+                        return -1;
+                made.launcher = spec->launcher;
+                made.path = strdup(path);
+                if (!made.path)
+                        abort();
+                *ret = made;
+                return 0;
+        }
         if (listen_at(path, &listener, err) < 0)
                 return -1;
         made.path = strdup(path);
@@ -150,6 +161,8 @@ int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, 
         int connected DESCRIPTOR_CLEANUP = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         struct sandbox_lasting found = SANDBOX_LASTING_NONE;
         struct sockaddr_un address;
+        struct ucred peer;
+        socklen_t length = sizeof(peer);
 
         if (address_of(path, &address, err) < 0)
                 return -1;
@@ -159,6 +172,11 @@ int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, 
                 return errno == ENOENT || errno == ECONNREFUSED
                                ? error_set_kind(err, ERROR_NOT_FOUND, "no sandbox lives at %s", path)
                                : error_set(err, "cannot reach the sandbox at %s: %s", path, strerror(errno));
+        /* Who made the socket: code and secrets are for nobody else's. */
+        if (getsockopt(connected, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
+            (peer.uid != 0 && peer.uid != geteuid()))
+                return error_set(err, "%s is listened at by user %u, who is neither root nor this user", path,
+                                 (unsigned)peer.uid);
         found.path = strdup(path);
         if (!found.path)
                 abort();
@@ -187,7 +205,12 @@ int sandbox_lasting_rename(struct sandbox_lasting *lasting, const char *path, st
 
         if (!name)
                 abort();
-        if (rename(from, to) < 0 || rename(lasting->path, path) < 0) {
+        if (lasting->launcher) {
+                if (sandbox_launched_rename(lasting->launcher, lasting->path, path, err) < 0) {
+                        free(name);
+                        return -1;
+                }
+        } else if (rename(from, to) < 0 || rename(lasting->path, path) < 0) {
                 (void)error_set(err, "cannot rename %s to %s: %s", lasting->path, path, strerror(errno));
                 (void)unlink(to);
                 free(name);
@@ -202,6 +225,8 @@ void sandbox_lasting_measure(struct sandbox_lasting *lasting, struct cgroup_usag
         *ret = (struct cgroup_usage){ 0 };
         if (lasting->group)
                 cgroup_measure(lasting->group, ret);
+        else
+                cgroup_gauges_measure(&lasting->gauges, ret);
 }
 
 /* A child of ours that ends while we live is reaped by whoever lets go of it, if it has ended by then; else by init, after us. */
@@ -210,6 +235,7 @@ void sandbox_lasting_leave(struct sandbox_lasting *lasting) {
         close_descriptor(&lasting->worker.pidfd);
         lasting->worker = (struct process)PROCESS_NONE;
         lasting->group = NULL;
+        cgroup_gauges_close(&lasting->gauges);
         free_text(&lasting->path);
         lasting->path = NULL;
 }
@@ -229,6 +255,12 @@ void sandbox_lasting_end(struct sandbox_lasting *lasting) {
         struct sandbox_keeper keeper = { .worker = lasting->worker, .socket = lasting->socket };
         char *record TEXT_CLEANUP = lasting->path ? record_of(lasting->path) : NULL;
 
+        if (lasting->launcher) {
+                sandbox_launched_clear(lasting->launcher, lasting->path, lasting->socket);
+                close_descriptor(&lasting->socket);
+                sandbox_lasting_leave(lasting);
+                return;
+        }
         /* It was read again: between then and now no other process can have become it. */
         if (lasting->pid > 0) {
                 close_descriptor(&keeper.socket);

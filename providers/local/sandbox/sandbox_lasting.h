@@ -17,23 +17,31 @@
 #include <stdbool.h>
 
 struct sandbox_lasting {
-        int socket;            /* to the worker; -1: none. Does not block */
-        struct process worker; /* where this process is its parent */
-        pid_t pid;             /* of a worker that was found, where it is known; else 0 */
-        struct cgroup *group;  /* NULL: not known */
-        char *path;            /* owned */
+        int socket;                  /* to the worker; -1: none. Does not block */
+        struct process worker;       /* where this process is its parent */
+        pid_t pid;                   /* of a worker that was found, where it is known; else 0 */
+        struct cgroup *group;        /* NULL: not known */
+        struct cgroup_gauges gauges; /* of one whose worker gave them with READY */
+        char *path;                  /* owned */
+        const char *launcher;        /* that placed it, where one did; borrowed */
 };
 #define SANDBOX_LASTING_NONE \
-        { .socket = -1, .worker = PROCESS_NONE }
+        { .socket = -1, .worker = PROCESS_NONE, .gauges = CGROUP_GAUGES_NONE }
 
 /*
  * Starts one with the spec's program, which speaks by its standard input and output as a session's does. `image` is the image's root,
  * locked, or -1: the lock is the sandbox's from now on. Fails where a limit cannot be held, unless the spec accepts
  * that. The path is at most 100 bytes long. Lives in the arena, which must live as long as it.
+ *
+ * Where the spec has a launcher, that places it and holds the image, and the path is the one that it has for the worker
+ * (sandbox_launched_last()).
  */
 int sandbox_lasting_start(const struct sandbox_spec *spec, int image, const char *path, struct arena *arena,
                           struct sandbox_lasting *ret, struct error *err) MUST_USE;
-/* One that lives: READY is what it says next. ERROR_NOT_FOUND where none does. Without limits its cgroup is not known. */
+/*
+ * One that lives: READY is what it says next. ERROR_NOT_FOUND where none does. Without limits its cgroup is not known. Of one
+ * that a launcher placed the caller says so in ret->launcher.
+ */
 int sandbox_lasting_find(const char *path, const struct sandbox_limits *limits, struct arena *arena,
                          struct sandbox_lasting *ret, struct error *err) MUST_USE;
 /* This lock is kept until the sandbox is dead; `lock` stays the caller's. Once, while nothing else is on its way to it. */

@@ -3,10 +3,13 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -14,6 +17,8 @@
 
 /* A launcher answers at once; one that starts many is busy. */
 #define ANSWER_MS 30000
+/* After a worker was told to end; it kills its sandbox at once. */
+#define ENDING_MS 2000
 /* After a worker was killed. */
 #define KILLED_MS 10000
 
@@ -125,4 +130,107 @@ void sandbox_launched_end(struct sandbox_launched *launched, int patience_ms) {
                 (void)!wait_for(launched, LAUNCHER_ENDED, KILLED_MS, &answer, &ignored);
         frame_reader_release(&launched->launcher);
         close_descriptor(&launched->launcher.socket);
+}
+
+/* --- workers that last --- */
+
+/* In what its socket is called, the user's number comes first. */
+static const char *name_in(const char *path) {
+        const char *slash = strrchr(path, '/'), *dot = strchr(slash ? slash : path, '.');
+
+        return dot ? dot + 1 : path;
+}
+
+static int tell_program(const struct sandbox_launched *launched, const struct sandbox_spec *spec,
+                        const char *path, int worker, struct error *err) {
+        const char *slash = strrchr(path, '/');
+
+        if (launched->started.missing && !spec->accept_degraded)
+                return error_set(err, "limits cannot be enforced: %s", launched->started.problem);
+        if (access(path, F_OK) < 0)
+                return error_set(err,
+                                 "the launcher at %s has its workers elsewhere: start it with --workers %.*s",
+                                 spec->launcher, (int)(slash - path), path);
+        if (sandbox_tell_run(worker, spec, true, err) < 0) {
+                (void)!sandbox_keeper_heed(worker, err);
+                return -1;
+        }
+        return 0;
+}
+
+int sandbox_launched_last(const struct sandbox_spec *spec, const char *path, struct arena *arena,
+                          int *ret_worker, struct error *err) {
+        struct sandbox_starting starting = { .limits = spec->limits,
+                                             .image = spec->image_digest,
+                                             .name = name_in(path) };
+        struct sandbox_launched launched = SANDBOX_LAUNCHED_NONE;
+        int worker DESCRIPTOR_CLEANUP = -1, result;
+
+        result = sandbox_launched_start(spec->launcher, &starting, arena, &launched, &worker, err);
+        if (result == 0)
+                result = tell_program(&launched, spec, path, worker, err);
+        /* Nobody else would end it. */
+        if (result < 0 && worker >= 0) {
+                close_descriptor(&worker);
+                sandbox_launched_end(&launched, 0);
+        }
+        frame_reader_release(&launched.launcher);
+        close_descriptor(&launched.launcher.socket);
+        if (result < 0)
+                return -1;
+        fcntl(worker, F_SETFL, O_NONBLOCK);
+        *ret_worker = worker;
+        worker = -1;
+        return 0;
+}
+
+int sandbox_launched_rename(const char *launcher, const char *path, const char *to, struct error *err) {
+        struct sandbox_launched launched = SANDBOX_LAUNCHED_NONE;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct frame answer FRAME_CLEANUP = { 0 };
+        int result = -1;
+
+        launched.launcher.socket = connect_to(launcher, err);
+        sandbox_renaming_write(name_in(path), name_in(to), &text);
+        if (launched.launcher.socket >= 0 &&
+            frame_send_now(launched.launcher.socket, LAUNCHER_RENAME, text.data, text.length, NULL, 0, err) ==
+                    0 &&
+            wait_for(&launched, LAUNCHER_RENAMED, ANSWER_MS, &answer, err) == 0)
+                result = answer.type == LAUNCHER_RENAMED ? 0
+                                                         : error_set(err, "the launcher at %s refused: %s",
+                                                                     launcher, strbuf_text(&answer.payload));
+        frame_reader_release(&launched.launcher);
+        close_descriptor(&launched.launcher.socket);
+        return result;
+}
+
+/* What it still says is read by nobody; that its socket ends is its last word. */
+static void await_close(int worker, int64_t patience_ms) {
+        int64_t until_ms = sandbox_now_ms() + patience_ms, left;
+        struct pollfd polled = { .fd = worker, .events = POLLIN };
+        char ignored[65536];
+
+        while ((left = until_ms - sandbox_now_ms()) > 0) {
+                if (poll(&polled, 1, (int)left) == 1 &&
+                    recv(worker, ignored, sizeof(ignored), MSG_DONTWAIT) <= 0 && errno != EAGAIN &&
+                    errno != EINTR)
+                        return;
+        }
+}
+
+void sandbox_launched_clear(const char *launcher, const char *path, int worker) {
+        struct sandbox_launched launched = SANDBOX_LAUNCHED_NONE;
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        struct frame answer FRAME_CLEANUP = { 0 };
+        struct error ignored;
+
+        if (worker >= 0)
+                await_close(worker, ENDING_MS);
+        launched.launcher.socket = connect_to(launcher, &ignored);
+        sandbox_name_write(name_in(path), &text);
+        if (launched.launcher.socket >= 0 && frame_send_now(launched.launcher.socket, LAUNCHER_CLEAR,
+                                                            text.data, text.length, NULL, 0, &ignored) == 0)
+                (void)!wait_for(&launched, LAUNCHER_ENDED, KILLED_MS, &answer, &ignored);
+        frame_reader_release(&launched.launcher);
+        close_descriptor(&launched.launcher.socket);
 }

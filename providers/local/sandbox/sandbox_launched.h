@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "process/frame.h"
+#include "providers/local/sandbox/sandbox.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 
 struct sandbox_launched {
@@ -28,5 +29,20 @@ int sandbox_launched_start(const char *path, const struct sandbox_starting *star
 void sandbox_launched_measure(struct sandbox_launched *launched, struct cgroup_usage *ret);
 /* After the worker's socket was closed: has it killed where it does not end within that time, and waits until nothing of it is left. */
 void sandbox_launched_end(struct sandbox_launched *launched, int patience_ms);
+
+/*
+ * A worker that lasts, told the spec's program; `path` is its socket, FOLDER/UID.NAME, in the launcher's folder of workers. Where that
+ * is another folder it is an error, which names ours.
+ */
+int sandbox_launched_last(const struct sandbox_spec *spec, const char *path, struct arena *arena,
+                          int *ret_worker, struct error *err) MUST_USE;
+/* It is found at `to` from now on, in the same folder. */
+int sandbox_launched_rename(const char *launcher, const char *path, const char *to,
+                            struct error *err) MUST_USE;
+/*
+ * Of such a one, which was told to end or does not answer: waits for it a while, has it killed, and waits until nothing of it is
+ * left. Where no launcher answers, only the first. `worker`: a socket to it, or -1.
+ */
+void sandbox_launched_clear(const char *launcher, const char *path, int worker);
 
 #endif

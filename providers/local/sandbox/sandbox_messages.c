@@ -110,7 +110,7 @@ static struct sandbox_limits limits_of(const struct message_member members[LIMIT
                         BOOL("limitAddressSpace", (p)->limit_address_space), BOOL("lasts", (p)->lasts),      \
                         NUMBER("owner", 0, UINT32_MAX - 1, (p)->owner),                                      \
                         BOOL("diesWithParent", (p)->dies_with_parent), BOOL("forAnother", (p)->for_another), \
-                        NUMBER("patienceMs", 0, NUMBER_MAX, (p)->patience_ms),                               \
+                        NUMBER("patienceMs", 0, NUMBER_MAX, (p)->patience_ms), BOOL("gauges", (p)->gauges),  \
         }
 
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret) {
@@ -141,6 +141,7 @@ int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placin
                 .dies_with_parent = members[16].number,
                 .for_another = members[17].number,
                 .patience_ms = members[18].number,
+                .gauges = members[19].number,
         };
         return 0;
 }
@@ -231,6 +232,49 @@ int sandbox_number_read(const char *bytes, size_t length, uint64_t *ret, struct 
         if (read_members(json, members, COUNT(members), 0, err) < 0)
                 return -1;
         *ret = (uint64_t)members[0].number;
+        return 0;
+}
+
+void sandbox_name_write(const char *name, struct strbuf *ret) {
+        json_t *json = json_object();
+
+        json_put(json, "name", json_string(name));
+        append_json(json, ret);
+}
+
+int sandbox_name_read(const char *bytes, size_t length, struct arena *arena, const char **ret,
+                      struct error *err) {
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
+        const char *name = json_string_value(json_object_get(json, "name"));
+
+        if (read_members(json, NULL, 0, 1, err) < 0)
+                return -1;
+        if (!is_worker_name(name))
+                return error_set(err, "a message has a name that is none");
+        *ret = arena_strdup(arena, name);
+        return 0;
+}
+
+void sandbox_renaming_write(const char *name, const char *to, struct strbuf *ret) {
+        json_t *json = json_object();
+
+        json_put(json, "name", json_string(name));
+        json_put(json, "to", json_string(to));
+        append_json(json, ret);
+}
+
+int sandbox_renaming_read(const char *bytes, size_t length, struct arena *arena, const char **ret_name,
+                          const char **ret_to, struct error *err) {
+        json_t *json JSON_CLEANUP = parse_message(bytes, length, err);
+        const char *name = json_string_value(json_object_get(json, "name")),
+                   *to = json_string_value(json_object_get(json, "to"));
+
+        if (read_members(json, NULL, 0, 2, err) < 0)
+                return -1;
+        if (!is_worker_name(name) || !is_worker_name(to))
+                return error_set(err, "a message has a name that is none");
+        *ret_name = arena_strdup(arena, name);
+        *ret_to = arena_strdup(arena, to);
         return 0;
 }
 

@@ -41,7 +41,15 @@
  *                        HOLD       with a descriptor, a lock, that is kept open until the sandbox is dead; one alone
  *
  * Numbers are 64 bits in the machine's order. ENDED comes behind all that is TOLD. With READY comes the workspace's folder, where the
- * client could keep its memory anyhow: it is root, or the run's own user.
+ * client could keep its memory anyhow: it is root, or the run's own user. To any other client comes a socket instead, on which LIST
+ * and READ are answered as above, at any time, and
+ *
+ *     client -> worker   REPLACE    "x" or "-", and the name; CONTENT ... CONTENT without bytes: a file, whatever stood there
+ *                        FOLDER     a path: it is there, with those above it
+ *                        REMOVE     a path: a file, or an empty folder
+ *     worker -> client   DONE; or FAILED with a text, and the next question is answered as ever
+ *
+ * and behind it, where the cgroup tells what is used, the three files of struct cgroup_gauges, open for reading.
  *
  * Descriptions are JSON; words that are any bytes are
  * NUL-ended in frames of their own. Inside of the sandbox module, but for what `berth launcher` is asked and answers.
@@ -84,13 +92,17 @@ enum sandbox_message {
         MESSAGE_TOLD,
         MESSAGE_HEARD,
         MESSAGE_LIFE,
-        MESSAGE_HOLD
+        MESSAGE_HOLD,
+        MESSAGE_REPLACE,
+        MESSAGE_FOLDER,
+        MESSAGE_REMOVE
 };
 
 /*
  * PLACE. Descriptors, in this order: the image's root folder where `image`; where `born`, the folder of a cgroup of version
  * 2; `entries` files of cgroups that a process writes itself into; `held` more that are kept open as long as the run lives; where
- * `lasts`, the socket at which the worker is found again, which listens, and the file that has its name (O_PATH).
+ * `lasts`, the socket at which the worker is found again, which listens, and the file that has its name (O_PATH); where
+ * `gauges`, those of struct cgroup_gauges.
  */
 struct sandbox_placing {
         struct sandbox_limits limits; /* the deadline is the longest that RUN may ask for */
@@ -101,6 +113,7 @@ struct sandbox_placing {
         int64_t patience_ms;   /* so long such a client has to say what to run */
         bool lasts;            /* beyond client and keeper: for_another alone */
         unsigned owner;        /* the user that may come to its socket */
+        bool gauges;           /* for a session's client who cannot look at the cgroup */
         unsigned entries, held;
 };
 void sandbox_placing_write(const struct sandbox_placing *placing, struct strbuf *ret);
@@ -116,7 +129,10 @@ enum launcher_message {
         LAUNCHER_KILL,
         LAUNCHER_ENDED,
         LAUNCHER_MEASURE,
-        LAUNCHER_MEASURED
+        LAUNCHER_MEASURED,
+        LAUNCHER_CLEAR,
+        LAUNCHER_RENAME,
+        LAUNCHER_RENAMED
 };
 
 /* START. An image by its digest; NULL: the machine's own /usr. */
@@ -143,6 +159,16 @@ int sandbox_started_read(const char *bytes, size_t length, struct arena *arena, 
 /* KILL and MEASURE: the run's number. */
 void sandbox_number_write(uint64_t run, struct strbuf *ret);
 int sandbox_number_read(const char *bytes, size_t length, uint64_t *ret, struct error *err) MUST_USE;
+
+/* CLEAR: the name of a worker that lasts; in the arena. */
+void sandbox_name_write(const char *name, struct strbuf *ret);
+int sandbox_name_read(const char *bytes, size_t length, struct arena *arena, const char **ret,
+                      struct error *err) MUST_USE;
+
+/* RENAME: two such names. */
+void sandbox_renaming_write(const char *name, const char *to, struct strbuf *ret);
+int sandbox_renaming_read(const char *bytes, size_t length, struct arena *arena, const char **ret_name,
+                          const char **ret_to, struct error *err) MUST_USE;
 
 /* ENDED and MEASURED. */
 struct sandbox_measured {

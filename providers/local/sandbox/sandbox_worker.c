@@ -7,6 +7,7 @@
 #include "providers/local/sandbox/sandbox_locks.h"
 #include "providers/local/sandbox/sandbox_network.h"
 #include "providers/local/sandbox/sandbox_parts.h"
+#include "providers/local/sandbox/sandbox_porter.h"
 #include "providers/local/sandbox/sandbox_relay.h"
 
 #include <errno.h>
@@ -71,7 +72,9 @@ struct worker {
         size_t told_length;
         bool killed; /* by us */
         struct sandbox_ending ending;
-        struct sandbox_relay relay; /* of a session */
+        struct sandbox_relay relay;   /* of a session */
+        struct sandbox_porter porter; /* of one whose client gets no folder */
+        struct cgroup_gauges gauges;  /* for the same */
         int64_t over_ms; /* of a session: when it ends by itself, unless life_until_ms comes before */
 };
 
@@ -132,7 +135,7 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
         size_t at = 0;
 
         if (frame->count != (size_t)placing->image + placing->born + placing->entries + placing->held +
-                                    (placing->lasts ? 2U : 0U))
+                                    (placing->lasts ? 2U : 0U) + (placing->gauges ? 3U : 0U))
                 return error_set(err, "a message has %zu descriptors that it does not describe",
                                  frame->count);
         if (placing->image)
@@ -146,6 +149,11 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
         if (placing->lasts) {
                 worker->listener = frame_take(frame, at++);
                 worker->address = frame_take(frame, at++);
+        }
+        if (placing->gauges) {
+                worker->gauges.memory = frame_take(frame, at++);
+                worker->gauges.kills = frame_take(frame, at++);
+                worker->gauges.cpu = frame_take(frame, at++);
         }
         worker->life_until_ms = placing->lasts ? sandbox_now_ms() + placing->limits.deadline_ms : INT64_MAX;
         return 0;
@@ -171,7 +179,9 @@ static int make_group(struct worker *worker, struct error *err) {
 }
 
 static int start_init(struct worker *worker, struct error *err) {
-        int pair[2], unwanted[] = { worker->reader.socket, worker->image, worker->listener, worker->address };
+        int pair[2], unwanted[] = { worker->reader.socket, worker->image,         worker->listener,
+                                    worker->address,       worker->gauges.memory, worker->gauges.kills,
+                                    worker->gauges.cpu };
         struct sandbox_init init = {
                 .placing = &worker->placing,
                 .doors = &worker->doors,
@@ -326,14 +336,21 @@ static int read_program(struct worker *worker, struct error *err) {
 
 /*
  * READY of a session. Its folder is for a client who could keep the workspace's memory in another way as well: root, or the user
- * that the program runs as. A launcher's client is neither, and has none of the files yet.
+ * that the program runs as. A launcher's client is neither: it asks for files, and is given what tells what the run has used.
  */
 static int tell_session_ready(struct worker *worker, int client, struct error *err) {
         bool trusted = worker->placing.owner == 0 || worker->placing.owner == worker->placing.uid;
+        int asks DESCRIPTOR_CLEANUP = -1;
+        int given[] = { worker->workspace, worker->gauges.memory, worker->gauges.kills, worker->gauges.cpu };
         char ready[SANDBOX_RELAY_STATE_SIZE];
 
+        if (!trusted && sandbox_porter_begin(&worker->porter, worker->workspace, &asks, err) < 0)
+                return -1;
+        if (!trusted)
+                given[0] = asks;
         sandbox_relay_meet(&worker->relay, ready);
-        return frame_send_now(client, MESSAGE_READY, ready, sizeof(ready), &worker->workspace, trusted, err);
+        return frame_send_now(client, MESSAGE_READY, ready, sizeof(ready), given,
+                              !trusted && worker->placing.gauges ? 4 : 1, err);
 }
 
 /* The pipes stay ours: the client gets what comes out of them as messages. */
@@ -492,6 +509,7 @@ static bool is_forsaken(const struct worker *worker) {
 }
 
 static void drop_client(struct worker *worker) {
+        sandbox_porter_end(&worker->porter);
         frame_reader_release(&worker->reader);
         close_descriptor(&worker->reader.socket);
 }
@@ -606,16 +624,17 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
         if (worker->life_until_ms < until_ms)
                 until_ms = worker->life_until_ms;
         for (;;) {
-                struct pollfd polled[4 + SANDBOX_RELAY_PIPES] = {
+                struct pollfd polled[5 + SANDBOX_RELAY_PIPES] = {
                         { .fd = worker->init_process, .events = POLLIN },
                         { .fd = worker->status, .events = POLLIN },
                         { .fd = worker->reader.socket, .events = client_events(worker) },
                         { .fd = worker->listener, .events = POLLIN },
+                        sandbox_porter_poll(&worker->porter),
                 };
                 bool expires = !worker->killed && worker->over_ms < until_ms;
                 int64_t left = (expires ? worker->over_ms : until_ms) - sandbox_now_ms(), pause_ms;
 
-                sandbox_relay_poll(&worker->relay, polled + 4);
+                sandbox_relay_poll(&worker->relay, polled + 5);
 
                 if (left <= 0 && worker->killed)
                         return error_set(err, "processes of the sandbox did not die within %d s",
@@ -636,10 +655,11 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 pause_ms = look_ms - sandbox_now_ms();
                 if (!worker->killed && pause_ms < left)
                         left = pause_ms > 0 ? pause_ms : 0;
-                if (poll(polled, 4 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
+                if (poll(polled, 5 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
                     errno != EINTR)
                         return error_set(err, "cannot wait for the sandbox: %s", strerror(errno));
-                sandbox_relay_move(&worker->relay, polled + 4);
+                sandbox_relay_move(&worker->relay, polled + 5);
+                sandbox_porter_move(&worker->porter, &polled[4]);
                 if (polled[1].revents)
                         read_status(worker);
                 if (polled[0].revents)
@@ -708,7 +728,9 @@ static void tell_session_ended(struct worker *worker) {
         sandbox_ending_write(&worker->ending, &ended);
         sandbox_relay_drain(&worker->relay);
         while ((left = worker->life_until_ms - sandbox_now_ms()) > 0 && !is_forsaken(worker)) {
-                struct pollfd polled[] = { { .fd = worker->listener, .events = POLLIN }, { .fd = -1 } };
+                struct pollfd polled[] = { { .fd = worker->listener, .events = POLLIN },
+                                           { .fd = -1 },
+                                           sandbox_porter_poll(&worker->porter) };
                 struct frame frame FRAME_CLEANUP = { 0 };
                 struct error ignored;
                 int answer;
@@ -717,7 +739,8 @@ static void tell_session_ended(struct worker *worker) {
                         sandbox_relay_append(&worker->relay, MESSAGE_ENDED, ended.data, ended.length);
                 appended = worker->reader.socket >= 0;
                 polled[1] = (struct pollfd){ .fd = worker->reader.socket, .events = client_events(worker) };
-                (void)poll(polled, 2, left < FORSAKEN_LOOK_MS ? (int)left : FORSAKEN_LOOK_MS);
+                (void)poll(polled, 3, left < FORSAKEN_LOOK_MS ? (int)left : FORSAKEN_LOOK_MS);
+                sandbox_porter_move(&worker->porter, &polled[2]);
                 if (polled[0].revents) {
                         let_in(worker);
                         appended = false;
@@ -779,6 +802,8 @@ int sandbox_worker_main(void) {
                 .pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 } },
                 .status = -1,
                 .relay = SANDBOX_RELAY_NONE,
+                .porter = SANDBOX_PORTER_NONE,
+                .gauges = CGROUP_GAUGES_NONE,
                 .over_ms = INT64_MAX,
         };
         struct error err, ignored;

@@ -6,21 +6,26 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* How long a worker may take over one file. */
 #define ANSWER_MS 600000
+#define PIECE ((size_t)256 << 10)
 
 /* The worker's next word, of which the socket does not wait; what failed there is an error here. */
-static int next_answer(struct frame_reader *worker, struct frame *ret, struct error *err) {
+static int next_answer(const struct sandbox_workspace *workspace, struct frame *ret, struct error *err) {
+        struct frame_reader *worker = workspace->worker;
         struct pollfd polled = { .fd = worker->socket, .events = POLLIN };
-        int answer;
+        int patience_ms = workspace->patience_ms > 0 ? workspace->patience_ms : ANSWER_MS, answer;
 
-        while ((answer = frame_receive(worker, ret, err)) == FRAME_WAIT) {
-                if (poll(&polled, 1, ANSWER_MS) == 0)
+        do {
+                if (poll(&polled, 1, patience_ms) == 0)
                         return error_set(err, "the sandbox's worker did not answer within %d s",
-                                         ANSWER_MS / 1000);
-        }
+                                         patience_ms / 1000);
+        } while ((answer = frame_receive(worker, ret, err)) == FRAME_WAIT);
         if (answer < 0)
                 return -1;
         if (answer == FRAME_CLOSED)
@@ -56,13 +61,76 @@ int sandbox_workspace_put(const struct sandbox_workspace *workspace, const char 
         strbuf_append_bytes(&words, name, strlen(name) + 1);
         if (ask_worker(workspace, MESSAGE_PUT, words.data, words.length, &from, err) < 0) {
                 /* A worker that gave up said why. */
-                if (workspace->worker->socket >= 0 && next_answer(workspace->worker, &answer, &said) < 0)
+                if (workspace->worker->socket >= 0 && next_answer(workspace, &answer, &said) < 0)
                         *err = said;
                 return -1;
         }
-        if (next_answer(workspace->worker, &answer, err) < 0)
+        if (next_answer(workspace, &answer, err) < 0)
                 return -1;
         return answer.type == MESSAGE_DONE ? 0 : unexpected(&answer, err);
+}
+
+/* DONE, or the reason why not. */
+static int await_done(const struct sandbox_workspace *workspace, struct error *err) {
+        struct frame answer FRAME_CLEANUP = { 0 };
+
+        if (next_answer(workspace, &answer, err) < 0)
+                return -1;
+        return answer.type == MESSAGE_DONE ? 0 : unexpected(&answer, err);
+}
+
+/* A file that is cut short meanwhile ends there: it has changed, and comes anew the next time. */
+static int send_content(const struct sandbox_workspace *workspace, int from, uint64_t bytes,
+                        struct error *err) {
+        char *piece TEXT_CLEANUP = malloc(PIECE);
+        ssize_t count = 1;
+
+        if (!piece)
+                abort();
+        for (off_t at = 0; bytes > 0 && count > 0; at += count, bytes -= (uint64_t)count) {
+                count = pread(from, piece, bytes < PIECE ? (size_t)bytes : PIECE, at);
+                if (count > 0 && ask_worker(workspace, MESSAGE_CONTENT, piece, (size_t)count, NULL, err) < 0)
+                        return -1;
+                if (count <= 0)
+                        break;
+        }
+        return ask_worker(workspace, MESSAGE_CONTENT, NULL, 0, NULL, err);
+}
+
+int sandbox_workspace_replace(const struct sandbox_workspace *workspace, const char *name, bool executable,
+                              int from, struct error *err) {
+        struct strbuf words STRBUF_CLEANUP = STRBUF_INIT;
+        struct stat status;
+
+        if (workspace->folder >= 0)
+                return sandbox_files_replace(workspace->folder, name, executable, from, workspace->uid,
+                                             workspace->gid, err);
+        if (fstat(from, &status) < 0 || !S_ISREG(status.st_mode))
+                return error_set(err, "what should become \"%s\" in the workspace is no regular file", name);
+        strbuf_append_bytes(&words, executable ? "x" : "-", 2);
+        strbuf_append_bytes(&words, name, strlen(name) + 1);
+        if (ask_worker(workspace, MESSAGE_REPLACE, words.data, words.length, NULL, err) < 0 ||
+            send_content(workspace, from, (uint64_t)status.st_size, err) < 0)
+                return -1;
+        return await_done(workspace, err);
+}
+
+int sandbox_workspace_make_folder(const struct sandbox_workspace *workspace, const char *name,
+                                  struct error *err) {
+        if (workspace->folder >= 0)
+                return sandbox_files_make_folder(workspace->folder, name, workspace->uid, workspace->gid,
+                                                 err);
+        if (ask_worker(workspace, MESSAGE_FOLDER, name, strlen(name), NULL, err) < 0)
+                return -1;
+        return await_done(workspace, err);
+}
+
+int sandbox_workspace_remove(const struct sandbox_workspace *workspace, const char *name, struct error *err) {
+        if (workspace->folder >= 0)
+                return sandbox_files_remove(workspace->folder, name, err);
+        if (ask_worker(workspace, MESSAGE_REMOVE, name, strlen(name), NULL, err) < 0)
+                return -1;
+        return await_done(workspace, err);
 }
 
 int sandbox_workspace_list(const struct sandbox_workspace *workspace, const char *path,
@@ -75,7 +143,7 @@ int sandbox_workspace_list(const struct sandbox_workspace *workspace, const char
         for (;;) {
                 struct frame answer FRAME_CLEANUP = { 0 };
 
-                if (next_answer(workspace->worker, &answer, err) < 0)
+                if (next_answer(workspace, &answer, err) < 0)
                         return -1;
                 if (answer.type == MESSAGE_ABSENT)
                         return 1;
@@ -99,7 +167,7 @@ int sandbox_workspace_open(const struct sandbox_workspace *workspace, const char
                 return ret->file < 0;
         }
         if (ask_worker(workspace, MESSAGE_READ, path, strlen(path), NULL, err) < 0 ||
-            next_answer(workspace->worker, &ret->first, err) < 0)
+            next_answer(workspace, &ret->first, err) < 0)
                 return -1;
         if (ret->first.type == MESSAGE_ABSENT)
                 return 1;
@@ -119,7 +187,7 @@ int sandbox_workspace_copy(const struct sandbox_workspace *workspace, struct san
                         return error_set(err, "%s", strerror(errno));
                 bytes -= length;
                 frame_release(&content->first);
-                if (next_answer(workspace->worker, &content->first, err) < 0)
+                if (next_answer(workspace, &content->first, err) < 0)
                         return -1;
                 if (content->first.type != MESSAGE_CONTENT)
                         return unexpected(&content->first, err);

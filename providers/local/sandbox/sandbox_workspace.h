@@ -20,11 +20,22 @@ struct sandbox_workspace {
         uid_t uid;  /* who owns what is put in by folder */
         gid_t gid;
         struct frame_reader *worker; /* borrowed */
+        int patience_ms;             /* for its next word; 0: some minutes */
 };
 
 /* `from` is a regular file. Before the program alone. */
 int sandbox_workspace_put(const struct sandbox_workspace *workspace, const char *name, bool executable,
                           int from, struct error *err) MUST_USE;
+/*
+ * While the program runs, of a session's workspace alone. What fails is said and the next one may go well; where the
+ * worker is gone, all do.
+ */
+int sandbox_workspace_replace(const struct sandbox_workspace *workspace, const char *name, bool executable,
+                              int from, struct error *err) MUST_USE;
+int sandbox_workspace_make_folder(const struct sandbox_workspace *workspace, const char *name,
+                                  struct error *err) MUST_USE;
+int sandbox_workspace_remove(const struct sandbox_workspace *workspace, const char *name,
+                             struct error *err) MUST_USE;
 /* Of the next two: 1 where it cannot be read, which is the program's doing; -1 where nothing more can be asked. */
 int sandbox_workspace_list(const struct sandbox_workspace *workspace, const char *path,
                            struct strbuf *ret_entries, bool *ret_cut, struct error *err) MUST_USE;

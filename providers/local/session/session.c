@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/session/session_parts.h"
 #include "providers/local/session/session_warm.h"
 
@@ -26,6 +27,8 @@
 /* A worker kills its sandbox at once. */
 #define DYING_MS 15000
 #define FOLDER_LENGTH_MAX 64
+/* So long its worker may say nothing while files are moved. */
+#define FILES_SILENCE_S 30
 
 static int64_t now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
@@ -170,10 +173,6 @@ static void add_files(const struct place_session *session, struct place_event *r
         ret->skipped = session->left;
 }
 
-static bool keeps_files(const struct place_session *session) {
-        return session->owner && session->folder >= 0;
-}
-
 /*
  * What is left to be said, in order: its files, for the last time, an execution that nobody ended, the end. That of a sandbox into which
  * nothing was put are none: it has no copy yet.
@@ -182,7 +181,7 @@ static enum place_event_type say_end(struct place_session *session, struct place
         struct error ignored;
 
         *ret = (struct place_event){ 0 };
-        if (!session->brought_last && keeps_files(session) && !session->fresh) {
+        if (!session->brought_last && session_files_kept(session) && !session->fresh) {
                 session->brought_last = true;
                 if (session_files_begin(session, true, &ignored) == 0)
                         return PLACE_NOTHING;
@@ -201,6 +200,24 @@ static enum place_event_type say_end(struct place_session *session, struct place
 
 /* --- from the worker --- */
 
+/* The copy's folder; or, of a worker that a launcher placed, a socket where it is asked for files, and what it uses. */
+static void take_files(struct place_session *session, struct frame *frame) {
+        struct timeval silence = { .tv_sec = FILES_SILENCE_S };
+        int given = frame_take(frame, 0);
+        struct stat status;
+
+        if (given < 0 || fstat(given, &status) < 0 || !S_ISSOCK(status.st_mode)) {
+                session->folder = given;
+                return;
+        }
+        session->asked.socket = given;
+        fcntl(given, F_SETFL, 0);
+        setsockopt(given, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence));
+        setsockopt(given, SOL_SOCKET, SO_SNDTIMEO, &silence, sizeof(silence));
+        session->lasting.gauges =
+                (struct cgroup_gauges){ frame_take(frame, 1), frame_take(frame, 2), frame_take(frame, 3) };
+}
+
 static int read_ready(struct place_session *session, struct frame *frame, struct place_event *ret,
                       struct error *err) {
         uint64_t numbers[2];
@@ -211,7 +228,7 @@ static int read_ready(struct place_session *session, struct frame *frame, struct
         memcpy(&session->mark, frame->payload.data + sizeof(numbers), sizeof(session->mark));
         session->position = session->heard = numbers[0];
         session->replayed = numbers[1];
-        session->folder = frame_take(frame, 0);
+        take_files(session, frame);
         /* An execution is handed over once all files were put in: before the first one, they may be missing. */
         session->fresh = session->mark == 0;
         /* A new one is open once its runtime has greeted; of an old one the greeting may have been heard. */
@@ -249,7 +266,7 @@ static int read_told(struct place_session *session, struct place_event *ret, str
                 if (answer < 0)
                         return -1;
                 session->heard = session->position;
-                if (answer > 0 && ret->type == PLACE_DONE && keeps_files(session)) {
+                if (answer > 0 && ret->type == PLACE_DONE && session_files_kept(session)) {
                         /* What is borrowed in it stays: nothing is read before the files are there. */
                         session->done = *ret;
                         *ret = (struct place_event){ 0 };
@@ -438,7 +455,7 @@ static int execute(struct place_session *session, const struct place_execution *
                 return error_set(err, "execution %lld has begun already", (long long)execution->n);
         if (execution->code_length + execution->input_length > PLACE_INPUT_MAX)
                 return error_set(err, "code and standard input are at most %zu bytes", PLACE_INPUT_MAX);
-        if (keeps_files(session) && session_files_begin(session, false, err) < 0)
+        if (session_files_kept(session) && session_files_begin(session, false, err) < 0)
                 return -1;
         session->execution = (struct session_execution){ .n = execution->n, .until_ms = INT64_MAX };
         session->mark = execution->n;
@@ -513,6 +530,8 @@ static void leave(struct place_session *session) {
         strbuf_wipe(&session->outgoing);
         strbuf_wipe(&session->pending);
         close_descriptor(&session->folder);
+        frame_reader_release(&session->asked);
+        close_descriptor(&session->asked.socket);
         close_descriptor(&session->waits);
         if (session->files)
                 arena_free(session->files);
@@ -529,6 +548,14 @@ static int check_id(const char *id, struct error *err) {
                        : error_set(err, "\"%s\" is no id of a session", id);
 }
 
+const char *session_worker_path(const struct session_place *place, const char *id, struct arena *arena) {
+        const char *launcher = place->launcher;
+
+        if (!launcher)
+                return arena_printf(arena, "%s/%s", place->folder, id);
+        return arena_printf(arena, "%s/workers/%u.%s", path_folder(launcher, arena), (unsigned)geteuid(), id);
+}
+
 static struct place_session *new_session(struct session_place *place, const struct place_opening *opening) {
         struct place_session *session = calloc(1, sizeof(*session));
 
@@ -539,8 +566,9 @@ static struct place_session *new_session(struct session_place *place, const stru
                                            .lasting = SANDBOX_LASTING_NONE,
                                            .reader = FRAME_READER(-1),
                                            .folder = -1,
+                                           .asked = FRAME_READER(-1),
                                            .waits = epoll_create1(EPOLL_CLOEXEC) };
-        session->socket = arena_printf(session->arena, "%s/%s", place->folder, opening->id);
+        session->socket = session_worker_path(place, opening->id, session->arena);
         session->id = arena_strdup(session->arena, opening->id);
         session->owner = opening->owner ? arena_strdup(session->arena, opening->owner) : NULL;
         return session;
@@ -574,7 +602,7 @@ int session_open_cold(struct session_place *place, const struct place_opening *o
 
 /* The name first: who dies before the rest leaves a sandbox that is found again, and is then told how long it may live. */
 int session_hand_over(struct place_session *session, const struct place_opening *opening, struct error *err) {
-        const char *socket = arena_printf(session->arena, "%s/%s", session->place->folder, opening->id);
+        const char *socket = session_worker_path(session->place, opening->id, session->arena);
 
         if (sandbox_lasting_rename(&session->lasting, socket, err) < 0)
                 return -1;
@@ -604,16 +632,19 @@ static int clear(struct place *place, const char *id, struct error *err) {
         const struct session_place *local = (const struct session_place *)place;
         struct arena *arena = arena_new();
         struct sandbox_lasting lasting = SANDBOX_LASTING_NONE;
-        const char *path = arena_printf(arena, "%s/%s", local->folder, id);
+        const char *path = session_worker_path(local, id, arena);
         struct error absent = { 0 }, ignored;
         int result = check_id(id, err);
 
         if (result == 0 && sandbox_lasting_find(path, NULL, arena, &lasting, &absent) < 0) {
+                if (local->launcher && absent.kind != ERROR_NOT_FOUND)
+                        sandbox_launched_clear(local->launcher, path, -1);
                 (void)unlink(path);
                 (void)unlink(arena_printf(arena, "%s.worker", path));
         } else if (result == 0) {
                 struct pollfd polled = { .fd = lasting.socket, .events = POLLIN };
 
+                lasting.launcher = local->launcher;
                 /* Before it says READY it would not hear us. */
                 (void)poll(&polled, 1, DYING_MS);
                 (void)!frame_send_now(lasting.socket, MESSAGE_CANCEL, NULL, 0, NULL, 0, &ignored);
@@ -689,6 +720,7 @@ int session_place_open(const struct session_place_config *config, struct place *
         place->folder = arena_strdup(place->arena, config->folder);
         place->runtime =
                 config->runtime ? arena_strdup(place->arena, config->runtime) : find_runtime(place->arena);
+        place->launcher = config->launcher ? arena_strdup(place->arena, config->launcher) : NULL;
         place->accept_degraded = config->accept_degraded;
         place->bounds = config->bounds;
         if (session_warm_new(place, config, &place->warm, err) < 0) {

@@ -23,8 +23,13 @@ struct session_place_config {
         const char *root; /* of the stack's data: layout.h */
         const char
                 *folder; /* of the workers' sockets: made where it is missing, ours alone. At most 64 bytes */
-        const char *runtime;  /* berth-runtime's path; NULL: as it is installed, or beside this program */
-        bool accept_degraded; /* sandboxes are started where a limit cannot be held */
+        const char *runtime; /* berth-runtime's path; NULL: as it is installed, or beside this program */
+        /*
+         * The socket of a `berth launcher` that places the workers, each as a host user of its own: this process needs no rights
+         * then. Their own sockets are in the folder `workers` beside it. NULL: this process places them itself.
+         */
+        const char *launcher;
+        bool accept_degraded;           /* sandboxes are started where a limit cannot be held */
         struct workspace_bounds bounds; /* of what is brought into workspaces */
         /* Sandboxes that are started before anybody asks (session_warm.h), and what they have imported: ended by NULL, or NULL. */
         const struct session_place_warm *warm;

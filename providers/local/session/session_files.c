@@ -7,7 +7,7 @@
  * nobody else looks at what it works on.
  */
 #include "base/files.h"
-#include "providers/local/sandbox/sandbox_files.h"
+#include "providers/local/sandbox/sandbox_workspace.h"
 #include "providers/local/session/session_parts.h"
 #include "sessions/workspace_sync.h"
 
@@ -18,16 +18,22 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define NS_PER_S 1000000000
+#define PATIENCE_MS 30000
 
 struct session_sync {
         pthread_t thread;
         struct interrupt interrupt;
         int over; /* an eventfd */
         bool after;
-        bool fresh; /* the copy is empty: what an earlier one agreed on is of no use */
-        int copy;   /* its folder; borrowed */
+        bool fresh;                        /* the copy is empty: what an earlier one agreed on is of no use */
+        struct sandbox_workspace copy;     /* its folder, or the worker's socket, borrowed */
+        const struct workspace_tree *tree; /* of it, while files are brought out */
+        const struct workspace *workspace; /* the same */
         struct workspaces workspaces;
         const char *owner, *id;
         struct workspace_limits limits;
@@ -41,20 +47,102 @@ struct session_sync {
         struct problem problem;
 };
 
-static int read_copy(struct session_sync *sync, struct workspace_tree *ret) {
+bool session_files_kept(const struct place_session *session) {
+        return session->owner && (session->folder >= 0 || session->asked.socket >= 0);
+}
+
+/* --- the copy, where the worker is asked for it --- */
+
+static int list_far(void *context, const char *path,
+                    bool (*take)(void *reading, const char *name, const struct stat *status), void *reading,
+                    const char **ret_reason, struct error *err) {
+        struct strbuf words STRBUF_CLEANUP = STRBUF_INIT;
+        bool cut = false;
+        int answer = sandbox_workspace_list(context, path, &words, &cut, err);
+
+        if (answer != 0) {
+                *ret_reason = "it cannot be read";
+                return answer;
+        }
+        for (size_t at = 0; at < words.length; at += strlen(words.data + at) + 1) {
+                struct sandbox_entry entry;
+                struct stat status = { 0 };
+
+                if (sandbox_entry_read(words.data + at, &entry) < 0)
+                        return error_set(err, "the worker sent a list that is none");
+                status.st_mode = entry.mode;
+                status.st_size = entry.bytes < INT64_MAX ? (off_t)entry.bytes : INT64_MAX;
+                status.st_ino = entry.inode;
+                status.st_mtim = (struct timespec){ .tv_sec = entry.written_ns / NS_PER_S,
+                                                    .tv_nsec = entry.written_ns % NS_PER_S };
+                status.st_ctim = (struct timespec){ .tv_sec = entry.changed_ns / NS_PER_S,
+                                                    .tv_nsec = entry.changed_ns % NS_PER_S };
+                if (!take(reading, entry.name, &status))
+                        return 0;
+        }
+        /* Names that were not sent may be any. */
+        if (cut) {
+                *ret_reason = "its list is too long";
+                return 1;
+        }
+        return 0;
+}
+
+/*
+ * A file of the copy, brought beside the workspace without a name. One that is larger than the workspace may be is not brought at
+ * all, but is as large as it says: who looks leaves it out by that.
+ */
+static int open_far(void *context, const char *path) {
+        struct session_sync *sync = context;
+        const struct workspace_entry *entry = workspace_tree_find(sync->tree, path);
+        struct sandbox_content content SANDBOX_CONTENT_CLEANUP = SANDBOX_CONTENT_NONE;
+        int to DESCRIPTOR_CLEANUP = -1, brought, answer;
+        char name[WORKSPACE_INCOMING_MAX];
+        struct problem ignored;
         struct error err;
 
-        if (workspace_tree_read(sync->copy, LOCAL_FILES_MAX, &sync->interrupt, sync->arena, ret, &err) < 0)
-                return problem_from_error(&sync->problem, PROBLEM_WORKSPACE_FAILED, &err);
-        return 0;
+        if (!entry || workspace_incoming_make(sync->workspace, name, &to, &ignored) < 0) {
+                errno = EIO;
+                return -1;
+        }
+        (void)unlinkat(sync->workspace->folder, name, 0);
+        if (entry->bytes > sync->limits.bytes_max) {
+                if (ftruncate(to, (off_t)entry->bytes) < 0)
+                        return -1;
+        } else if ((answer = sandbox_workspace_open(&sync->copy, path, &content, &err)) != 0 ||
+                   sandbox_workspace_copy(&sync->copy, &content, to, entry->bytes, &err) < 0 ||
+                   lseek(to, 0, SEEK_SET) < 0) {
+                errno = answer > 0 ? ENOENT : EIO;
+                return -1;
+        }
+        brought = to;
+        to = -1;
+        return brought;
+}
+
+/* --- both ways --- */
+
+static int read_copy(struct session_sync *sync, struct workspace_tree *ret) {
+        const struct workspace_tree_source far = { list_far, &sync->copy };
+        struct error err;
+        int result = sync->copy.folder >= 0
+                             ? workspace_tree_read(sync->copy.folder, LOCAL_FILES_MAX, &sync->interrupt,
+                                                   sync->arena, ret, &err)
+                             : workspace_tree_read_from(&far, LOCAL_FILES_MAX, &sync->interrupt, sync->arena,
+                                                        ret, &err);
+
+        return result < 0 ? problem_from_error(&sync->problem, PROBLEM_WORKSPACE_FAILED, &err) : 0;
 }
 
 static int bring_out(struct session_sync *sync, struct workspace *workspace, struct workspace_tree *tree,
                      struct workspace_base *base) {
+        bool near = sync->copy.folder >= 0;
         struct workspace_source source = { .tree = tree,
-                                           .open = workspace_source_open,
-                                           .context = &sync->copy };
+                                           .open = near ? workspace_source_open : open_far,
+                                           .context = near ? (void *)&sync->copy.folder : (void *)sync };
 
+        sync->tree = tree;
+        sync->workspace = workspace;
         return workspace_outgoing(workspace, &source, &sync->limits, &sync->interrupt, sync->arena, base,
                                   &sync->changes, &sync->problem);
 }
@@ -68,28 +156,26 @@ static void leave(struct session_sync *sync, size_t most, const char *path, cons
 }
 
 static int put_in(struct session_sync *sync, const struct workspace *workspace,
-                  const struct workspace_arrival *arrival, const struct stat *folder, struct error *err) {
+                  const struct workspace_arrival *arrival, struct error *err) {
         const struct workspace_entry *entry = &arrival->entry;
         struct stat status;
         int from DESCRIPTOR_CLEANUP = -1;
 
         if (arrival->removed)
-                return sandbox_files_remove(sync->copy, entry->path, err);
+                return sandbox_workspace_remove(&sync->copy, entry->path, err);
         if (entry->folder)
-                return sandbox_files_make_folder(sync->copy, entry->path, folder->st_uid, folder->st_gid,
-                                                 err);
+                return sandbox_workspace_make_folder(&sync->copy, entry->path, err);
         from = workspace_open_regular(workspace->files, entry->path, &status);
         if (from < 0)
                 return errno == ENOENT ? 0 : error_set(err, "cannot read it: %s", strerror(errno));
-        return sandbox_files_replace(sync->copy, entry->path, entry->executable, from, folder->st_uid,
-                                     folder->st_gid, err);
+        return sandbox_workspace_replace(&sync->copy, entry->path, entry->executable, from, err);
 }
 
 static int bring_in(struct session_sync *sync, struct workspace *workspace, const struct workspace_tree *tree,
                     struct workspace_base *base) {
         struct workspace_arrival *arrivals;
         struct workspace_tree now;
-        struct stat folder;
+        struct stat folder = { 0 };
         size_t count;
 
         if (workspace_incoming(workspace, base, tree, &sync->interrupt, sync->arena, &arrivals, &count,
@@ -97,15 +183,17 @@ static int bring_in(struct session_sync *sync, struct workspace *workspace, cons
                 return -1;
         if (count == 0)
                 return 0;
-        if (fstat(sync->copy, &folder) < 0)
+        if (sync->copy.folder >= 0 && fstat(sync->copy.folder, &folder) < 0)
                 return problem_set(&sync->problem, PROBLEM_WORKSPACE_FAILED, "cannot look at the copy: %s",
                                    strerror(errno));
+        sync->copy.uid = folder.st_uid;
+        sync->copy.gid = folder.st_gid;
         for (size_t i = 0; i < count; i++) {
                 struct error err = { 0 };
 
                 if (interrupt_level(&sync->interrupt) > INTERRUPT_NONE)
                         return problem_set(&sync->problem, PROBLEM_STOPPING, "it was interrupted");
-                if (put_in(sync, workspace, &arrivals[i], &folder, &err) < 0)
+                if (put_in(sync, workspace, &arrivals[i], &err) < 0)
                         leave(sync, count, arrivals[i].entry.path, err.message);
         }
         if (read_copy(sync, &now) < 0)
@@ -159,7 +247,7 @@ int session_files_begin(struct place_session *session, bool after, struct error 
                 .over = eventfd(0, EFD_CLOEXEC),
                 .after = after,
                 .fresh = session->fresh,
-                .copy = session->folder,
+                .copy = { .folder = session->folder, .worker = &session->asked, .patience_ms = PATIENCE_MS },
                 .workspaces = { .folder = environment->workspaces, .stack = environment->stack },
                 .owner = session->owner,
                 .id = session->id,
@@ -194,9 +282,13 @@ bool session_files_are_over(const struct place_session *session) {
         return poll(&polled, 1, 0) == 1;
 }
 
+/* Who waits for the worker's answer waits for nothing then. */
 void session_files_stop(struct place_session *session) {
-        if (session->sync)
-                interrupt_raise_to(&session->sync->interrupt, INTERRUPT_NOW);
+        if (!session->sync)
+                return;
+        interrupt_raise_to(&session->sync->interrupt, INTERRUPT_NOW);
+        if (session->asked.socket >= 0)
+                (void)shutdown(session->asked.socket, SHUT_RDWR);
 }
 
 static struct place_file_list paths(struct arena *arena, const char **list, size_t count) {

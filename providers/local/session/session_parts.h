@@ -15,7 +15,7 @@
 struct session_place {
         struct place place;
         struct arena *arena;
-        const char *root, *folder, *runtime;
+        const char *root, *folder, *runtime, *launcher;
         bool accept_degraded;
         struct workspace_bounds bounds;
         struct session_warm *warm; /* NULL: none */
@@ -71,6 +71,7 @@ struct place_session {
         /* Its files. */
         const char *id, *owner;    /* owner NULL: they are not kept */
         int folder;                /* the sandbox's workspace; -1: not given to us */
+        struct frame_reader asked; /* else where its worker is asked for them; socket -1: nowhere */
         bool fresh;                /* the sandbox is new, and nothing was put into it */
         bool brought_last;         /* after its end */
         struct session_sync *sync; /* under way, or NULL */
@@ -85,6 +86,8 @@ struct place_session {
 };
 
 /* session.c */
+/* Where the worker of that session is found. A launcher has them in a folder of its own, by their users. */
+const char *session_worker_path(const struct session_place *place, const char *id, struct arena *arena);
 /* As place_class.open(), but never a warm one. */
 int session_open_cold(struct session_place *place, const struct place_opening *opening,
                       struct place_session **ret, struct error *err) MUST_USE;
@@ -111,6 +114,8 @@ int session_slot_take(const struct session_place *place, const struct place_open
                       const struct local_program *program, int *ret, struct error *err) MUST_USE;
 
 /* session_files.c */
+/* Whether it has a copy that we can reach, and a workspace for it. */
+bool session_files_kept(const struct place_session *session);
 /* Of the two in the sandbox's copy and out of it: `after` an execution out of it alone. */
 int session_files_begin(struct place_session *session, bool after, struct error *err) MUST_USE;
 bool session_files_are_over(const struct place_session *session);

@@ -53,8 +53,9 @@ static int start(struct place_session *session, const struct place_opening *open
         local_program_describe(&session->program, opening->ttl_ms, arena, &spec, &withheld, &count);
         if (file_read(place->runtime, RUNTIME_MAX, &bytes, err) < 0)
                 goto end;
+        spec.launcher = place->launcher;
         if (session_slot_take(place, opening, &session->program, &slot, err) < 0 ||
-            (spec.image_root && (image = local_image_hold(spec.image_root, err)) < 0))
+            (spec.image_root && !place->launcher && (image = local_image_hold(spec.image_root, err)) < 0))
                 goto end;
         argv[3] = arena_printf(arena, "%llu", (unsigned long long)RUNTIME_SHARE(spec.limits.memory_bytes));
         runtime.bytes = bytes.data;
@@ -87,6 +88,7 @@ int session_start(struct place_session *session, const struct place_opening *ope
         limits = spec.limits;
         if (sandbox_lasting_find(session->socket, &limits, session->arena, &session->lasting, &absent) == 0) {
                 session->kept = true;
+                session->lasting.launcher = session->place->launcher;
                 return 0;
         }
         if (absent.kind != ERROR_NOT_FOUND || opening->only_living) {

@@ -507,7 +507,7 @@ struct place_session *session_warm_take(struct session_warm *warm, const struct 
                 return NULL;
         arena = arena_new();
         /* Where a sandbox of that name may live, it is that one. */
-        if (access(arena_printf(arena, "%s/%s", warm->place->folder, opening->id), F_OK) < 0 &&
+        if (access(session_worker_path(warm->place, opening->id, arena), F_OK) < 0 &&
             local_program_load(warm->place->root, opening->environment, opening->agent, arena, &program,
                                &err) == 0 &&
             session_slot_take(warm->place, opening, &program, &slot, &err) == 0) {

@@ -14,18 +14,32 @@ CLIENT = Path(__file__).with_name("launcher_client.py")
 
 
 class Launcher:
-    def __init__(self, binary, *options, users=(ORDINARY,), before=()):
+    def __init__(self, binary, *options, users=(ORDINARY,), before=(), workers=False):
+        """`workers`: they may last, in the folder of that name beside the socket."""
         self.binary = binary
         self.folder = Path(tempfile.mkdtemp(prefix="berth-launcher-"))
         self.folder.chmod(0o755)
         self.socket = str(self.folder / "socket")
+        self.workers = self.folder / "workers"
         shutil.copy(CLIENT, self.folder / "client.py")
+        lasting = [f"--workers={self.workers}"] if workers else []
+        self.command = [*before, binary, "launcher", "--socket", self.socket, *(f"--for={user}" for user in users), *lasting, *options]
+        self.start()
+
+    def start(self):
         self.process = subprocess.Popen(
-            [*before, binary, "launcher", "--socket", self.socket, *(f"--for={user}" for user in users), *options],
-            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            self.command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
             env={name: text for name, text in os.environ.items() if name in ("PATH", "CANARY")},
         )  # fmt: skip
-        assert b"listening" in self.process.stderr.readline()
+        said = b""
+        while b"listening" not in said:
+            said = self.process.stderr.readline()
+            assert said, "it ended"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
 
     def client(self, lines, user=ORDINARY, **kwargs):
         """What the lines print as JSON, run by a process of that user."""

@@ -353,7 +353,9 @@ print(json.dumps({"pipes": len(pipes), "output": output, "list": sorted(ask(LIST
 """)
     assert told["pipes"] == 3
     assert told["output"] == "data/in.txt 1000 0o644 hello\ntool 1000 0o755 #!\n"
-    assert told["list"] == ["", "10000 0 fifo", "100000 0 private", "120100 11 link", told["list"][4]] and told["list"][4].endswith(" deep")
+    listed = [word.split(" ") for word in told["list"] if word]  # mode, bytes, inode, times, name
+    assert [(word[0], word[1], word[5]) for word in listed[:3]] == [("10000", "0", "fifo"), ("100000", "0", "private"), ("120100", "11", "link")]
+    assert len(listed) == 4 and listed[3][5] == "deep"
     assert told["file"] == 1000000 and told["absent"] == [None] * 14
 
 
@@ -537,6 +539,8 @@ def lasting(binary):
     ours = Launcher(binary, "--accept-degraded", "--workers", str(workers))
     yield ours, workers
     for path in workers.iterdir():  # ended by CANCEL, as whom they belong to
+        if path.suffix == ".worker":
+            continue
         uid = int(path.name.split(".")[0])
         with contextlib.suppress(AssertionError):
             ours.client(f"peer = connect({str(path)!r}); peer.receive(); peer.send(CANCEL); peer.send(TAKEN); peer.receive(); print(0)", user=uid)
@@ -628,6 +632,96 @@ def test_a_worker_that_lasts_ends_when_its_time_is_over(lasting):
     wait_for(lambda: True if not path.exists() else None)  # the launcher has seen its end
 
 
+def test_a_new_launcher_knows_the_workers_of_the_one_before(lasting):
+    """They count, can be asked about and cleared away by their user; what died meanwhile is removed at the start, whatever else lies there stays."""
+    ours, workers = lasting
+    marker, other = f"{RUN}-before", f"{RUN}-died"
+    begun(ours, "import time; time.sleep(600)", marker)
+    lines = f"path = {ours.socket!r}\n" + BEGIN.format(code="import time; time.sleep(600)", marker=other, deadline=60000).replace('"one"', '"two"')
+    with holding(ordinary_client(ours), lines + "import time; time.sleep(600)\n") as said:
+        assert int(said.readline())
+        wait_for(lambda: uid_of(other))
+    ours.kill()
+    died = int((workers / f"{ORDINARY}.two.worker").read_text().split("-")[0])
+    os.kill(died, signal.SIGKILL)
+    assert gone(other)
+    (workers / "notes.txt").write_text("somebody's")
+    (workers / "7.broken.worker").write_text("1-2-3-4\n{")
+    # As an earlier launcher leaves it that dies in between: a socket of nobody's.
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(workers / "7.stale"))
+    stale.close()
+    ours.start()
+    assert sorted(path.name for path in workers.iterdir()) == [f"{ORDINARY}.one", f"{ORDINARY}.one.worker", "notes.txt"]
+    (workers / "notes.txt").unlink()
+    told = ours.client("""
+launcher = connect(path)
+second = start(launcher, name="one")
+launcher.send(CLEAR, {"name": "two"})
+none = launcher.receive()
+launcher.send(CLEAR, {"name": "one"})
+kind, usage, _ = launcher.receive()
+launcher.send(CLEAR, {"name": "one"})
+print(json.dumps([second, none[0], none[1].decode(), kind, launcher.receive()[0]]))
+""")
+    assert "a worker of the name one lives" in told[0]
+    assert told[1:] == [launcher_client.REFUSED, "no worker of the name two lives", launcher_client.RUN_ENDED, launcher_client.REFUSED]
+    assert gone(marker) and list(workers.iterdir()) == []
+
+
+def test_nobody_clears_away_another_s(binary):
+    """Names are each user's own; CLEAR is as narrow as START."""
+    needs_root()
+    ours = Launcher(binary, "--accept-degraded", "--group", str(ORDINARY), users=(ORDINARY, ORDINARY + 1), workers=True)
+    marker = f"{RUN}-whose"
+    try:
+        os.chown(ours.socket, 0, -1)
+        os.chmod(ours.socket, 0o666)
+        begun(ours, "import time; time.sleep(600)", marker)
+        told = ours.client("""
+launcher = connect(path)
+launcher.send(CLEAR, {"name": "one"})
+answers = [launcher.receive()[0]]
+for payload in ({"name": "%d.one"}, {"name": "../one"}, {"name": "one", "uid": 61234}, {"name": None}, {}, {"run": 1}, b"", b"one", b"[1]"):
+    peer = connect(path)
+    peer.send(CLEAR, payload)
+    answers.append(peer.receive())
+peer = connect(path)
+peer.send(CLEAR, {"name": "one"}, [0])
+answers.append(peer.receive())
+launcher.send(RENAME, {"name": "one", "to": "mine"})
+answers.append(launcher.receive()[0])
+for payload in ({"name": "one"}, {"name": "one", "to": "../x"}, {"name": "one", "to": "a", "uid": 0}, {"name": "one", "to": 1}):
+    peer = connect(path)
+    peer.send(RENAME, payload)
+    answers.append(peer.receive())
+print(json.dumps(answers))
+""" % ORDINARY, user=ORDINARY + 1)  # fmt: skip
+        assert told == [launcher_client.REFUSED, *[None] * 10, launcher_client.REFUSED, *[None] * 4], told
+        assert uid_of(marker)
+        # Its own user gives it another name, once, which no other of his has; a launcher that follows knows it by that.
+        told = ours.client("""
+launcher = connect(path)
+kept = start(launcher, name="other")
+answers = []
+for name, to in (("one", "other"), ("none", "x"), ("one", "new"), ("new", "newer")):
+    launcher.send(RENAME, {"name": name, "to": to})
+    answers.append(launcher.receive()[0])
+launcher.send(CLEAR, {"name": "other"})
+print(json.dumps(answers + [launcher.receive()[0]]))
+""")
+        assert told == [launcher_client.REFUSED, launcher_client.REFUSED, launcher_client.RENAMED, launcher_client.REFUSED, launcher_client.RUN_ENDED]
+        ours.kill()
+        ours.start()
+        os.chmod(ours.socket, 0o666)
+        assert sorted(path.name for path in ours.workers.iterdir()) == [f"{ORDINARY}.new", f"{ORDINARY}.new.worker"]
+        assert uid_of(marker)
+        assert ours.client("launcher = connect(path); launcher.send(CLEAR, {'name': 'new'}); print(launcher.receive()[0])") == launcher_client.RUN_ENDED
+        assert gone(marker)
+    finally:
+        ours.end()
+
+
 def test_a_name_is_one_worker_s(lasting, launcher):
     ours, workers = lasting
     marker = f"{RUN}-name"
@@ -702,12 +796,13 @@ def test_a_link_in_the_store_leads_nowhere(image):
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
 def test_the_units_are_read_by_systemd(binary, tmp_path):
-    for name in ("berth-launcher.service", "berth-launcher.socket"):
-        text = (UNITS / name).read_text().replace("/usr/bin/berth", str(binary)).replace("SocketGroup=berth", "SocketGroup=root")
-        (tmp_path / name).write_text(text)
-    for name in ("berth-launcher.service", "berth-launcher.socket"):
-        checked = subprocess.run(["systemd-analyze", "verify", "--man=no", str(tmp_path / name)], capture_output=True, text=True)
-        assert checked.returncode == 0 and "berth-launcher" not in checked.stderr, checked.stderr
+    units = [UNITS / "berth-launcher.service", UNITS / "berth-launcher.socket", UNITS.parent / "serve/berth-serve.service"]
+    for unit in units:
+        text = unit.read_text().replace("/usr/bin/berth", str(binary)).replace("SocketGroup=berth", "SocketGroup=root")
+        (tmp_path / unit.name).write_text(text)
+    for unit in units:
+        checked = subprocess.run(["systemd-analyze", "verify", "--man=no", str(tmp_path / unit.name)], capture_output=True, text=True)
+        assert checked.returncode == 0 and "berth-" not in checked.stderr, checked.stderr
 
 
 def test_the_capabilities_of_the_unit_are_enough(binary):

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/files.h"
 #include "providers/local/sandbox/sandbox_messages.h"
+#include "providers/local/sandbox/sandbox_porter.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -169,14 +170,25 @@ static void test_by_folder_and_by_asking(void **state) {
 }
 
 static void test_entries(void **state) {
-        static const char *const bad[] = { "",           "x",          "100644",
-                                           "100644 ",    "100644 5",   "100644 5 ",
-                                           "100644 5 .", "40755 1 ..", "100644 5 a/b",
-                                           "8 5 a",      " 5 a" };
+        static const char *const bad[] = { "",
+                                           "x",
+                                           "100644",
+                                           "100644 ",
+                                           "100644 5",
+                                           "100644 5 7 8 9",
+                                           "100644 5 7 8 9 ",
+                                           "100644 5 7 8 9 .",
+                                           "40755 1 7 8 9 ..",
+                                           "100644 5 7 8 9 a/b",
+                                           "100644 5 7 8 a",
+                                           "100644 5 x 8 9 a",
+                                           "8 5 7 8 9 a",
+                                           " 5 7 8 9 a" };
         struct sandbox_entry entry = { 0 };
 
         (void)state;
-        assert_int_equal(sandbox_entry_read("100644 5  two  spaces", &entry), 0);
+        assert_int_equal(sandbox_entry_read("100644 5 7 -8 9  two  spaces", &entry), 0);
+        assert_true(entry.inode == 7 && entry.written_ns == -8 && entry.changed_ns == 9);
         assert_string_equal(entry.name, " two  spaces");
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
                 assert_int_equal(sandbox_entry_read(bad[i], &entry), -1);
@@ -216,11 +228,140 @@ static void test_answers_that_are_none(void **state) {
         }
 }
 
+/* --- of a session: the worker's loop, by a thread --- */
+
+static void *carry(void *context) {
+        struct sandbox_porter *porter = context;
+
+        while (porter->client.socket >= 0) {
+                struct pollfd polled = sandbox_porter_poll(porter);
+
+                assert_int_equal(poll(&polled, 1, -1), 1);
+                sandbox_porter_move(porter, &polled);
+        }
+        return NULL;
+}
+
+struct carried {
+        char path[32];
+        int folder;
+        struct sandbox_porter porter;
+        pthread_t thread;
+        struct frame_reader worker;
+        struct sandbox_workspace far;
+};
+
+static void begin_carrying(struct carried *carried) {
+        struct error err;
+
+        *carried = (struct carried){ .path = "/tmp/berth-files-XXXXXX",
+                                     .porter = SANDBOX_PORTER_NONE,
+                                     .worker = FRAME_READER(-1),
+                                     .far = { .folder = -1, .worker = &carried->worker } };
+        carried->folder = make_folder(carried->path);
+        assert_int_equal(
+                sandbox_porter_begin(&carried->porter, carried->folder, &carried->worker.socket, &err), 0);
+        fcntl(carried->worker.socket, F_SETFL, 0);
+        assert_int_equal(pthread_create(&carried->thread, NULL, carry, &carried->porter), 0);
+}
+
+static void end_carrying(struct carried *carried) {
+        close(carried->worker.socket);
+        pthread_join(carried->thread, NULL);
+        remove_below(carried->folder);
+        assert_int_equal(rmdir(carried->path), 0);
+}
+
+static void test_files_of_a_session(void **state) {
+        struct carried carried;
+        struct strbuf entries STRBUF_CLEANUP = STRBUF_INIT;
+        struct strbuf large STRBUF_CLEANUP = STRBUF_INIT;
+        int from DESCRIPTOR_CLEANUP = memfd_create("from", MFD_CLOEXEC);
+        struct stat status, listed;
+        struct sandbox_entry entry;
+        struct error err = { 0 };
+        char *text;
+        bool cut;
+
+        (void)state;
+        begin_carrying(&carried);
+        for (int i = 0; i < 120000; i++)
+                strbuf_printf(&large, "%07d ", i);
+        assert_int_equal(descriptor_write(from, large.data, large.length), 0);
+        assert_int_equal(sandbox_workspace_replace(&carried.far, "deep/large", true, from, &err), 0);
+        text = content_of(&carried.far, "deep/large", UINT64_MAX);
+        assert_string_equal(text, large.data);
+        free(text);
+        assert_int_equal(ftruncate(from, 3), 0);
+        assert_int_equal(sandbox_workspace_replace(&carried.far, "deep/large", false, from, &err), 0);
+        assert_content(&carried.far, "deep/large", "000");
+        assert_int_equal(sandbox_workspace_make_folder(&carried.far, "one/two", &err), 0);
+        assert_int_equal(sandbox_workspace_remove(&carried.far, "one/two", &err), 0);
+        assert_int_equal(sandbox_workspace_remove(&carried.far, "nothing", &err), 0);
+        assert_int_equal(sandbox_workspace_list(&carried.far, "deep", &entries, &cut, &err), 0);
+        assert_int_equal(sandbox_entry_read(entries.data, &entry), 0);
+        assert_int_equal(fstatat(carried.folder, "deep/large", &listed, 0), 0);
+        assert_true(entry.inode == listed.st_ino && entry.bytes == 3 && !(entry.mode & 0100) &&
+                    entry.changed_ns == (int64_t)listed.st_ctim.tv_sec * 1000000000 + listed.st_ctim.tv_nsec);
+        /* What fails is said, and the next question is answered. */
+        assert_int_equal(mkdirat(carried.folder, "full", 0755), 0);
+        write_file(carried.folder, "full/x", "x");
+        assert_int_equal(symlinkat("/tmp", carried.folder, "out"), 0);
+        assert_int_equal(sandbox_workspace_replace(&carried.far, "full", false, from, &err), -1);
+        assert_int_equal(sandbox_workspace_replace(&carried.far, "../x", false, from, &err), -1);
+        assert_int_equal(sandbox_workspace_replace(&carried.far, "out/berth-x", false, from, &err), -1);
+        assert_int_equal(fstatat(AT_FDCWD, "/tmp/berth-x", &status, 0), -1);
+        assert_int_equal(sandbox_workspace_remove(&carried.far, "full", &err), -1);
+        assert_int_equal(sandbox_workspace_remove(&carried.far, "out/berth-x", &err), -1);
+        assert_int_equal(sandbox_workspace_make_folder(&carried.far, "/tmp/berth-x", &err), -1);
+        assert_int_equal(sandbox_workspace_make_folder(&carried.far, "out/berth-x", &err), -1);
+        assert_content(&carried.far, "full/x", "x");
+        assert_content(&carried.far, "out", NULL);
+        /* Links go as what they are. */
+        assert_int_equal(sandbox_workspace_replace(&carried.far, "out", false, from, &err), 0);
+        assert_content(&carried.far, "out", "000");
+        end_carrying(&carried);
+}
+
+/* Whoever asks wrongly is heard no more; of a file that came in part nothing is left. */
+static void test_questions_that_are_none(void **state) {
+        static const struct {
+                unsigned types[3];
+                const char *bytes;
+                size_t length;
+        } cases[] = { { { MESSAGE_GO }, "", 0 },
+                      { { MESSAGE_CONTENT }, "x", 1 },
+                      { { MESSAGE_LIST }, "a\0b", 3 },
+                      { { MESSAGE_REPLACE }, "-", 2 },
+                      { { MESSAGE_REPLACE }, "y\0half", 7 },
+                      { { MESSAGE_REPLACE, MESSAGE_CONTENT, MESSAGE_READ }, "-\0half", 7 },
+                      { { MESSAGE_REPLACE, MESSAGE_REPLACE }, "-\0half", 7 } };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct carried carried;
+                struct frame frame FRAME_CLEANUP = { 0 };
+                struct error err = { 0 };
+                struct stat status;
+
+                begin_carrying(&carried);
+                for (size_t j = 0; j < 3 && cases[i].types[j]; j++)
+                        (void)!frame_send(carried.worker.socket, cases[i].types[j], cases[i].bytes,
+                                          cases[i].length, NULL, 0, &err);
+                assert_int_not_equal(frame_receive(&carried.worker, &frame, &err), FRAME_WHOLE);
+                pthread_join(carried.thread, NULL);
+                assert_int_equal(fstatat(carried.folder, "half", &status, 0), -1);
+                close(carried.worker.socket);
+                assert_int_equal(rmdir(carried.path), 0);
+                close(carried.folder);
+        }
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_by_folder_and_by_asking),
-                cmocka_unit_test(test_entries),
-                cmocka_unit_test(test_answers_that_are_none),
+                cmocka_unit_test(test_by_folder_and_by_asking), cmocka_unit_test(test_entries),
+                cmocka_unit_test(test_answers_that_are_none),   cmocka_unit_test(test_files_of_a_session),
+                cmocka_unit_test(test_questions_that_are_none),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,7 @@ static const struct sandbox_placing placing = {
         .patience_ms = 9,
         .lasts = true,
         .owner = 10,
+        .gauges = true,
 };
 
 static void test_there_and_back(void **state) {
@@ -64,6 +65,7 @@ static void test_there_and_back(void **state) {
         assert_int_equal(placed.patience_ms, 9);
         assert_true(placed.lasts);
         assert_int_equal(placed.owner, 10);
+        assert_true(placed.gauges);
         assert_false(placed.born || placed.limit_address_space);
         strbuf_clear(&text);
         sandbox_running_write(&running, &text);
@@ -217,10 +219,32 @@ static void test_what_a_launcher_is_asked(void **state) {
                                            "\\n", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
         struct sandbox_starting starting = { { 1, 2, 3, 4, 5, 6 }, NULL, "s-1" }, asked;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+        const char *name, *to;
         struct arena *arena = arena_new();
         struct error err = { 0 };
 
         (void)state;
+        sandbox_name_write("s-1", &text);
+        assert_string_equal(strbuf_text(&text), "{\"name\":\"s-1\"}");
+        assert_int_equal(sandbox_name_read(text.data, text.length, arena, &name, &err), 0);
+        assert_string_equal(name, "s-1");
+        for (size_t j = 0; j < sizeof(bad) / sizeof(bad[0]); j++) {
+                strbuf_clear(&text);
+                strbuf_printf(&text, "{\"name\":\"%s\"}", bad[j]);
+                assert_int_equal(sandbox_name_read(text.data, text.length, arena, &name, &err), -1);
+        }
+        strbuf_clear(&text);
+        sandbox_renaming_write("warm-1", "s-1", &text);
+        assert_int_equal(sandbox_renaming_read(text.data, text.length, arena, &name, &to, &err), 0);
+        assert_string_equal(name, "warm-1");
+        assert_string_equal(to, "s-1");
+        assert_int_equal(
+                sandbox_renaming_read("{\"name\":\"a\",\"to\":\"../b\"}", 24, arena, &name, &to, &err), -1);
+        assert_int_equal(sandbox_renaming_read("{\"name\":\"a\"}", 12, arena, &name, &to, &err), -1);
+        assert_int_equal(sandbox_name_read("{}", 2, arena, &name, &err), -1);
+        assert_int_equal(sandbox_name_read("{\"name\":1}", 10, arena, &name, &err), -1);
+        assert_int_equal(sandbox_name_read("{\"name\":\"a\",\"uid\":0}", 20, arena, &name, &err), -1);
+        strbuf_clear(&text);
         sandbox_starting_write(&starting, &text);
         assert_int_equal(sandbox_starting_read(text.data, text.length, arena, &asked, &err), 0);
         assert_null(asked.image);

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`berth serve` as an ordinary user for whom a launcher of root's places the sandboxes: owners are kept apart without any right of its own."""
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from controllers import wait_until
+from test_serve import TOKENS, client, stack
+from test_serve_sessions import Sessions
+
+sys.path.insert(0, str(Path(__file__).parent / "escape"))
+from launchers import ORDINARY, Launcher  # noqa: E402
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a launcher has root's rights")
+
+CLIENTS = [client("users", actsFor="users", realm="company"), client("watcher", may=["observe"]), client("file", may=["administer"])]
+DROP = f"exec setpriv --reuid {ORDINARY} --regid {ORDINARY} --clear-groups"
+
+
+class Box:
+    """A stack of the ordinary user's, applied. `binary` runs berth as that user, whoever starts it."""
+
+    def __init__(self, binary):
+        self.folder = Path(tempfile.mkdtemp(prefix="berth-served-"))
+        self.stack = self.folder / "stack"
+        self.stack.mkdir()
+        for name in ("berth", "berth-runtime"):
+            shutil.copy(Path(binary).with_name(name), self.folder / name)
+        self.binary = self.folder / "as-ordinary"
+        self.binary.write_text(f'#!/bin/sh\n{DROP} {self.folder}/berth "$@"\n')
+        self.binary.chmod(0o755)
+        (self.stack / "stack.yaml").write_text(stack())
+        self.env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.folder)}
+        self.folder.chmod(0o755)
+        subprocess.run(["chown", "-R", f"{ORDINARY}:{ORDINARY}", self.folder], check=True)
+        subprocess.run([self.binary, "apply", "--yes", "-q", "-f", self.stack], env=self.env, cwd=self.folder, check=True)
+
+
+@pytest.fixture(scope="module")
+def box(binary):
+    made = Box(binary)
+    yield made
+    shutil.rmtree(made.folder)
+
+
+@pytest.fixture
+def launcher(binary):
+    made = Launcher(binary, "--accept-degraded", workers=True)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def serve(box, launcher):
+    made = Sessions(box, clients=CLIENTS)
+    made.options = ["--accept-degraded", "--launcher", launcher.socket]
+    made.launcher = launcher
+    yield made.start(*made.options)
+    if launcher.process.poll() is not None:
+        launcher.start()
+    if made.process is None or made.process.poll() is not None:
+        made.start(*made.options)
+    sessions = [s["id"] for s in made.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items()]
+    workers = workers_of(launcher)
+    for session in sessions:
+        assert made.call("DELETE", f"/v1/sessions/{session}", token=TOKENS["file"]).status == 204
+    assert made.stop() == 0
+    wait_until(lambda: nothing_left(launcher, workers))
+
+
+def workers_of(launcher):
+    """The processes that the launcher's records name."""
+    return [int(record.read_text().split("-")[0]) for record in launcher.workers.glob("*.worker")] if launcher.workers.is_dir() else []
+
+
+def nothing_left(launcher, workers):
+    groups = [g for base in ("/sys/fs/cgroup/*/berth", "/sys/fs/cgroup/berth") for pid in workers for g in glob.glob(f"{base}/**/run-{pid}-*", recursive=True)]
+    return not groups and not list(launcher.workers.iterdir()) and not [pid for pid in workers if alive(pid)]
+
+
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def user_of_worker(launcher, session):
+    """Whose the session's worker is on the host, and so its processes."""
+    pid = (launcher.workers / f"{ORDINARY}.{session}.worker").read_text().split("-")[0]
+    return int(open(f"/proc/{pid}/status").read().split("Uid:")[1].split()[0])
+
+
+def test_owners_are_apart_and_files_go_both_ways(serve):
+    """Each session a host user of its own; what its code wrote is the server's user's, by the same rules as ever."""
+    first, second = serve.create(), serve.create("bob")
+    assert serve.run(first, "kept = 41\nprint('hello')\nkept + 1")["value"]["text"] == "42"
+    users = {user_of_worker(serve.launcher, s) for s in (first, second)}
+    assert len(users) == 2 and all(user >= 1900000000 for user in users), users
+    wrote = serve.run(first, """
+import os, pathlib
+os.makedirs('deep/er')
+pathlib.Path('deep/er/file').write_text('by the code')
+pathlib.Path('tool').write_text('#!'); os.chmod('tool', 0o755)
+pathlib.Path('private').write_text('x'); os.chmod('private', 0)
+pathlib.Path('large').write_bytes(b'0123456789abcdef' * 65536 * 2)
+os.symlink('/etc/passwd', 'link'); os.mkfifo('fifo')
+""")  # fmt: skip
+    files = wrote["files"]
+    assert wrote["status"] == "ok", wrote
+    assert [f["path"] for f in files["changed"]] == ["deep/er/file", "large", "tool"]
+    assert {f["path"] for f in files["skipped"]} == {"fifo", "link", "private"}
+    kept = serve.state / f"local/lab/workspaces/sessions/{first}/workspace"
+    assert (kept / "deep/er/file").read_text() == "by the code" and (kept / "deep/er/file").stat().st_uid == ORDINARY
+    assert (kept / "tool").stat().st_mode & 0o100 and (kept / "large").stat().st_size == 2 << 20
+    # What is put into the workspace from outside is there before the next execution, the run's own.
+    (kept / "put").write_text("from outside")
+    (kept / "deep/er/file").unlink()
+    os.chown(kept / "put", ORDINARY, ORDINARY)
+    again = serve.run(first, "open('put', 'a').write('!'), os.path.exists('deep/er/file'), os.stat('put').st_uid == os.getuid(), kept")
+    assert again["value"]["text"] == "(1, False, True, 41)"
+    assert [f["path"] for f in again["files"]["changed"]] == ["put"] and (kept / "put").read_text() == "from outside!"
+    assert again["usage"]["peakMemoryBytes"] is None or again["usage"]["peakMemoryBytes"] > 0
+    # Neither finds the other: not its files, not its processes, not the server's.
+    found = serve.run(second, "import os; os.listdir('/workspace'), [p for p in os.listdir('/proc') if p.isdigit() and int(p) > 50]", "bob")
+    assert found["value"]["text"] == "([], [])"
+
+
+def test_server_and_launcher_die_and_sessions_live(serve):
+    """By SIGKILL, one after the other and both at once; the kernel's memory stays, and the end needs no launcher."""
+    session = serve.create()
+    serve.run(session, "kept = []")
+    for victims in (["server"], ["launcher"], ["server", "launcher"]):
+        if "server" in victims:
+            serve.stop(signal.SIGKILL)
+        if "launcher" in victims:
+            serve.launcher.kill()
+        if "server" in victims:
+            serve.start(*serve.options)
+        told = serve.run(session, "kept.append(1); open('x', 'w').write('y' * len(kept)); len(kept)")
+        assert (told["status"], told["state"]["was"]) == ("ok", "kept"), told
+        assert [f["path"] for f in told["files"]["changed"]] == ["x"]
+        if "launcher" in victims:
+            serve.launcher.start()
+    assert serve.run(session, "len(kept)")["value"]["text"] == "3"
+    serve.create("bob")  # the new launcher counts the old one's workers, and starts more
+    workers = workers_of(serve.launcher)
+    assert len(workers) == 2
+    serve.launcher.kill()
+    assert serve.call("DELETE", f"/v1/sessions/{session}").status == 204
+    wait_until(lambda: sum(alive(pid) for pid in workers) == 1)
+    answer = serve.call("POST", "/v1/sessions", {"environment": "data"})
+    assert answer.problem(503, "place-failed")["detail"]
+
+
+def test_warm_sandboxes(serve):
+    """They are the launcher's too: one is given to a session under that one's name, and nothing of them stays behind."""
+    serve.stop()
+    serve.configure(clients=CLIENTS, sessions={"warm": {"data": 1}})
+    serve.start(*serve.options)
+    wait_until(lambda: "a warm sandbox is ready" in serve.lines())
+    session = serve.create()
+    assert serve.run(session, "6 * 7")["value"]["text"] == "42"
+    assert user_of_worker(serve.launcher, session) >= 1900000000
+    serve.stop(signal.SIGKILL)
+    serve.configure(clients=CLIENTS)
+    serve.start(*serve.options)
+    assert serve.run(session, "6 * 7")["state"]["was"] == "kept"
+
+
+def test_a_worker_is_killed(serve):
+    """By nobody who said so: the session is over, and nothing of it is left."""
+    session = serve.create()
+    serve.run(session, "1")
+    os.kill(workers_of(serve.launcher)[0], signal.SIGKILL)
+    wait_until(lambda: not list(serve.launcher.workers.iterdir()))
+    assert serve.call("POST", f"/v1/sessions/{session}/executions", {"code": "1"}).status in (200, 404)
+
+
+def test_a_worker_is_stopped(serve):
+    """It does not hear that it should end: the launcher ends it."""
+    session = serve.create()
+    serve.run(session, "1")
+    worker = workers_of(serve.launcher)[0]
+    os.kill(worker, signal.SIGSTOP)
+    assert serve.call("DELETE", f"/v1/sessions/{session}").status == 204
+    wait_until(lambda: not alive(worker), timeout=60)
+
+
+def test_without_a_launcher(box):
+    """Refused, and the remedies are named; a launcher whose workers are elsewhere is none for sessions."""
+    serve = Sessions(box, clients=CLIENTS)
+    serve.start("--accept-degraded")
+    try:
+        assert "no sessions are served" in serve.lines() and "--launcher SOCKET" in serve.lines()
+        assert serve.call("GET", "/v1/sessions").status == 404
+    finally:
+        assert serve.stop() == 0
+
+
+def test_workers_in_another_folder(box, binary, tmp_path):
+    tmp_path.chmod(0o755)
+    elsewhere = Launcher(binary, "--accept-degraded", "--workers", str(tmp_path / "workers"))
+    serve = Sessions(box, clients=CLIENTS)
+    try:
+        serve.start("--accept-degraded", "--launcher", elsewhere.socket)
+        answer = serve.call("POST", "/v1/sessions", {"environment": "data"})
+        assert f"--workers {elsewhere.workers}" in answer.problem(503, "place-failed")["detail"]
+        wait_until(lambda: not list((tmp_path / "workers").iterdir()))
+    finally:
+        serve.stop()
+        elsewhere.end()
