@@ -91,6 +91,12 @@ void engine_forget_session(struct engine *engine, struct session *session) {
                 follower->session = NULL;
         }
         execution_drop(session->running);
+        while (session->unwritten) {
+                struct execution *execution = session->unwritten;
+
+                session->unwritten = execution->next;
+                execution_drop(execution);
+        }
         while (session->first_waiting) {
                 struct execution *execution = session->first_waiting;
 
@@ -188,7 +194,11 @@ static void sweep(struct engine *engine) {
                 if (!session->gone && session_expires_ms(session) <= now_ms &&
                     session_end(engine, session, "the session has expired", &problem) < 0)
                         log_warning("session %s: %s", session->record.id, problem.detail);
+                /* What the store did not take is tried again, and what waits for that goes on. */
+                if (session->unwritten && !session_write_ends(engine, session))
+                        continue;
                 if (!session->gone) {
+                        session_go_on(engine, session);
                         park_if_idle(engine, session, now_ms);
                 } else if (!session->place) {
                         ended = array_grow(arena, ended, count, sizeof(*ended));

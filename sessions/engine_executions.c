@@ -24,6 +24,10 @@ static struct execution *find_remembered(struct session *session, int64_t n) {
                 if (waiting->n == n)
                         return waiting;
         }
+        for (struct execution *ended = session->unwritten; ended; ended = ended->next) {
+                if (ended->n == n)
+                        return ended;
+        }
         for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
                 if (follower->execution && follower->execution->n == n)
                         return follower->execution;
@@ -174,7 +178,8 @@ int engine_result(struct engine *engine, const struct engine_caller *caller, con
         session = find_living(engine, caller, id);
         execution = session ? find_remembered(session, n) : NULL;
         if (execution)
-                *ret = execution->result ? json_incref(execution->result) : execution_pending(execution, id);
+                *ret = execution->result && !execution->unwritten ? json_incref(execution->result)
+                                                                  : execution_pending(execution, id);
         else
                 result = find_kept(engine, caller, id, n, &kept, problem) < 0 ? -1 : 0;
         if (kept)

@@ -69,7 +69,9 @@ static enum engine_next next_of_execution(struct engine_follower *follower, stru
                 if (!execution_kept_event(follower->kept, follower->from, ret))
                         return ENGINE_ENDED;
         } else if (!execution_event(follower->execution, follower->from, ret)) {
-                return follower->execution->status == EXECUTION_ENDED ? ENGINE_ENDED : ENGINE_NOTHING;
+                return follower->execution->status == EXECUTION_ENDED && !follower->execution->unwritten
+                               ? ENGINE_ENDED
+                               : ENGINE_NOTHING;
         }
         follower->from = ret->id + 1;
         return ENGINE_EVENT;

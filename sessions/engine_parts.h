@@ -40,6 +40,8 @@ struct session {
         struct execution *first_waiting, *last_waiting;
         size_t waiting;
         int64_t in_line; /* its place in the line for its agent's limits; 0: it stands in none */
+        struct execution *unwritten; /* ended, and the store did not take it yet: nobody has heard of it */
+        uint64_t heard_id;           /* what the place is told to have been heard then; 0: nothing */
         struct engine_follower *followers; /* of the session itself, and of its executions */
 };
 
@@ -126,6 +128,8 @@ void session_cut_off(struct engine *engine, struct session *session, enum report
 void session_interrupt(struct engine *engine, struct session *session, struct execution *execution);
 /* It has ended: its record is written, followers hear of it. Gives up the line's reference. */
 void session_execution_ended(struct engine *engine, struct session *session, struct execution *execution);
+/* The ends that could not be written yet. False: nor can they now. */
+bool session_write_ends(struct engine *engine, struct session *session);
 
 /* --- engine_limits.c --- */
 

@@ -164,7 +164,7 @@ bool execution_event(const struct execution *execution, int64_t id, struct engin
         const char *bytes;
         json_t *text;
 
-        if (id < 1 || (uint64_t)id > execution->event_count)
+        if (id < 1 || (uint64_t)id > execution->event_count - execution->unwritten)
                 return false;
         event = &execution->events[id - 1];
         if (event->type == EXECUTION_EVENT_JSON) {

@@ -57,6 +57,7 @@ struct execution {
         size_t displays_bytes;
         json_t *state;    /* NULL: it has none */
         json_t *result;   /* whole, once it has ended */
+        bool unwritten;   /* its end is in no record: no event tells it yet */
         uint64_t unheard; /* bytes of events that the place keeps for us */
         bool heard_early; /* its record has the heads of the streams, and the place has let go of them */
         bool head_lost; /* the server was restarted amid more output than the place keeps: its streams are not whole */

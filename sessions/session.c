@@ -31,7 +31,7 @@ const char *session_status(const struct session *session) {
 }
 
 bool session_busy(const struct session *session) {
-        return session->running || session->waiting > 0;
+        return session->running || session->waiting > 0 || session->unwritten;
 }
 
 int64_t session_expires_ms(const struct session *session) {
@@ -121,7 +121,19 @@ static void describe_owner(struct engine *engine, const struct session *session,
                 ret->image_digest = environment.image_digest;
 }
 
-void session_execution_ended(struct engine *engine, struct session *session, struct execution *execution) {
+/* The least number of those whose end is not written: from there on, whoever comes after us has to look. */
+static int64_t oldest_open(const struct session *session) {
+        int64_t oldest = session->running         ? session->running->n
+                         : session->first_waiting ? session->first_waiting->n
+                                                  : session->record.last_n + 1;
+
+        for (const struct execution *ended = session->unwritten; ended; ended = ended->next)
+                oldest = ended->n < oldest ? ended->n : oldest;
+        return oldest;
+}
+
+static int write_end(struct engine *engine, struct session *session, const struct execution *execution,
+                     struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         char *text = execution_record(execution, session->record.environment, session->record.agent);
         struct session_change change = {
@@ -132,21 +144,70 @@ void session_execution_ended(struct engine *engine, struct session *session, str
                 0,
         };
         struct error err;
+        int result = 0;
 
         session->record.active_ms = engine_now(engine);
-        session->record.oldest_n = session->running         ? session->running->n
-                                   : session->first_waiting ? session->first_waiting->n
-                                                            : session->record.last_n + 1;
-        if (session->gone) {
-                if (session_store_write(engine->config.store, &change, 1, &err) < 0)
-                        log_warning("session %s: %s", session->record.id, err.message);
-        } else {
-                store_or_warn(engine, session, &change, 1);
-        }
+        session->record.oldest_n = oldest_open(session);
+        if (!session->gone)
+                result = session_store_record(engine, session, &change, 1, problem);
+        else if (session_store_write(engine->config.store, &change, 1, &err) < 0)
+                result = problem_from_error(problem, PROBLEM_STORE_FAILED, &err);
         free(text);
-        engine_followers_wake(session, execution);
-        session_changed(session);
-        execution_drop(execution);
+        return result;
+}
+
+/*
+ * Where the end cannot be written (a full disk), nobody hears of it: it is tried again and again, the place keeps it meanwhile for whoever
+ * comes after us, and nothing else begins.
+ */
+void session_execution_ended(struct engine *engine, struct session *session, struct execution *execution) {
+        struct execution **last = &session->unwritten;
+        struct problem problem;
+
+        if (!session->unwritten && write_end(engine, session, execution, &problem) == 0) {
+                engine_followers_wake(session, execution);
+                session_changed(session);
+                execution_drop(execution);
+                return;
+        }
+        if (!session->unwritten)
+                log_warning("session %s: the end of execution %lld cannot be written: %s", session->record.id,
+                            (long long)execution->n, problem.detail);
+        execution->unwritten = true;
+        execution->next = NULL;
+        while (*last)
+                last = &(*last)->next;
+        *last = execution;
+}
+
+bool session_write_ends(struct engine *engine, struct session *session) {
+        struct execution *execution;
+
+        while ((execution = session->unwritten)) {
+                struct problem ignored;
+
+                session->unwritten = execution->next;
+                if (write_end(engine, session, execution, &ignored) < 0) {
+                        session->unwritten = execution;
+                        return false;
+                }
+                execution->unwritten = false;
+                engine_followers_wake(session, execution);
+                session_changed(session);
+                execution_drop(execution);
+        }
+        if (session->place && session->heard_id > 0)
+                engine->config.place->class->heard(session->place, session->heard_id);
+        session->heard_id = 0;
+        return true;
+}
+
+/* Of events whose meaning is written. */
+static void tell_heard(struct engine *engine, struct session *session, uint64_t id) {
+        if (session->unwritten)
+                session->heard_id = id;
+        else
+                engine->config.place->class->heard(session->place, id);
 }
 
 /* From the line; the caller's then. */
@@ -239,6 +300,7 @@ static void leave_place(struct engine *engine, struct session *session) {
         engine->config.place->class->leave(session->place);
         engine->sandbox_went = true;
         session->place = NULL;
+        session->heard_id = 0;
         session->phase = SESSION_NO_PLACE;
         session->rejoining = session->leaving = false;
 }
@@ -299,7 +361,8 @@ static json_t *all_variables(const struct session *session, const struct executi
         return all;
 }
 
-static void give_next(struct engine *engine, struct session *session) {
+/* False: its record cannot be written, and it waits on. */
+static bool give_next(struct engine *engine, struct session *session) {
         const struct place_class *class = engine->config.place->class;
         struct execution *execution = next_waiting(session);
         json_t *variables JSON_CLEANUP = all_variables(session, execution);
@@ -327,21 +390,26 @@ static void give_next(struct engine *engine, struct session *session) {
         if (session_store_record(engine, session, NULL, 0, &problem) < 0) {
                 session->record.taken_n = was_taken;
                 session->record.parked = was_parked;
-                end_waiting(engine, session, execution, REPORT_FAILED,
-                            "nothing of it ran: the server cannot write its records");
-                return;
+                execution->status = EXECUTION_QUEUED;
+                execution->begun_ms = 0;
+                execution->next = session->first_waiting;
+                session->first_waiting = execution;
+                session->last_waiting = session->last_waiting ? session->last_waiting : execution;
+                session->waiting++;
+                return false;
         }
         if (class->execute(session->place, &given, &err) < 0) {
                 struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
 
                 strbuf_printf(&detail, "nothing of it ran: %s", err.message);
                 end_waiting(engine, session, execution, REPORT_FAILED, strbuf_text(&detail));
-                return;
+                return true;
         }
         session->running = execution;
         if (execution->interrupted)
                 class->interrupt(session->place, execution->n);
         session_changed(session);
+        return true;
 }
 
 void session_go_on(struct engine *engine, struct session *session) {
@@ -355,6 +423,8 @@ void session_go_on(struct engine *engine, struct session *session) {
                 }
                 return;
         }
+        if (session->unwritten)
+                return;
         if (session->leaving && session->phase == SESSION_OPEN && !session->running) {
                 if (session_park(engine, session, &err) == 0)
                         return;
@@ -371,7 +441,8 @@ void session_go_on(struct engine *engine, struct session *session) {
         }
         while ((session->waiting > 0 && !session->running) || session->restart[0]) {
                 if (session->phase == SESSION_OPEN) {
-                        give_next(engine, session);
+                        if (!give_next(engine, session))
+                                return;
                 } else if (session->phase == SESSION_NO_PLACE) {
                         if (session->in_line > 0)
                                 return;
@@ -427,7 +498,7 @@ static void count_unheard(struct engine *engine, struct session *session, struct
                         log_warning("session %s: %s", session->record.id, err.message);
                 free(text);
         }
-        engine->config.place->class->heard(session->place, event->id);
+        tell_heard(engine, session, event->id);
 }
 
 /* It is of no use any more; what would have been restored is lost. The next write of the record says so. */
@@ -584,7 +655,6 @@ static void hear_parked(struct engine *engine, struct session *session, const st
 }
 
 static void hear_event(struct engine *engine, struct session *session, const struct place_event *event) {
-        const struct place_class *class = engine->config.place->class;
         struct execution *execution = running_of(session, event->n);
         int64_t now_ms = engine_now(engine);
 
@@ -618,10 +688,10 @@ static void hear_event(struct engine *engine, struct session *session, const str
                         session_execution_ended(engine, session, execution);
                         execution = NULL;
                 }
-                class->heard(session->place, event->id);
+                tell_heard(engine, session, event->id);
                 break;
         case PLACE_RESTARTED:
-                class->heard(session->place, event->id);
+                tell_heard(engine, session, event->id);
                 break;
         case PLACE_PARKED:
                 hear_parked(engine, session, event);
