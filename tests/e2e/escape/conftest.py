@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from in_sessions import InSessions
 from launchers import ORDINARY, Launcher
 
 _SANITIZERS = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LLVM_PROFILE_FILE")
@@ -65,6 +66,8 @@ class Box:
         (self.stack / "stack.yaml").write_text(STACK)
         self.binary = self.folder / "berth"
         shutil.copy(binary, self.binary)
+        if (binary.parent / "berth-runtime").is_file():
+            shutil.copy(binary.parent / "berth-runtime", self.folder)
         self.folder.chmod(0o755)
         self.binary.chmod(0o755)
         if os.geteuid() == 0:
@@ -78,7 +81,7 @@ class Box:
         }
         if self.uid == os.geteuid():  # a session's user manager, where there is one, gives scopes
             self.env.update({name: os.environ[name] for name in _SESSION if name in os.environ})
-        self.launcher = None
+        self.launcher = self.server = None
         if user == "launched":
             self.launcher = Launcher(self.binary, "--images", str(self.stack / ".berth/local/escape/images"))
         self.berth("apply", "--yes", "-q", check=True)
@@ -98,9 +101,17 @@ class Box:
         return [*drop, *_LAUNCHER, str(self.binary), *map(str, args)]
 
     def end(self):
+        if self.server:
+            self.server.end()
         if self.launcher:
             self.launcher.end()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def in_sessions(self):
+        """The same by a server's sessions: one server, as long as the box."""
+        if not self.server:
+            self.server = InSessions(self)
+        return self.server
 
     def popen(self, *args, **kwargs):
         """Its `keeper` is the process whose child the sandbox's worker is."""
@@ -127,7 +138,7 @@ class Box:
         degraded = ["--accept-degraded"] if self.user == "ordinary" else []
         return ["exec", "--env", "box", "--json", *degraded, "-c", code, *args]
 
-    def exec(self, code, *args, **kwargs):
+    def exec(self, code, *args, program=False, **kwargs):
         """The result as JSON; stdout's text besides, as `text`."""
         done = self.berth(*self.words(code, *args), **kwargs)
         assert done.returncode != 125, done.stderr.decode()
@@ -173,3 +184,24 @@ def boxes(binary):
 @pytest.fixture(params=USERS)
 def box(request, boxes):
     return boxes(request.param)
+
+
+WAYS = (*USERS, "root-session", "ordinary-session")
+
+
+@pytest.fixture(params=WAYS)
+def sandbox(request, boxes):
+    """As `box`, for what exec() and tell() say of a sandbox; and of one in which a session runs: the tests of a module share it."""
+    user, _, session = request.param.partition("-")
+    box = boxes(user)
+    return box.in_sessions().for_module(request.module) if session else box
+
+
+@pytest.fixture
+def fresh(sandbox):
+    """The same, where each code has a sandbox of its own, in sessions too."""
+    if isinstance(sandbox, InSessions):
+        sandbox.alone = True
+    yield sandbox
+    if isinstance(sandbox, InSessions):
+        sandbox.alone = False

@@ -134,12 +134,12 @@ _answers = {}
 
 
 @pytest.fixture
-def answers(box):
-    if box.user not in _answers:
-        _answers[box.user] = box.tell(
+def answers(sandbox):
+    if sandbox not in _answers:
+        _answers[sandbox] = sandbox.tell(
             probes.CALLS, "--", json.dumps({**DENIED, **ALLOWED, **{name: call for name, (call, _) in LACKING.items()}})
         )
-    return _answers[box.user]
+    return _answers[sandbox]
 
 
 @pytest.mark.parametrize("name", DENIED)
@@ -164,12 +164,12 @@ CODE = {
 
 
 @pytest.mark.parametrize("name", CODE)
-def test_other_architectures_kill(box, name):
-    assert box.tell(probes.MACHINE_CODE, "--", CODE[name]) == -signal.SIGSYS
+def test_other_architectures_kill(sandbox, name):
+    assert sandbox.tell(probes.MACHINE_CODE, "--", CODE[name]) == -signal.SIGSYS
 
 
-def test_machine_code_runs_at_all(box):
-    assert box.tell(probes.MACHINE_CODE, "--", "b827000000" + "0f05c3") == 0  # getpid of 64 bits
+def test_machine_code_runs_at_all(sandbox):
+    assert sandbox.tell(probes.MACHINE_CODE, "--", "b827000000" + "0f05c3") == 0  # getpid of 64 bits
 
 
 SOCKETS = {
@@ -193,15 +193,15 @@ SOCKETS = {
 }
 
 
-def test_sockets(box):
-    answers = box.tell(probes.SOCKETS, "--", json.dumps({**SOCKETS, "tcp": [2, 1, 0], "udp": [10, 2, 0], "local": [1, 1, 0]}))
+def test_sockets(sandbox):
+    answers = sandbox.tell(probes.SOCKETS, "--", json.dumps({**SOCKETS, "tcp": [2, 1, 0], "udp": [10, 2, 0], "local": [1, 1, 0]}))
     assert {name: answers[name] for name in SOCKETS if answers[name] == 0} == {}
     assert [answers[name] for name in ("tcp", "udp", "local")] == [0, 0, 0]
 
 
-def test_sizes_of_buffers_stay(box):
+def test_sizes_of_buffers_stay(sandbox):
     """What asks for larger ones is not told no, and does not get them: nobody would count what waits in them."""
-    answers = box.tell(
+    answers = sandbox.tell(
         "import json, socket\n"
         "answers = []\n"
         "for family, kind in ((1, 1), (2, 1), (2, 2), (10, 1)):\n"
@@ -215,9 +215,9 @@ def test_sizes_of_buffers_stay(box):
     assert answers == [0] * 8
 
 
-def test_usual_network_programs_work(box):
+def test_usual_network_programs_work(sandbox):
     """A server and its client on the sandbox's own loopback, with the options that programs set; names of the hosts file."""
-    answers = box.tell(
+    answers = sandbox.tell(
         "import asyncio, http.client, http.server, json, socket, sqlite3, threading\n"
         "server = http.server.ThreadingHTTPServer(('localhost', 0), http.server.SimpleHTTPRequestHandler)\n"
         "threading.Thread(target=server.serve_forever, daemon=True).start()\n"

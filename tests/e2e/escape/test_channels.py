@@ -11,18 +11,18 @@ import pytest
 SHARED = "/usr/bin/env"
 
 
-def shared_folders(box):
+def shared_folders(sandbox):
     """The mounts whose files are the machine's own, as this user sees them: none where the kernel gives overlays."""
-    lines = box.exec("print(open('/proc/self/mountinfo').read(), end='')")["text"].splitlines()
+    lines = sandbox.exec("print(open('/proc/self/mountinfo').read(), end='')")["text"].splitlines()
     return [(line.split()[3], line.split()[4], line.split(" - ")[1].split()[0]) for line in lines]
 
 
-def test_mounts_name_no_folder_of_the_machine(box):
+def test_mounts_name_no_folder_of_the_machine(sandbox):
     """Each file system is the run's own or the kernel's, and none was mounted by a path that tells anything."""
-    for root, place, kind in shared_folders(box):
+    for root, place, kind in shared_folders(sandbox):
         assert kind in ("tmpfs", "overlay", "proc", "devpts", "devtmpfs"), f"{root} {place} {kind}"
-    text = box.exec("print(open('/proc/self/mountinfo').read(), end='')")["text"]
-    assert str(box.folder) not in text and "/dev/vd" not in text and "/dev/sd" not in text
+    text = sandbox.exec("print(open('/proc/self/mountinfo').read(), end='')")["text"]
+    assert str(sandbox.folder) not in text and "/dev/vd" not in text and "/dev/sd" not in text
     for line in text.splitlines():
         if " - overlay " in line:
             assert line.split(" - ")[1].split()[2].split(",")[1].startswith("lowerdir=.:"), line
@@ -88,8 +88,8 @@ def test_locks_are_not_seen_by_others(box):
 
 
 @pytest.mark.parametrize("path", ["/usr/bin", "/usr/lib", "/etc"])
-def test_what_is_shown_is_what_the_machine_has(box, path):
-    answers = box.tell(f"import json, os; print(json.dumps(sorted(os.listdir({path!r}))))")
+def test_what_is_shown_is_what_the_machine_has(sandbox, path):
+    answers = sandbox.tell(f"import json, os; print(json.dumps(sorted(os.listdir({path!r}))))")
     if path == "/etc":
         assert {"passwd", "group", "hosts", "ld.so.cache"} <= set(answers)
         return

@@ -19,6 +19,7 @@ STOP = 600 * MB
 PRELUDE = f"""
 import json, os, socket, sys
 STOP, held, kept = {STOP}, 0, []
+os.chdir("/tmp")
 def take(end, piece=bytes(65536)):
     global held
     end.setblocking(False)
@@ -29,14 +30,13 @@ def told(): print(json.dumps(held), flush=True)
 """
 
 
-def hoard(box, code):
+def hoard(fresh, code):
     """Bytes that it said it got; None where it was killed at its limit."""
-    done = box.berth(*box.words(PRELUDE + code + "\ntold()\n", "--agent", "small"))
-    result = json.loads(done.stdout)
+    result = fresh.exec(PRELUDE + code + "\ntold()\n", "--agent", "small")
     if result["reason"] == "memory":
         return None
     assert result["exitCode"] == 0, result
-    return json.loads(result["stdout"]["content"])
+    return json.loads(result["text"])
 
 
 CONNECTED = """
@@ -94,8 +94,8 @@ except OSError: pass
 
 @pytest.mark.parametrize("code, most", [(PACKETS, 64 * MB), (CORKED, 0), (NETLINK, 0), (FILTERS, 0), (HUGE, 0)],
                          ids=["packets", "corked", "netlink", "filters", "huge pages"])  # fmt: skip
-def test_is_not_kept(box, code, most):
-    got = hoard(box, code)
+def test_is_not_kept(fresh, code, most):
+    got = hoard(fresh, code)
     assert got is not None and got <= most, got
 
 
@@ -126,30 +126,30 @@ for _ in range(8): os.wait()
 """
 
 
-def test_connections_are_bounded(box):
+def test_connections_are_bounded(fresh):
     """Twice 256 KB each at the most. cgroups of version 1 hold all together besides, those of version 2 count them as memory."""
-    got = hoard(box, CONNECTED)
+    got = hoard(fresh, CONNECTED)
     assert got is None or got <= 160 * MB
 
 
-def test_connections_have_a_limit_together(box):
+def test_connections_have_a_limit_together(fresh):
     if not Path("/sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes").exists():
         pytest.skip("cgroups of version 1 have that limit")
-    box.needs("memory limit")
-    assert hoard(box, CONNECTED) <= 64 * MB
+    fresh.needs("memory limit")
+    assert hoard(fresh, CONNECTED) <= 64 * MB
 
 
-def test_connections_that_nobody_accepts_are_few_and_small(box):
+def test_connections_that_nobody_accepts_are_few_and_small(fresh):
     """They are in no memory limit on any version of cgroups: 161 of them kept 600 MB. Here 128 may wait, each with 320 KB at most.
     Where the machine is so slow that their number is looked at meanwhile, it may be killed for that."""
-    somaxconn = box.exec("try: print(open('/proc/sys/net/core/somaxconn').read())\nexcept OSError: print(0)")["text"]
+    somaxconn = fresh.exec("try: print(open('/proc/sys/net/core/somaxconn').read())\nexcept OSError: print(0)")["text"]
     if int(somaxconn) != 128:
         pytest.skip("this kernel gives the network namespaces of ordinary users no somaxconn: their number alone has a limit")
-    got = hoard(box, UNACCEPTED + "fill_listener()")
+    got = hoard(fresh, UNACCEPTED + "fill_listener()")
     assert got is None or got <= 48 * MB, got
 
 
-def test_connections_that_nobody_accepts_are_bounded(box):
+def test_connections_that_nobody_accepts_are_bounded(fresh):
     """Many listeners have many of them: their number has a limit. It holds what it has until it is killed: how much it had until
     the next look says only how fast the machine is."""
     code = """
@@ -157,17 +157,16 @@ try:
     while True: fill_listener()
 except OSError: time.sleep(600)
 """
-    done = box.berth(*box.words(PRELUDE + UNACCEPTED + code, "--agent", "small", "--timeout", "60"))
-    assert json.loads(done.stdout)["reason"] == "memory"
+    assert fresh.exec(PRELUDE + UNACCEPTED + code, "--agent", "small", "--timeout", "60")["reason"] == "memory"
 
 
-def test_sockets_are_bounded(box):
-    assert hoard(box, MANY) is None
+def test_sockets_are_bounded(fresh):
+    assert hoard(fresh, MANY) is None
 
 
-def test_a_thousand_sockets_are_nothing(box):
+def test_a_thousand_sockets_are_nothing(fresh):
     code = "import socket; kept = [socket.socket() for _ in range(1000)]; import time; time.sleep(0.5); print(len(kept))"
-    assert box.exec(code)["text"] == "1000\n"
+    assert fresh.exec(code)["text"] == "1000\n"
 
 
 # Each holds until it is killed: what a program had for a moment is not asked.
@@ -192,12 +191,11 @@ for _ in range(4): os.wait()
 
 
 @pytest.mark.parametrize("code", [RANGES, WHOLE], ids=["ranges", "whole files"])
-def test_locks_are_bounded(box, code):
-    done = box.berth(*box.words(PRELUDE + code, "--agent", "small", "--timeout", "60"))
-    assert json.loads(done.stdout)["reason"] == "memory"
+def test_locks_are_bounded(fresh, code):
+    assert fresh.exec(PRELUDE + code, "--agent", "small", "--timeout", "60")["reason"] == "memory"
 
 
-def test_a_thousand_locks_are_nothing(box):
+def test_a_thousand_locks_are_nothing(fresh):
     """And locking works: what one process locked another does not get, and sees by whom it is held."""
     code = """
 import fcntl, os, struct, time
@@ -212,15 +210,15 @@ os.wait()
 time.sleep(0.5)
 print("done")
 """
-    assert box.exec(code)["text"] == "True\ndone\n"
+    assert fresh.exec(code)["text"] == "True\ndone\n"
 
 
-def test_locks_of_the_machine_are_not_shown(box):
+def test_locks_of_the_machine_are_not_shown(fresh):
     """Those of open file descriptions have no owner, and the kernel shows them to every PID namespace."""
-    with open(box.folder / "locked", "w") as file:
+    with open(fresh.folder / "locked", "w") as file:
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0))
         assert "OFDLCK" in Path("/proc/locks").read_text()
-        assert box.tell(probes.READ, "--", '["/proc/locks"]')["/proc/locks"] <= 0
+        assert fresh.tell(probes.READ, "--", '["/proc/locks"]')["/proc/locks"] <= 0
 
 
 LOCAL = """
@@ -290,8 +288,8 @@ while held < STOP:
 
 @pytest.mark.parametrize("code", [LOCAL, IN_FLIGHT, PIPES, SEMAPHORES, SHARED, WATCHES],
                          ids=["local sockets", "in flight", "pipes", "semaphores", "shared memory", "watches"])  # fmt: skip
-def test_counts_as_memory(box, code):
+def test_counts_as_memory(fresh, code):
     """What is kept is the sandbox's memory: it dies of it, or gets less than its limit."""
-    box.needs("memory limit")
-    got = hoard(box, code)
+    fresh.needs("memory limit")
+    got = hoard(fresh, code)
     assert got is None or got <= 256 * MB

@@ -31,9 +31,9 @@ def gone(marker):
     return False
 
 
-def test_fork_bomb(box):
+def test_fork_bomb(fresh):
     """Bounded in itself as well: 2,000 attempts, each child waits to be killed."""
-    answers = box.tell(
+    answers = fresh.tell(
         "import json, os, time\n"
         "made = 0\n"
         "for _ in range(2000):\n"
@@ -70,8 +70,8 @@ sys.stdin.read()
     assert holding.returncode == 0
 
 
-def test_threads_count(box):
-    answers = box.tell(
+def test_threads_count(fresh):
+    answers = fresh.tell(
         "import json, threading\n"
         "made = 0\n"
         "stop = threading.Event()\n"
@@ -143,8 +143,8 @@ def test_inodes_of_tmp(box):
 
 
 @pytest.mark.parametrize("folder, most", [("/workspace", 512), ("/tmp", 512), ("/dev/shm", 512)])
-def test_byte_flood(box, folder, most):
-    answers = box.tell(
+def test_byte_flood(fresh, folder, most):
+    answers = fresh.tell(
         "import json, sys\n"
         "total = 0\n"
         "piece = bytes(1 << 20)\n"
@@ -159,8 +159,8 @@ def test_byte_flood(box, folder, most):
     assert answers[1] == 28 and answers[0] <= most
 
 
-def test_one_large_file(box):
-    answers = box.tell(
+def test_one_large_file(fresh):
+    answers = fresh.tell(
         "import json, os\n"
         "try: os.truncate(os.open('hole', os.O_CREAT | os.O_RDWR), 1 << 40); code = 0\n"
         "except OSError as error: code = error.errno\n"
@@ -169,9 +169,9 @@ def test_one_large_file(box):
     assert answers == 27
 
 
-def test_memory(box):
-    box.needs("memory limit")
-    result = box.exec("x = [bytearray(b'x') * (64 << 20) for _ in range(64)]")
+def test_memory(fresh):
+    fresh.needs("memory limit")
+    result = fresh.exec("x = [bytearray(b'x') * (64 << 20) for _ in range(64)]")
     assert (result["exitCode"], result["reason"]) == (137, "memory")
 
 
@@ -190,10 +190,10 @@ def test_memory_of_many_processes(box):
 
 
 @pytest.mark.parametrize("how", ["os.memfd_create('x')", "os.open('/dev/shm/x', os.O_CREAT | os.O_RDWR)"])
-def test_memory_hidden_in_files(box, how):
+def test_memory_hidden_in_files(fresh, how):
     """Not outside of the quota: what is in an anonymous or shared file counts as memory, or has a limit."""
-    box.needs("memory limit")
-    result = box.exec(f"import os\nfile = {how}\npiece = bytes(1 << 20)\nfor _ in range(3000): os.write(file, piece)")
+    fresh.needs("memory limit")
+    result = fresh.exec(f"import os\nfile = {how}\npiece = bytes(1 << 20)\nfor _ in range(3000): os.write(file, piece)")
     assert result["exitCode"] in (137, 1)
     assert result["usage"]["peakMemoryBytes"] <= 2048 * MB
 
@@ -204,11 +204,11 @@ def test_no_core_file(box):
     assert result["files"] == []
 
 
-def test_no_core_is_given_to_a_program_outside(box):
+def test_no_core_is_given_to_a_program_outside(fresh):
     """Where core_pattern begins with "|" the kernel starts that program as root, unless the limit is 1 (core(5)): it stays."""
-    if box.uid != 0 and resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+    if fresh.uid != 0 and resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
         pytest.skip("who runs the tests may have no core files, and 0 cannot be raised to 1")
-    answers = box.tell(
+    answers = fresh.tell(
         "import json, os, resource as r, subprocess\n"
         "seen = [r.getrlimit(r.RLIMIT_CORE)]\n"
         "for wanted in ((0, 1), (0, 0)):\n"

@@ -31,15 +31,15 @@ NOT_READABLE = ["/etc/shadow", "/etc/hostname", "/root", "/home", "/var/log/sysl
                 "/proc/kcore", "/proc/kallsyms", "/proc/keys", "/proc/timer_list", "/sys/kernel/notes", "/boot"]  # fmt: skip
 
 
-def test_paths_are_not_writable(box):
+def test_paths_are_not_writable(sandbox):
     before = Path("/proc/sys/kernel/core_pattern").read_bytes()
-    answers = box.tell(probes.OPEN_FOR_WRITING, "--", json.dumps([*NOT_WRITABLE, "/dev/null"]))
+    answers = sandbox.tell(probes.OPEN_FOR_WRITING, "--", json.dumps([*NOT_WRITABLE, "/dev/null"]))
     assert answers.pop("/dev/null") == 0
     assert {path for path, code in answers.items() if code == 0} == set()
     assert Path("/proc/sys/kernel/core_pattern").read_bytes() == before
 
 
-def test_folders_take_no_new_files(box):
+def test_folders_take_no_new_files(sandbox):
     code = f"""
 import json, os
 answers = {{}}
@@ -51,14 +51,14 @@ for folder in {FOLDERS!r} + ["/workspace", "/tmp", "/dev/shm", "/var/tmp"]:
         answers[folder] = error.errno
 print(json.dumps(answers))
 """
-    answers = box.tell(code)
+    answers = sandbox.tell(code)
     assert {folder for folder in answers if answers[folder] == 0} == {"/workspace", "/tmp", "/dev/shm", "/var/tmp"} - (
         {"/var/tmp"} if answers["/var/tmp"] else set()
     )
 
 
-def test_secrets_of_the_host_are_not_there(box):
-    answers = box.tell(probes.READ, "--", json.dumps([*NOT_READABLE, str(box.stack / "stack.yaml"), "/etc/passwd"]))
+def test_secrets_of_the_host_are_not_there(sandbox):
+    answers = sandbox.tell(probes.READ, "--", json.dumps([*NOT_READABLE, str(sandbox.stack / "stack.yaml"), "/etc/passwd"]))
     assert answers.pop("/etc/passwd") == 1
     assert {path for path, got in answers.items() if got > 0} == set()
 
@@ -86,9 +86,9 @@ def test_no_descriptor_leaks(box):
     assert all(answers[n].startswith(("pipe:", "/dev/null")) for n in "012"), answers
 
 
-def test_working_directory_through_a_descriptor(box):
+def test_working_directory_through_a_descriptor(sandbox):
     """CVE-2024-21626: no /proc/self/fd/N, of the program or of process 1, is a folder of the host."""
-    answers = box.tell(
+    answers = sandbox.tell(
         "import json, os\n"
         "found = []\n"
         "for pid in ('self', '1'):\n"
@@ -100,14 +100,14 @@ def test_working_directory_through_a_descriptor(box):
     assert answers == []
 
 
-def test_launcher_cannot_be_overwritten(box):
+def test_launcher_cannot_be_overwritten(sandbox):
     """CVE-2019-5736: process 1 is bubblewrap; its executable must not open for writing."""
-    answers = box.tell(probes.OPEN_FOR_WRITING, "--", json.dumps(["/proc/1/exe", "/proc/self/exe", "/usr/bin/bwrap"]))
+    answers = sandbox.tell(probes.OPEN_FOR_WRITING, "--", json.dumps(["/proc/1/exe", "/proc/self/exe", "/usr/bin/bwrap"]))
     assert all(answers.values())
 
 
-def test_capabilities_and_privileges(box):
-    status = dict(line.split(":\t", 1) for line in box.exec("print(open('/proc/self/status').read())")["text"].splitlines() if ":\t" in line)
+def test_capabilities_and_privileges(sandbox):
+    status = dict(line.split(":\t", 1) for line in sandbox.exec("print(open('/proc/self/status').read())")["text"].splitlines() if ":\t" in line)
     for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
         assert int(status[f"Cap{kind}"], 16) == 0
     assert status["NoNewPrivs"] == "1"
@@ -115,9 +115,9 @@ def test_capabilities_and_privileges(box):
     assert status["Groups"].strip() in ("", "1000", "65534")
 
 
-def test_process_1_is_confined_as_well(box):
+def test_process_1_is_confined_as_well(sandbox):
     """It is bubblewrap's, of the same user: whoever takes it over must gain nothing."""
-    status = dict(line.split(":\t", 1) for line in box.exec("print(open('/proc/1/status').read())")["text"].splitlines() if ":\t" in line)
+    status = dict(line.split(":\t", 1) for line in sandbox.exec("print(open('/proc/1/status').read())")["text"].splitlines() if ":\t" in line)
     for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
         assert int(status[f"Cap{kind}"], 16) == 0
     assert (status["NoNewPrivs"], status["Seccomp"], status["Seccomp_filters"]) == ("1", "2", "1")
@@ -164,8 +164,8 @@ def wait_for(look, seconds=20):
     raise AssertionError("it did not come")
 
 
-def test_environment_is_clean(box):
-    answers = box.tell("import json, os; print(json.dumps(dict(os.environ)))")
+def test_environment_is_clean(sandbox):
+    answers = sandbox.tell("import json, os; print(json.dumps(dict(os.environ)))")
     assert answers["COLOUR"] == "red" and answers["SECRET"] == "s3cr3t-of-the-test"
     assert not [name for name in answers if name.startswith(("AWS_", "BERTH_"))]
     assert "leaked" not in json.dumps(answers)
@@ -204,20 +204,20 @@ def test_new_session(box):
     assert answers[1] == errno.ENXIO
 
 
-def test_no_user_namespace(box):
-    assert box.exec("import subprocess, sys; sys.exit(subprocess.run(['unshare', '-Ur', 'true']).returncode)")["exitCode"] != 0
+def test_no_user_namespace(sandbox):
+    assert sandbox.exec("import subprocess, sys; sys.exit(subprocess.run(['unshare', '-Ur', 'true']).returncode)")["exitCode"] != 0
 
 
-def test_no_network(box):
+def test_no_network(sandbox):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.2)
         port = listener.getsockname()[1]
-        name = f"\0berth-escape-{os.getpid()}-{box.user}"
+        name = f"\0berth-escape-{os.getpid()}-{sandbox.user}"
         with socket.socket(socket.AF_UNIX) as abstract:
             abstract.bind(name)
             abstract.listen()
             abstract.settimeout(0.2)
-            answers = box.tell(
+            answers = sandbox.tell(
                 probes.CONNECT,
                 "--",
                 json.dumps({
@@ -238,13 +238,13 @@ def test_no_network(box):
                 abstract.accept()
 
 
-def test_names_are_not_resolved(box):
+def test_names_are_not_resolved(sandbox):
     code = "import socket\ntry: socket.getaddrinfo('example.com', 80); print('resolved')\nexcept OSError: print('no')"
-    assert box.exec(code)["text"] == "no\n"
+    assert sandbox.exec(code)["text"] == "no\n"
 
 
-def test_interfaces(box):
-    answers = box.tell("import json; print(json.dumps([line.split(':')[0].strip() for line in list(open('/proc/net/dev'))[2:]]))")
+def test_interfaces(sandbox):
+    answers = sandbox.tell("import json; print(json.dumps([line.split(':')[0].strip() for line in list(open('/proc/net/dev'))[2:]]))")
     assert answers == ["lo"]
 
 
@@ -272,9 +272,9 @@ def test_in_a_container_where_low_process_ids_are_free(box):
     assert json.loads(done.stdout)["stdout"]["content"] == "42\n"
 
 
-def test_set_user_id_has_no_effect(box):
+def test_set_user_id_has_no_effect(sandbox):
     """Every mount is nosuid; a set-user-id program gains nothing."""
-    lines = box.exec("print(open('/proc/self/mountinfo').read(), end='')")["text"].splitlines()
+    lines = sandbox.exec("print(open('/proc/self/mountinfo').read(), end='')")["text"].splitlines()
     assert lines
     for line in lines:
         assert "nosuid" in line.split()[5].split(","), line
