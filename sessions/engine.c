@@ -198,7 +198,8 @@ static void sweep(struct engine *engine) {
                 if (session->unwritten && !session_write_ends(engine, session))
                         continue;
                 if (!session->gone) {
-                        session_go_on(engine, session);
+                        if (session->phase == SESSION_OPEN)
+                                session_go_on(engine, session);
                         park_if_idle(engine, session, now_ms);
                 } else if (!session->place) {
                         ended = array_grow(arena, ended, count, sizeof(*ended));

@@ -39,7 +39,7 @@ struct session {
         struct execution *running; /* begun in the sandbox */
         struct execution *first_waiting, *last_waiting;
         size_t waiting;
-        int64_t in_line; /* its place in the line for its agent's limits; 0: it stands in none */
+        int64_t in_line;             /* its place in the line for its agent's limits; 0: it stands in none */
         struct execution *unwritten; /* ended, and the store did not take it yet: nobody has heard of it */
         uint64_t heard_id;           /* what the place is told to have been heard then; 0: nothing */
         struct engine_follower *followers; /* of the session itself, and of its executions */
