@@ -53,7 +53,7 @@ const struct verb verbs[] = {
         { "controller", "[status|sync|suspend|resume|approve [NAME] [PLAN]]", 0, 3,
           "follow Git repositories and apply their stacks", verb_controller },
         { "serve", "", 0, 0, "run code over HTTP, in sessions that keep variables", verb_serve },
-        { "session", "create|list|show|run|interrupt|restart|park|end|history [ARG]...", 1, 1000,
+        { "session", "create|list|show|run|interrupt|restart|park|end|history|files [ARG]...", 1, 1000,
           "run code in the sessions of a running server", verb_session },
         { "doctor", "", 0, 0, "check what works here, and say how to get the rest", verb_doctor },
         { "completion", "bash|zsh|fish", 1, 1, "print a completion script", verb_completion },

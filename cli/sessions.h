@@ -65,5 +65,8 @@ int sessions_follow(struct sessions *sessions, const char *id, json_int_t n, str
 int sessions_run(const struct options *options, const char *const *operands, size_t count);
 /* At a prompt, until the input ends: the exit code, or -1. */
 int sessions_prompt(struct sessions *sessions, const char *id, struct error *err) MUST_USE;
+/* berth session files: what comes behind that. */
+int sessions_files(struct sessions *sessions, const char *const *operands, size_t count,
+                   struct error *err) MUST_USE;
 
 #endif

@@ -350,6 +350,7 @@ static const struct command {
         { "park", "SESSION", 1, 1, true, "", run_park },
         { "end", "SESSION...", 1, MANY, true, "", run_end },
         { "history", "SESSION [N]", 1, 2, true, "", run_history },
+        { "files", "list|get|put|rm|zip|copy SESSION [PATH]...", 2, MANY, false, " force ", sessions_files },
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -367,7 +368,7 @@ static int find_command(const char *typed, const struct command **ret, struct er
         return error_set(
                 err,
                 "there is no \"berth session %s\"%s%s%s: it takes create, list, show, run, interrupt, "
-                "restart, park, end or history",
+                "restart, park, end, history or files",
                 typed, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -390,6 +391,7 @@ static int check_use(const struct options *options, const struct command *comman
                 { "code", options->code },
                 { "lang", options->language },
                 { "timeout", options->timeout_s > 0 },
+                { "force", options->force },
         };
         size_t count = options->operand_count - 1;
 

@@ -13,11 +13,13 @@ import stat
 import struct
 import subprocess
 import termios
+import threading
 import time
+import zipfile
 
 import pytest
 
-from binary import Berth, is_watched
+from binary import ROOT, Berth, is_watched
 from controllers import PATIENCE, wait_until
 from serving import Serve
 from test_serve import TOKENS, client, stack
@@ -394,3 +396,212 @@ def test_doctor_tries_a_session(sessions):
     findings = {f["name"]: f for f in Berth.__call__(sessions, "doctor", "--json", "--self-test").json()["findings"]}
     assert findings["session"]["works"] and "of the environment data kept its variable" in findings["session"]["detail"], findings
     assert findings["runtime"]["works"] and findings["server"]["works"] and "owners" in findings
+
+
+# --- files ---
+
+
+@pytest.fixture
+def files(sessions, session):
+    return lambda verb, *args, **kwargs: sessions("files", verb, session, *args, **kwargs)
+
+
+def test_files_go_and_come(sessions, session, files, tmp_path):
+    odd = "in/ä %2e#?&.txt"
+    sessions.write("numbers.csv", bytes(range(256)) * 1000)
+    files("put", "numbers.csv").expect(0)
+    files("put", "numbers.csv", odd).expect(0)
+    files("put", "-", "from-input", stdin="typed").expect(0)
+    assert sessions.run(session, f"len(open({odd!r}, 'rb').read()), open('from-input').read()").expect(0).out == "(256000, 'typed')\n"
+    sessions.run(session, "import os; os.makedirs('out'); open('out/result', 'w').write('made')").expect(0)
+    assert [f["path"] for f in files("list", "--json").expect(0).json()] == ["from-input", odd, "numbers.csv", "out/result"]
+    assert [f["path"] for f in files("list", "out", "--json").expect(0).json()] == ["out/result"]
+    rows = files("list").expect(0).out.splitlines()
+    assert rows[0].split() == ["BYTES", "WRITTEN", "PATH"] and rows[-1].split()[0] == "4" and rows[-1].endswith("  out/result")
+    files("get", "out/result").expect(0)
+    assert (sessions.stack / "result").read_text() == "made"
+    assert files("get", "out/result", "-").expect(0).out == "made"
+    files("get", odd, tmp_path / "back").expect(0)
+    assert (tmp_path / "back").read_bytes() == bytes(range(256)) * 1000
+    # What is there stays, but by --force; a folder takes the file's name.
+    assert "--force replaces it" in files("get", "out/result").expect(1).err
+    files("get", "out/result", "--force").expect(0)
+    files("get", "out/result", tmp_path).expect(0)
+    assert (tmp_path / "result").read_text() == "made"
+    files("rm", "out/result", odd).expect(0)
+    assert [f["path"] for f in files("list", "--json").expect(0).json()] == ["from-input", "numbers.csv"]
+    assert "out/result" in files("rm", "out/result").expect(1).err
+    assert not list(tmp_path.glob(".*")), "a half file was left"
+
+
+def test_a_zip_of_a_workspace(sessions, session, files, tmp_path):
+    sessions.run(session, "import os; os.mkdir('a'); open('a/one', 'w').write('1'); open('two', 'w').write('2')").expect(0)
+    files("zip", tmp_path / "all.zip").expect(0)
+    with zipfile.ZipFile(tmp_path / "all.zip") as made:
+        assert {"a/one", "two"} <= set(made.namelist()) and made.read("a/one") == b"1"
+    files("zip", tmp_path, "a").expect(0)
+    with zipfile.ZipFile(tmp_path / f"{session}.zip") as made:
+        assert "two" not in made.namelist() and any(n.endswith("one") for n in made.namelist())
+
+
+def test_files_from_one_session_to_another(sessions, session, files):
+    sessions.run(session, "open('x', 'w').write('first'); open('y', 'w').write('second')").expect(0)
+    other = sessions.create()
+    assert files("copy", other, "x", "y").expect(0).out == "x\ny\n"
+    assert sessions.run(other, "open('x').read()").expect(0).out == "'first'\n"
+    again = files("copy", other, "x").expect(1)
+    assert "x is there already" in again.err and "not all was copied" in again.err
+    files("copy", other, "x", "--force").expect(0)
+    sessions("end", other).expect(0)
+    # Files outlive their session.
+    assert sessions("files", "get", other, "x", "-").expect(0).out == "first"
+
+
+def test_names_that_code_made_do_not_drive_a_terminal(sessions, session, files):
+    sessions.run(session, "open('\\x1b]0;owned\\x07', 'w').write('\\x1b[2J')").expect(0)
+    exit_code, said = Terminal(sessions, "files", "list", session, "--no-color").end()
+    assert exit_code == 0 and "\x1b" not in said and r"\x1B]0;owned\x07" in said
+    exit_code, said = Terminal(sessions, "files", "get", session, "\x1b]0;owned\x07", "-").end()
+    assert (exit_code, said) == (0, r"\x1B[2J")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("lsit", NEVER), "did you mean list?"),
+        (("get", NEVER), "usage: berth session files get SESSION PATH"),
+        (("get", "nonsense", "a"), "is no session's id"),
+        (("list", NEVER, "--force"), "takes no --force"),
+        (("get", NEVER, "a"), "there is no such"),
+        (("get", NEVER, "folder/"), "names no file"),
+        (("put", NEVER, "-"), "what is the file to be called?"),
+        (("put", NEVER, "gone"), "cannot read gone"),
+        (("put", NEVER, "."), "is no regular file"),
+        (("copy", NEVER, "nonsense", "a"), "is no session's id"),
+    ],
+)
+def test_mistakes_about_files_are_told(sessions, args, said):
+    assert said in sessions("files", *args).expect(1).err
+
+
+# --- the documentation ---
+
+PAGE = (ROOT / "docs" / "sessions.md").read_text()
+COMMANDS = [line.split("  #")[0].strip() for line in re.findall(r"^    (berth session .*)$", PAGE, re.M)]
+
+
+def test_every_command_of_the_page_does_what_it_says(sessions, session, tmp_path):
+    """In their order, in one session. At a prompt, and with nothing to interrupt, they are tried elsewhere."""
+    other = sessions.create()
+    sessions.write("analysis.py", "print('analysed')\n")
+    sessions.write("numbers.csv", "1,2\n")
+    (tmp_path / "berth").symlink_to(sessions.binary)
+    environment = {**sessions.env, "PATH": f"{tmp_path}:{sessions.env['PATH']}"}
+    ran = []
+    for command in COMMANDS:
+        if command.endswith(("run SESSION", "run -i --env notebooks", "interrupt SESSION", "end SESSION")):
+            continue
+        line = command.replace("SESSION", session).replace("OTHER", other).replace("notebooks", "data")
+        done = subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], cwd=sessions.stack, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+        ran.append((command, done.stdout))
+    told = dict(ran)
+    assert told["berth session run SESSION -c 'print(\"so far:\", x); x + 1'"] == "so far: 41\n42\n"
+    assert told["berth session run --env notebooks --conversation thesis -c 'draft'"] == "1\n"
+    assert told["berth session files get SESSION out.txt -"] == "result"
+    assert (sessions.stack / f"{session}.zip").is_file() and len(ran) > 20
+    sessions("end", other).expect(0)
+
+
+# --- a server that lies ---
+
+
+class Liar(threading.Thread):
+    """Answers each request on the socket of a state by what `answers` has for its path: bytes, sent as they are; then it hangs up."""
+
+    def __init__(self, folder, answers):
+        super().__init__(daemon=True)
+        folder.mkdir()
+        self.answers, self.listener = answers, socket.socket(socket.AF_UNIX)
+        self.listener.bind(str(folder / "serve.sock"))
+        self.listener.listen()
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    request = b""
+                    while b"\r\n\r\n" not in request:
+                        request += connection.recv(65536)
+                    path = request.split(b" ")[1].decode()
+                    connection.sendall(next((a for p, a in self.answers.items() if re.search(p, path)), b""))
+                    connection.shutdown(socket.SHUT_WR)
+                    connection.recv(65536)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def answer(body, status="200 OK", kind="application/json"):
+    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+def stream(*events, whole=True):
+    """What follows an execution that was taken as the first."""
+    text = "".join(f"id: {i}\nevent: {name}\ndata: {data}\n\n" for i, (name, data) in enumerate(events, 1))
+    return {
+        "/events$": answer(text, kind="text/event-stream") if whole else answer(text)[:-20],
+        "/executions$": answer('{"session": "x", "n": 1, "status": "queued"}', "202 Accepted"),
+    }
+
+
+OK = ("done", '{"status": "ok", "exitCode": 0}')
+
+
+@pytest.mark.parametrize(
+    ("answers", "exit_code", "said"),
+    [
+        (stream(OK), 0, ""),
+        # No end that was not seen is a success.
+        (stream(("stdout", '{"text": "a"}')), 125, "may still run"),
+        (stream(OK, whole=False), 125, "may still run"),
+        (stream(("done", '{"status": "wonderful"}')), 125, "nobody knows whether it ran"),
+        (stream(("done", "[]")), 125, "may still run"),
+        (stream(("done", '{"status": "error", "exitCode": 0}')), 1, ""),
+        (stream(("done", '{"status": "error", "exitCode": 256}')), 1, ""),
+        (stream(("done", '{"status": 1, "stdout": [], "state": "x", "files": 7, "error": {"traceback": {"a": 1}}}')), 125, "nobody knows"),
+        (stream(("started", '{"state": {"was": "lost", "reason": "\\u001b[2J"}}'), OK), 0, r"variables are lost: \x1B[2J"),
+        (stream(("display", '{"file": "\\u001b[2J", "mime": []}'), ("display", '{"mime": {"\\u001b[2J": 1}}'), OK), 0, r"figure: \x1B[2J"),
+        (stream(("stdout", '{"contentBase64": "!"}'), ("stdout", '{"text": 1}'), ("stdout", "nonsense"), ("nonsense", "{}"), OK), 0, ""),
+        ({"": b"no HTTP"}, 125, "cannot ask the server"),
+        ({"": answer("nonsense")}, 125, "is no JSON"),
+        ({"": answer("<html>\x1b[2J", "500 Oops")}, 125, "HTTP status 500 and no reason"),
+        ({"": answer('{"detail": "\\u001b[2J", "remedy": "\\u202e"}', "409 No")}, 125, r"\x1B[2J; \u202E"),
+        ({"": answer('{"n": -1}', "202 Accepted")}, 125, "has no execution"),
+        ({"": b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"}, 125, "HTTP status 302"),
+    ],
+)
+def test_a_server_is_believed_little(offline, answers, exit_code, said):
+    liar = Liar(offline.folder / "lies", answers)
+    try:
+        result = offline("session", "run", NEVER, "-c", "1", "--state", offline.folder / "lies")
+    finally:
+        liar.close()
+    assert result.code == exit_code and said in result.err, str(result)
+    assert "\x1b" not in result.err and "\x1b" not in result.out
+
+
+def test_lists_of_a_server_that_lies(offline):
+    items = '{"items": [{"id": "\\u001b[2J", "status": 1}, 5, null, {"id": "s-x", "labels": [], "expiresAt": "soon"}], "cursor": "again"}'
+    liar = Liar(offline.folder / "lies", {"cursor=": answer('{"items": 3}'), "": answer(items)})
+    try:
+        for args in (["list"], ["history", NEVER], ["files", "list", NEVER], ["list", "--json"]):
+            listed = offline("session", *args, "--state", offline.folder / "lies").expect(0)
+            assert "\x1b" not in listed.out + listed.err
+        shown = offline("session", "create", "--env", "x", "--state", offline.folder / "lies").expect(1)
+        assert "has no session" in shown.err
+    finally:
+        liar.close()
