@@ -155,8 +155,9 @@ static int open_parts(struct broker_sessions *sessions, struct error *err) {
                 .clock = &clock_system,
                 .limits = { .idle_seconds = value_get_integer(limits, "idleSeconds", 0),
                             .ttl_seconds = value_get_integer(limits, "ttlSeconds", 0),
-                            /* A place without checkpoints cannot park: nobody asks it to. */
-                            .park_seconds = ENGINE_AGE_MAX,
+                            .park_seconds = value_get_integer(limits, "parkSeconds", 0),
+                            .checkpoint_bytes = (uint64_t)value_get_integer(limits, "checkpointMB", 0) << 20,
+                            .checkpoint_ms = value_get_integer(limits, "checkpointSeconds", 0) * 1000,
                             .per_owner = (size_t)value_get_integer(limits, "perOwner", 0),
                             .total = (size_t)value_get_integer(limits, "total", 0) },
         };

@@ -14,8 +14,7 @@ int unbuilt_check(const struct broker_config *config, struct error *err) {
 
 void unbuilt_tell(const struct broker_config *config) {
         static const char *const sections[] = { "containers", "shell", "compat" };
-        static const char *const of_sessions[] = { "parkSeconds", "checkpointMB", "checkpointSeconds",
-                                                   "allowShared", NULL };
+        static const char *const of_sessions[] = { "allowShared", NULL };
         const struct value *sessions = value_get(config->spec, "sessions");
 
         for (size_t i = 0; i < config->client_count; i++) {
@@ -37,6 +36,6 @@ void unbuilt_tell(const struct broker_config *config) {
                                     *name);
         }
         log_info(
-                "it serves what was applied, sessions and workspaces; parking, containers, the shell and MCP are not built into "
+                "it serves what was applied, sessions and workspaces; containers, the shell and MCP are not built into "
                 "this version, and no route has them");
 }

@@ -277,7 +277,7 @@ static const struct field session_fields[] = {
                 .type = FIELD_INTEGER,
                 .unit = "MB",
                 .minimum = 1,
-                .maximum = 10240,
+                .maximum = 4000,
                 .default_text = "256",
                 .doc = "The most that is kept of a session's variables when it is parked.",
         },

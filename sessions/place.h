@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #define PLACE_UNHEARD_MAX ((size_t)20 << 20)
+#define PLACE_CONTEXTS_MAX 8
 #define PLACE_INPUT_MAX ((size_t)15 << 20) /* code and standard input of one execution, together */
 
 struct place;
@@ -64,8 +65,12 @@ struct place_opening {
          * took a lower number last, that execution never began.
          */
         int64_t running, running_ms;
-        /* What a new sandbox begins with, before PLACE_OPENED; other checkpoints of the session may be removed. NULL: with nothing. */
+        /*
+         * What a new sandbox begins with, before PLACE_OPENED; other checkpoints of the session may be removed. NULL: with nothing. The
+         * kernels of `contexts` have generation 2 then, whether they could be restored or are lost, and all others begin with 1.
+         */
         const struct place_checkpoint *checkpoint;
+        const json_t *contexts; /* the names of the contexts that should be in it: at most 8, each once */
         /* Of those that are taken, and given back; 0: the place's defaults. */
         uint64_t checkpoint_bytes_max;
         int64_t checkpoint_ms;

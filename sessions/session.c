@@ -268,11 +268,26 @@ void session_interrupt(struct engine *engine, struct session *session, struct ex
 
 /* The sandbox */
 
+/* Those that lived when it was parked come first; a sandbox has no more than these. */
+static json_t *contexts_to_restore(const struct record_session *record) {
+        json_t *contexts = json_checked(json_array()), *state;
+        const char *context;
+
+        for (int lived = 1; lived >= 0; lived--) {
+                json_object_foreach (record->contexts, context, state) {
+                        if (json_is_null(state) == lived && json_array_size(contexts) < PLACE_CONTEXTS_MAX)
+                                json_add(contexts, json_string(context));
+                }
+        }
+        return contexts;
+}
+
 int session_open_place(struct engine *engine, struct session *session, bool only_living, struct error *err) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         const struct record_session *record = &session->record;
         int64_t left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
         const struct engine_workspaces *workspaces = engine->config.workspaces;
+        json_t *contexts JSON_CLEANUP = contexts_to_restore(record);
         struct place_opening opening = {
                 .id = record->id,
                 .environment = record->environment,
@@ -284,6 +299,7 @@ int session_open_place(struct engine *engine, struct session *session, bool only
                 .running = session->running ? session->running->n : 0,
                 .running_ms = session->running ? session->running->timeout_seconds * 1000 : 0,
                 .checkpoint = record->checkpoint.digest[0] ? &record->checkpoint : NULL,
+                .contexts = contexts,
                 .checkpoint_bytes_max = engine->config.limits.checkpoint_bytes,
                 .checkpoint_ms = engine->config.limits.checkpoint_ms,
         };
@@ -517,8 +533,14 @@ static void hear_opened(struct engine *engine, struct session *session, const st
         session->ever_open = true;
         session->rejoining = false;
         if (!event->kept) {
-                session->record.generation_base = session->record.generation;
-                if (session->record.checkpoint.digest[0] && !event->loaded)
+                struct record_session *record = &session->record;
+
+                record->generation_base = record->generation;
+                /* All that were expected begin with 2. */
+                if (event->loaded && record->generation > 0 &&
+                    json_object_size(record->contexts) <= PLACE_CONTEXTS_MAX)
+                        record->generation_base--;
+                if (record->checkpoint.digest[0] && !event->loaded)
                         drop_checkpoint(session, event->reason);
         }
         if (running && (!event->kept || event->last < running->n)) {
@@ -571,7 +593,14 @@ static void hear_started(struct engine *engine, struct session *session, struct 
                                         &why,
                                         "%s; this is the checkpoint of %s, and what came after it is lost",
                                         lost, json_string_value(taken));
-                        began.reason = lost ? strbuf_text(&why) : "it was parked";
+                        else
+                                strbuf_printf(&why, "it was parked");
+                        if (event->reason)
+                                strbuf_printf(&why, "; %s", event->reason);
+                        began.reason = strbuf_text(&why);
+                } else if (event->was == PLACE_LOST && lost && event->reason) {
+                        strbuf_printf(&why, "%s; %s", lost, event->reason);
+                        began.reason = strbuf_text(&why);
                 }
                 if (began.generation > record->generation)
                         record->generation = began.generation;
@@ -603,7 +632,7 @@ static void hear_ended(struct engine *engine, struct session *session, const cha
                 store_or_warn(engine, session, NULL, 0);
         } else if (never_was)
                 session->restart[0] = '\0';
-        else if (!session->record.parked)
+        else if (!session->record.parked && (session->gone || !session_adopt(engine, session)))
                 session_lost(session, reason);
         if (running) {
                 session->running = NULL;

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/sorted.h"
+#include "sessions/checkpoint.h"
 #include "sessions/workspace_tree.h"
 
 #include <dirent.h>
@@ -261,6 +262,9 @@ int workspace_set_life(struct workspace *workspace, int64_t lives_until_ms, stru
                 result = problem_set(problem, PROBLEM_WORKSPACE_FAILED,
                                      "the workspace's session.json is damaged");
         }
+        /* Of a session that has ended nobody restores anything. */
+        if (result == 0 && lives_until_ms == 0)
+                checkpoint_remove(workspace->folder, NULL, NULL);
         workspace_unlock(workspace);
         return result;
 }

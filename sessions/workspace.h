@@ -6,6 +6,7 @@
  *     {workspaces}/sessions/ID/workspace/      the files; each is replaced whole, none is ever written in place
  *     {workspaces}/sessions/ID/incoming/       files that are being written, each locked by who writes it, or all by who has the lock
  *     {workspaces}/sessions/ID/usage           how many files and bytes there are, as long as this boot of the machine lasts
+ *     {workspaces}/sessions/ID/checkpoint-*    the memory of its kernels, while its session is parked: checkpoint.h
  *     {workspaces}/sessions/ID/base            what the session's own copy was last like: workspace_base.h
  *
  * The first two are those of providers/local/workspaces.h, which policies and guards read. What lies in workspace/ was written by
@@ -90,7 +91,7 @@ void workspace_close(struct workspace *workspace);
 /* What session.json says of an open one. */
 int workspace_describe(const struct workspace *workspace, struct arena *arena, struct workspace_row *ret,
                        struct problem *problem) MUST_USE;
-/* Until then its session lives; 0: it has ended. */
+/* Until then its session lives; 0: it has ended, and its checkpoints go. */
 int workspace_set_life(struct workspace *workspace, int64_t lives_until_ms, struct problem *problem) MUST_USE;
 
 /*

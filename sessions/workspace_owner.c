@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sessions/workspace_owner.h"
 
+#include "sessions/checkpoint.h"
+
 #include <string.h>
 
 #define PAGE 1000
 
-/* One that goes meanwhile holds nothing. */
-static int add_usage(const struct workspaces *workspaces, const struct workspace_row *row,
+/* One that goes meanwhile holds nothing. The memory of a parked session is its owner's, too; files are left out where it says so. */
+static int add_usage(const struct workspaces *workspaces, const struct workspace_row *row, bool with_files,
                      const struct interrupt *interrupt, uint64_t *total, struct problem *problem) {
         struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
-        struct workspace_usage usage;
+        struct workspace_usage usage = { 0 };
         struct problem own;
 
         if (workspace_open(workspaces, row->owner, row->id, &workspace, &own) == 0 &&
-            workspace_measure(&workspace, interrupt, &usage, &own) == 0) {
-                if (__builtin_add_overflow(*total, usage.bytes, total))
+            (!with_files || workspace_measure(&workspace, interrupt, &usage, &own) == 0)) {
+                if (__builtin_add_overflow(*total, usage.bytes + checkpoint_measure(&workspace), total))
                         *total = UINT64_MAX;
                 return 0;
         }
@@ -39,8 +41,8 @@ static int measure_others(const struct workspaces *workspaces, const char *owner
                         return -1;
                 for (size_t i = 0; i < count; i++) {
                         after = rows[i].id;
-                        if (strcmp(rows[i].id, id) != 0 &&
-                            add_usage(workspaces, &rows[i], interrupt, &total, problem) < 0)
+                        if (add_usage(workspaces, &rows[i], strcmp(rows[i].id, id) != 0, interrupt, &total,
+                                      problem) < 0)
                                 return -1;
                 }
         }

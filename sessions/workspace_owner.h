@@ -12,7 +12,7 @@ struct workspace_bounds {
 };
 
 /*
- * Narrows what this one may hold by what the owner's others hold now. Two that grow at the same time may pass the bound
+ * Narrows what this one may hold by what the owner's others hold now, and by the memory of all of his that are parked. Two that grow at the same time may pass the bound
  * by what they add until they are counted. Each workspace that was never counted in this boot of the machine is counted here.
  */
 int workspace_bound(const struct workspaces *workspaces, const char *owner, const char *id,

@@ -40,6 +40,14 @@
  *                        LIFE       8 bytes: ends by itself so many ms from now, but not after its deadline
  *                        HOLD       with a descriptor, a lock, that is kept open until the sandbox is dead; one alone
  *
+ * Its memory (sandbox_checkpoint.h), while nothing runs:
+ *
+ *     client -> worker   PARK       struct sandbox_wish; a file for the checkpoint
+ *     worker -> client   PARKED     "", or why there is none; the program lives on
+ *     client -> worker   RESTORE    8 bytes: how many are to be given back; a message that announces them; the file
+ *                        ARM        as PARK, for a worker that gets SIGTERM while nobody is there: it takes the checkpoint, and ends
+ *     worker -> client   LEAVING    it got SIGTERM: PARK it, or it ends
+ *
  * Numbers are 64 bits in the machine's order. ENDED comes behind all that is TOLD. With READY comes the workspace's folder, where the
  * client could keep its memory anyhow: it is root, or the run's own user. To any other client comes a socket instead, on which LIST
  * and READ are answered as above, at any time, and
@@ -95,7 +103,12 @@ enum sandbox_message {
         MESSAGE_HOLD,
         MESSAGE_REPLACE,
         MESSAGE_FOLDER,
-        MESSAGE_REMOVE
+        MESSAGE_REMOVE,
+        MESSAGE_PARK,
+        MESSAGE_ARM,
+        MESSAGE_RESTORE,
+        MESSAGE_PARKED,
+        MESSAGE_LEAVING
 };
 
 /*

@@ -19,7 +19,10 @@
 void sandbox_relay_begin(struct sandbox_relay *relay, int input, int output, int errors) {
         const int ends[] = { input, output, errors };
 
-        *relay = (struct sandbox_relay){ .input = input, .output = output, .errors = errors };
+        *relay = (struct sandbox_relay)SANDBOX_RELAY_NONE;
+        relay->input = input;
+        relay->output = output;
+        relay->errors = errors;
         for (size_t i = 0; i < 3; i++)
                 fcntl(ends[i], F_SETFL, O_NONBLOCK);
 }
@@ -37,33 +40,52 @@ void sandbox_relay_meet(struct sandbox_relay *relay, char ret_ready[SANDBOX_RELA
         strbuf_release(&relay->outgoing);
         relay->outgoing_at = 0;
         relay->told = relay->first;
+        relay->for_client = false;
         memcpy(ret_ready, &state, sizeof(state));
 }
 
 /* --- the program's pipes --- */
 
+/* What is half written goes on; then the worker's own; what others ask waits for the end of that. */
+static bool has_to_ask(const struct sandbox_relay *relay) {
+        return relay->asked_at > 0 || relay->urgent.length > 0 || relay->checkpoint.source >= 0 ||
+               (relay->asked.length > 0 && !sandbox_checkpoint_is_under_way(&relay->checkpoint));
+}
+
 void sandbox_relay_poll(const struct sandbox_relay *relay, struct pollfd ret[SANDBOX_RELAY_PIPES]) {
         bool room = kept(relay) < SANDBOX_RELAY_MAX;
 
-        ret[0] = (struct pollfd){ .fd = relay->asked.length > 0 ? relay->input : -1, .events = POLLOUT };
+        ret[0] = (struct pollfd){ .fd = has_to_ask(relay) ? relay->input : -1, .events = POLLOUT };
         ret[1] = (struct pollfd){ .fd = room ? relay->output : -1, .events = POLLIN };
         ret[2] = (struct pollfd){ .fd = relay->errors, .events = POLLIN };
 }
 
 static void write_asked(struct sandbox_relay *relay) {
-        ssize_t count = write(relay->input, relay->asked.data + relay->asked_at,
-                              relay->asked.length - relay->asked_at);
+        struct strbuf *from = &relay->asked;
+        size_t *at = &relay->asked_at;
+        ssize_t count;
 
+        if (relay->asked_at == 0) {
+                if (relay->urgent.length == 0)
+                        (void)sandbox_checkpoint_next(&relay->checkpoint, &relay->urgent);
+                if (relay->urgent.length > 0) {
+                        from = &relay->urgent;
+                        at = &relay->urgent_at;
+                } else if (!has_to_ask(relay)) {
+                        return;
+                }
+        }
+        count = write(relay->input, from->data + *at, from->length - *at);
         if (count < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
         /* A program that reads no more is about to end, or is a lost one: who waits for it has a clock. */
         if (count < 0)
                 close_descriptor(&relay->input);
         else
-                relay->asked_at += (size_t)count;
-        if (count < 0 || relay->asked_at == relay->asked.length) {
-                strbuf_release(&relay->asked);
-                relay->asked_at = 0;
+                *at += (size_t)count;
+        if (count < 0 || *at == from->length) {
+                strbuf_release(from);
+                *at = 0;
         }
 }
 
@@ -79,6 +101,14 @@ static bool read_output(struct sandbox_relay *relay) {
         if (count <= 0) {
                 close_descriptor(&relay->output);
                 return false;
+        }
+        if (sandbox_checkpoint_reads(&relay->checkpoint)) {
+                struct strbuf piece STRBUF_CLEANUP = STRBUF_INIT;
+
+                strbuf_append_bytes(&piece, relay->kept.data + relay->kept.length, (size_t)count);
+                sandbox_checkpoint_hear(&relay->checkpoint, piece.data, piece.length, relay->mark,
+                                        &relay->kept);
+                return true;
         }
         relay->kept.length += (size_t)count;
         relay->kept.data[relay->kept.length] = '\0';
@@ -109,6 +139,78 @@ void sandbox_relay_drain(struct sandbox_relay *relay) {
         close_descriptor(&relay->input);
         close_descriptor(&relay->output);
         close_descriptor(&relay->errors);
+}
+
+/* --- checkpoints --- */
+
+/* What of a message has come already is its beginning for the one who looks for words about the checkpoint: it may be one. */
+static void take(struct sandbox_relay *relay, const struct sandbox_wish *wish, int file, int64_t now_ms) {
+        size_t whole = sandbox_checkpoint_whole(relay->kept.data + relay->dropped, kept(relay));
+        size_t end = relay->dropped + whole;
+        struct strbuf rest STRBUF_CLEANUP = STRBUF_INIT;
+
+        sandbox_checkpoint_take(&relay->checkpoint, wish, file, now_ms, &relay->urgent);
+        if (end == relay->kept.length)
+                return;
+        strbuf_append_bytes(&rest, relay->kept.data + end, relay->kept.length - end);
+        relay->kept.length = end;
+        sandbox_checkpoint_hear(&relay->checkpoint, rest.data, rest.length, relay->mark, &relay->kept);
+}
+
+bool sandbox_relay_park(struct sandbox_relay *relay, int64_t now_ms) {
+        int file;
+
+        if (relay->spare < 0 || relay->input < 0 || sandbox_checkpoint_is_under_way(&relay->checkpoint))
+                return false;
+        /* Of an attempt before this one nothing may stay. */
+        file = ftruncate(relay->spare, 0) < 0 ? -1 : fcntl(relay->spare, F_DUPFD_CLOEXEC, 0);
+        if (file < 0)
+                return false;
+        relay->for_client = false;
+        take(relay, &relay->wish, file, now_ms);
+        return true;
+}
+
+void sandbox_relay_tell_parked(struct sandbox_relay *relay) {
+        const char *why = relay->checkpoint.whole ? "" : relay->checkpoint.why;
+
+        if (relay->for_client)
+                sandbox_relay_append(relay, MESSAGE_PARKED, why, strlen(why));
+        relay->for_client = false;
+}
+
+static int hear_park(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms) {
+        static const char busy[] = "a checkpoint is taken or given back already";
+        struct sandbox_wish wish;
+
+        if (frame->payload.length != sizeof(wish) || frame->count != 1)
+                return -1;
+        memcpy(&wish, frame->payload.data, sizeof(wish));
+        wish.id[SANDBOX_ENVELOPE_ID_MAX] = '\0';
+        if (frame->type == MESSAGE_ARM) {
+                close_descriptor(&relay->spare);
+                relay->spare = frame_take(frame, 0);
+                relay->wish = wish;
+        } else if (sandbox_checkpoint_is_under_way(&relay->checkpoint)) {
+                sandbox_relay_append(relay, MESSAGE_PARKED, busy, strlen(busy));
+        } else {
+                take(relay, &wish, frame_take(frame, 0), now_ms);
+                relay->for_client = true;
+        }
+        return 1;
+}
+
+static int hear_restore(struct sandbox_relay *relay, struct frame *frame) {
+        uint64_t bytes;
+
+        if (frame->payload.length <= sizeof(bytes) || frame->count != 1 ||
+            sandbox_checkpoint_is_under_way(&relay->checkpoint))
+                return -1;
+        memcpy(&bytes, frame->payload.data, sizeof(bytes));
+        strbuf_append_bytes(&relay->urgent, frame->payload.data + sizeof(bytes),
+                            frame->payload.length - sizeof(bytes));
+        sandbox_checkpoint_give(&relay->checkpoint, frame_take(frame, 0), bytes);
+        return 1;
 }
 
 /* --- the client's frames --- */
@@ -151,12 +253,17 @@ static int hear_heard(struct sandbox_relay *relay, uint64_t number) {
         return 1;
 }
 
-int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t *life_ms) {
+int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms, int64_t *life_ms) {
         uint64_t number;
 
         switch (frame->type) {
         case MESSAGE_SAY:
                 return frame->count > 0 ? -1 : hear_piece(relay, &frame->payload);
+        case MESSAGE_PARK:
+        case MESSAGE_ARM:
+                return hear_park(relay, frame, now_ms);
+        case MESSAGE_RESTORE:
+                return hear_restore(relay, frame);
         case MESSAGE_HEARD:
         case MESSAGE_LIFE:
                 if (frame->payload.length != sizeof(number) || frame->count > 0)
@@ -172,6 +279,10 @@ int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t
 }
 
 /* --- what the client is told --- */
+
+bool sandbox_relay_is_heard(const struct sandbox_relay *relay) {
+        return kept(relay) == 0;
+}
 
 static bool has_more(const struct sandbox_relay *relay) {
         return relay->told < relay->first + kept(relay);

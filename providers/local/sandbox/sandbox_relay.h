@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/strbuf.h"
 #include "process/frame.h"
+#include "providers/local/sandbox/sandbox_checkpoint.h"
 
 #include <poll.h>
 #include <stdbool.h>
@@ -34,7 +35,14 @@ struct sandbox_relay {
         struct strbuf coming; /* pieces of a message that is not whole */
         struct strbuf asked;  /* whole ones */
         size_t asked_at;
-        int64_t mark; /* of the last whole one that had any */
+        int64_t mark;         /* of the last whole one that had any */
+        struct strbuf urgent; /* what the worker asks by itself, while `asked` waits */
+        size_t urgent_at;
+        /* The memory of its kernels, taken or given back. */
+        struct sandbox_checkpoint checkpoint;
+        bool for_client;          /* it is taken for the client that is there */
+        int spare;                /* the file for one that nobody asks for; -1: none */
+        struct sandbox_wish wish; /* of that one */
         /* To the client. */
         struct strbuf outgoing; /* frames */
         size_t outgoing_at;
@@ -44,7 +52,7 @@ struct sandbox_relay {
         int file; /* being read for the client; -1: none */
 };
 #define SANDBOX_RELAY_NONE \
-        { .input = -1, .output = -1, .errors = -1 }
+        { .input = -1, .output = -1, .errors = -1, .checkpoint = SANDBOX_CHECKPOINT_NONE, .spare = -1 }
 
 /* READY's payload. */
 struct sandbox_relay_state {
@@ -68,10 +76,19 @@ void sandbox_relay_drain(struct sandbox_relay *relay);
  * A frame of the client's. 1: it was one of a session's; 0: it is none, for the caller to look at; -1: it is not as it should be. LIFE
  * sets *life_ms.
  */
-int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t *life_ms);
+int sandbox_relay_hear(struct sandbox_relay *relay, struct frame *frame, int64_t now_ms, int64_t *life_ms);
+/*
+ * Takes the checkpoint that ARM has prepared, for whoever comes later: checkpoint.ended and .whole say how that went. False where
+ * none was prepared, or one is under way.
+ */
+bool sandbox_relay_park(struct sandbox_relay *relay, int64_t now_ms);
+/* A checkpoint for the client has ended: it is told. */
+void sandbox_relay_tell_parked(struct sandbox_relay *relay);
+/* Whether all that the program has said was heard. */
+bool sandbox_relay_is_heard(const struct sandbox_relay *relay);
 /* Sends as much as the client takes at once; -1 where it is gone. */
 int sandbox_relay_tell(struct sandbox_relay *relay, int client);
-/* A frame behind all that is still to be told. Once. */
+/* A frame behind all that is still to be told. */
 void sandbox_relay_append(struct sandbox_relay *relay, unsigned type, const void *payload, size_t length);
 
 #endif

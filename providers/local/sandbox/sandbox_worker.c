@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -33,6 +34,9 @@
 #define DYING_MS 10000
 #define PIPES 3
 #define LAST_WORDS_MS 5000
+/* One that got SIGTERM has so long to be parked, beside the time for its checkpoint; and what nobody has heard yet stays so long. */
+#define LEAVING_MS 20000
+#define PARK_AGAIN_MS 500
 /* Of one that was told to end: whoever wanted its end and has died since is back by then, or does not care. */
 #define CANCELLED_MS 600000
 /* How often what no limit of the kernel's counts is counted. */
@@ -75,7 +79,10 @@ struct worker {
         struct sandbox_relay relay;   /* of a session */
         struct sandbox_porter porter; /* of one whose client gets no folder */
         struct cgroup_gauges gauges;  /* for the same */
-        int64_t over_ms; /* of a session: when it ends by itself, unless life_until_ms comes before */
+        int64_t over_ms;   /* of a session: when it ends by itself, unless life_until_ms comes before */
+        int64_t leaves_ms; /* it got SIGTERM: when it ends, parked or not; INT64_MAX: it did not */
+        bool parks;        /* by itself: nobody else is let in */
+        int64_t park_ms;   /* when it tries that next */
 };
 
 /* --- before anything else --- */
@@ -88,6 +95,18 @@ static void forget_environment(void) {
         for (char **text = environ; text && *text; text++)
                 memset(*text, 0, strlen(*text));
         clearenv();
+}
+
+/* SIGTERM makes it readable. A signal mask would go on to the program. */
+static int told_to_leave = -1;
+
+static void on_leave(int number) {
+        int saved = errno;
+        uint64_t one = 1;
+
+        (void)number;
+        (void)!write(told_to_leave, &one, sizeof(one));
+        errno = saved;
 }
 
 static void be_a_session(void) {
@@ -525,7 +544,7 @@ static bool hear_for_session(struct worker *worker, struct frame *frame) {
                 worker->lock = frame_take(frame, 0);
                 return true;
         }
-        heard = sandbox_relay_hear(&worker->relay, frame, &life_ms);
+        heard = sandbox_relay_hear(&worker->relay, frame, sandbox_now_ms(), &life_ms);
         if (heard < 0)
                 drop_client(worker);
         if (life_ms >= 0)
@@ -550,6 +569,66 @@ static void read_client(struct worker *worker) {
         }
         worker->ending.cancelled = !worker->ending.deadline;
         kill_all(worker);
+}
+
+/* --- a session that is to be parked --- */
+
+static void heed_leave(struct worker *worker) {
+        struct sigaction action = { .sa_handler = on_leave, .sa_flags = SA_RESTART };
+
+        told_to_leave = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (worker->running.session && told_to_leave >= 0)
+                (void)sigaction(SIGTERM, &action, NULL);
+}
+
+/* Whoever is there is asked to park it: he has the files, and the record. */
+static void begin_to_leave(struct worker *worker) {
+        uint64_t ignored;
+
+        (void)!read(told_to_leave, &ignored, sizeof(ignored));
+        if (worker->leaves_ms < INT64_MAX)
+                return;
+        worker->leaves_ms = sandbox_now_ms() + LEAVING_MS + worker->relay.wish.time_max_ms;
+        if (worker->reader.socket >= 0)
+                sandbox_relay_append(&worker->relay, MESSAGE_LEAVING, NULL, 0);
+}
+
+/* True: the sandbox is to be killed. */
+static bool go_on_parking(struct worker *worker) {
+        struct sandbox_checkpoint *checkpoint = &worker->relay.checkpoint;
+        int64_t now_ms = sandbox_now_ms();
+
+        if (checkpoint->takes && now_ms >= checkpoint->until_ms)
+                return true; /* a runtime that does not come to its end */
+        if (checkpoint->ended) {
+                checkpoint->ended = false;
+                /* What runs may come to its end while there is time. */
+                if (worker->parks && checkpoint->whole)
+                        return true;
+                worker->park_ms = now_ms + PARK_AGAIN_MS;
+                worker->parks = false;
+                sandbox_relay_tell_parked(&worker->relay);
+        }
+        if (now_ms >= worker->leaves_ms)
+                return true;
+        if (worker->leaves_ms == INT64_MAX || worker->reader.socket >= 0 || worker->parks ||
+            now_ms < worker->park_ms || sandbox_checkpoint_is_under_way(checkpoint))
+                return false;
+        worker->parks = sandbox_relay_park(&worker->relay, now_ms);
+        return !worker->parks;
+}
+
+/* When go_on_parking() has something to do. */
+static int64_t parking_due_ms(const struct worker *worker) {
+        const struct sandbox_checkpoint *checkpoint = &worker->relay.checkpoint;
+
+        int64_t due_ms = checkpoint->takes && checkpoint->until_ms < worker->leaves_ms ? checkpoint->until_ms
+                                                                                       : worker->leaves_ms;
+
+        return worker->leaves_ms < INT64_MAX && worker->reader.socket < 0 && !worker->parks &&
+                               worker->park_ms < due_ms
+                       ? worker->park_ms
+                       : due_ms;
 }
 
 /* Process 1 gave up before bubblewrap was started, and says why by the channel that it had. */
@@ -624,17 +703,18 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
         if (worker->life_until_ms < until_ms)
                 until_ms = worker->life_until_ms;
         for (;;) {
-                struct pollfd polled[5 + SANDBOX_RELAY_PIPES] = {
+                struct pollfd polled[6 + SANDBOX_RELAY_PIPES] = {
                         { .fd = worker->init_process, .events = POLLIN },
                         { .fd = worker->status, .events = POLLIN },
                         { .fd = worker->reader.socket, .events = client_events(worker) },
-                        { .fd = worker->listener, .events = POLLIN },
+                        { .fd = worker->parks ? -1 : worker->listener, .events = POLLIN },
                         sandbox_porter_poll(&worker->porter),
+                        { .fd = told_to_leave, .events = POLLIN },
                 };
                 bool expires = !worker->killed && worker->over_ms < until_ms;
                 int64_t left = (expires ? worker->over_ms : until_ms) - sandbox_now_ms(), pause_ms;
 
-                sandbox_relay_poll(&worker->relay, polled + 5);
+                sandbox_relay_poll(&worker->relay, polled + 6);
 
                 if (left <= 0 && worker->killed)
                         return error_set(err, "processes of the sandbox did not die within %d s",
@@ -645,20 +725,22 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                         until_ms = sandbox_now_ms() + DYING_MS;
                         continue;
                 }
-                if (!worker->killed && is_forsaken(worker))
+                if (!worker->killed &&
+                    (is_forsaken(worker) || (worker->running.session && go_on_parking(worker))))
                         worker->ending.cancelled = true;
                 if (!worker->killed && (worker->ending.cancelled || look_for_hoards(worker, &look_ms))) {
                         kill_all(worker);
                         until_ms = sandbox_now_ms() + DYING_MS;
                         continue;
                 }
-                pause_ms = look_ms - sandbox_now_ms();
+                pause_ms = (parking_due_ms(worker) < look_ms ? parking_due_ms(worker) : look_ms) -
+                           sandbox_now_ms();
                 if (!worker->killed && pause_ms < left)
                         left = pause_ms > 0 ? pause_ms : 0;
-                if (poll(polled, 5 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
+                if (poll(polled, 6 + SANDBOX_RELAY_PIPES, left < INT_MAX ? (int)left : INT_MAX) < 0 &&
                     errno != EINTR)
                         return error_set(err, "cannot wait for the sandbox: %s", strerror(errno));
-                sandbox_relay_move(&worker->relay, polled + 5);
+                sandbox_relay_move(&worker->relay, polled + 6);
                 sandbox_porter_move(&worker->porter, &polled[4]);
                 if (polled[1].revents)
                         read_status(worker);
@@ -674,6 +756,8 @@ static int watch(struct worker *worker, int64_t started_ms, struct error *err) {
                 }
                 if (polled[3].revents)
                         let_in(worker);
+                if (polled[5].revents)
+                        begin_to_leave(worker);
         }
 }
 
@@ -722,6 +806,12 @@ static void tell_session_ended(struct worker *worker) {
                 worker->life_until_ms = worker->over_ms;
         if (worker->ending.cancelled && worker->life_until_ms > sandbox_now_ms() + CANCELLED_MS)
                 worker->life_until_ms = sandbox_now_ms() + CANCELLED_MS;
+        /* One that got SIGTERM waits for nobody, unless there is something that nobody has heard; a second one ends it at once. */
+        signal(SIGTERM, SIG_DFL);
+        if (worker->leaves_ms < INT64_MAX) {
+                left = sandbox_now_ms() + (sandbox_relay_is_heard(&worker->relay) ? 0 : LEAVING_MS);
+                worker->life_until_ms = left < worker->life_until_ms ? left : worker->life_until_ms;
+        }
         /* One that is there when the time is over should hear of it. */
         if (worker->reader.socket >= 0 && worker->life_until_ms < sandbox_now_ms() + LAST_WORDS_MS)
                 worker->life_until_ms = sandbox_now_ms() + LAST_WORDS_MS;
@@ -772,6 +862,7 @@ static int run_worker(struct worker *worker, struct error *err) {
             tell_ready(worker, err) < 0 || wait_for_go(worker, err) < 0)
                 return -1;
         started_ms = sandbox_now_ms();
+        heed_leave(worker);
         if (!worker->ending.cancelled &&
             (start_program(worker, started_ms + worker->running.deadline_ms, err) < 0 ||
              watch(worker, started_ms, err) < 0))
@@ -805,6 +896,7 @@ int sandbox_worker_main(void) {
                 .porter = SANDBOX_PORTER_NONE,
                 .gauges = CGROUP_GAUGES_NONE,
                 .over_ms = INT64_MAX,
+                .leaves_ms = INT64_MAX,
         };
         struct error err, ignored;
         int result;

@@ -29,6 +29,8 @@
 #define FOLDER_LENGTH_MAX 64
 /* So long its worker may say nothing while files are moved. */
 #define FILES_SILENCE_S 30
+#define CHECKPOINT_BYTES_MAX ((uint64_t)256 << 20)
+#define CHECKPOINT_MS 5000
 
 static int64_t now_ms(void) {
         return clock_system.monotonic_ms(&clock_system);
@@ -194,6 +196,7 @@ static enum place_event_type say_end(struct place_session *session, struct place
                 session->said_ended = true;
                 ret->type = PLACE_ENDED;
                 ret->reason = session->why;
+                ret->restoring = session->restoring != RESTORING_NOT;
         }
         return ret->type;
 }
@@ -233,9 +236,15 @@ static int read_ready(struct place_session *session, struct frame *frame, struct
         session->fresh = session->mark == 0;
         /* A new one is open once its runtime has greeted; of an old one the greeting may have been heard. */
         session->greeted = numbers[0] > 0;
+        session_park_arm(session);
         if (!session->kept)
                 return 0;
         session->opened = true;
+        /* Whoever started it died before all of its memory was there, perhaps: the next one begins anew. */
+        if (session->mark == 0 && session->checkpoint.digest[0]) {
+                kill_sandbox(session, "its server died while it was started");
+                return 0;
+        }
         if (session->execution.n > session->mark)
                 session->execution = (struct session_execution){ 0 };
         *ret = (struct place_event){ .type = PLACE_OPENED, .kept = true, .last = session->mark };
@@ -278,6 +287,8 @@ static int read_told(struct place_session *session, struct place_event *ret, str
                 if (answer > 0)
                         return 1;
                 if (!greeted && session->greeted && !session->opened) {
+                        if (session->checkpoint.digest[0])
+                                return session_restore_begin(session, ret);
                         session->opened = true;
                         *ret = (struct place_event){ .type = PLACE_OPENED };
                         return 1;
@@ -329,6 +340,14 @@ static int read_frame(struct place_session *session, struct place_event *ret, st
                         session->why = explain(&session->ending);
                 wait_for(session);
                 return 0;
+        case MESSAGE_PARKED:
+                if (session_park_told(session, strbuf_text(&frame.payload), ret))
+                        return 1;
+                wait_for(session);
+                return session->sync ? 0 : 2;
+        case MESSAGE_LEAVING:
+                *ret = (struct place_event){ .type = PLACE_LEAVING };
+                return 1;
         case MESSAGE_FAILED:
                 be_over(session, arena_printf(session->arena, "the sandbox could not be set up: %s",
                                               strbuf_text(&frame.payload)));
@@ -345,6 +364,10 @@ static void look_at_time(struct place_session *session) {
                 session->execution.by = REPORT_TIMEOUT;
                 kill_sandbox(session, "it did not stop at its deadline, and the sandbox was killed");
         }
+        if (session->memory_until_ms && now >= session->memory_until_ms && !session->dies_ms)
+                kill_sandbox(session, session->restoring
+                                              ? "it did not come to an end with its checkpoint"
+                                              : "its worker did not come to an end with its checkpoint");
         if (session->dies_ms && now >= session->dies_ms && !session->over) {
                 sandbox_lasting_end(&session->lasting);
                 session->reader.socket = -1;
@@ -362,6 +385,14 @@ static bool after_files(struct place_session *session, struct place_event *ret) 
                 add_files(session, ret);
                 return true;
         }
+        if (session->parking == PARKING_FILES && !session->over)
+                return session_park_ask(session, ret);
+        if (session->parking == PARKING_STORED) {
+                session_park_end(session, ret);
+                return true;
+        }
+        if (session->restoring == RESTORING_LOOKED_AT && !session->over)
+                return session_restore_ask(session, ret);
         if (session->pending.length > 0 && !session->over)
                 begin_execution(session);
         return false;
@@ -375,8 +406,12 @@ static int next(struct place_session *session, struct place_event *ret, struct e
         send_more(session);
         if (session->handed_over) {
                 session->handed_over = false;
-                ret->type = PLACE_OPENED;
-                return 0;
+                session_park_arm(session);
+                if (!session->checkpoint.digest[0] || session_restore_begin(session, ret)) {
+                        ret->type = PLACE_OPENED;
+                        return 0;
+                }
+                session->opened = false;
         }
         for (;;) {
                 int answer;
@@ -392,6 +427,8 @@ static int next(struct place_session *session, struct place_event *ret, struct e
                         continue;
                 if (answer == 0 && !session->over)
                         answer = read_frame(session, ret, &wrong);
+                if (session->sync)
+                        continue;
                 if (answer == 1)
                         return 0;
                 if (answer < 0) {
@@ -420,6 +457,7 @@ static int descriptor(const struct place_session *session) {
 static int64_t patience_ms(const struct place_session *session) {
         int64_t until = session->dies_ms           ? session->dies_ms
                         : session->execution.n > 0 ? session->execution.until_ms
+                        : session->memory_until_ms ? session->memory_until_ms
                                                    : INT64_MAX;
         int64_t left = until - now_ms();
 
@@ -451,6 +489,8 @@ static int execute(struct place_session *session, const struct place_execution *
                 return error_set(err, "the sandbox is not open");
         if (session->execution.n > 0)
                 return error_set(err, "execution %lld runs", (long long)session->execution.n);
+        if (session->parking != PARKING_NOT)
+                return error_set(err, "its checkpoint is being taken");
         if (execution->n <= session->mark)
                 return error_set(err, "execution %lld has begun already", (long long)execution->n);
         if (execution->code_length + execution->input_length > PLACE_INPUT_MAX)
@@ -489,9 +529,30 @@ static int restart(struct place_session *session, const char *context, struct er
         return 0;
 }
 
-static int park(struct place_session *session, struct error *err) {
+static int nothing(struct place_session *session, const struct interrupt *interrupt,
+                   struct problem *problem) {
         (void)session;
-        return error_set_kind(err, ERROR_REFUSED, "sessions cannot be parked here yet");
+        (void)interrupt;
+        (void)problem;
+        return 0;
+}
+
+static int park(struct place_session *session, struct error *err) {
+        if (!session->owner)
+                return error_set_kind(err, ERROR_REFUSED, "a session without a workspace cannot be parked");
+        if (!session->opened || session->over || session->dies_ms || session->execution.n > 0 ||
+            session->sync || session->parking != PARKING_NOT)
+                return error_set_kind(err, ERROR_REFUSED, "something runs");
+        session->parking = PARKING_FILES;
+        session->job.failed = false;
+        if ((session_files_kept(session) && !session->fresh
+                     ? session_files_begin(session, true, err)
+                     : session_files_begin_job(session, nothing, err)) < 0) {
+                session->parking = PARKING_NOT;
+                return -1;
+        }
+        wait_for(session);
+        return 0;
 }
 
 static void heard(struct place_session *session, uint64_t id) {
@@ -529,6 +590,8 @@ static void leave(struct place_session *session) {
         message_release(&session->message);
         strbuf_wipe(&session->outgoing);
         strbuf_wipe(&session->pending);
+        json_decref(session->contexts);
+        close_descriptor(&session->memory);
         close_descriptor(&session->folder);
         frame_reader_release(&session->asked);
         close_descriptor(&session->asked.socket);
@@ -556,6 +619,20 @@ const char *session_worker_path(const struct session_place *place, const char *i
         return arena_printf(arena, "%s/workers/%u.%s", path_folder(launcher, arena), (unsigned)geteuid(), id);
 }
 
+static void remember_opening(struct place_session *session, const struct place_opening *opening) {
+        const uint64_t most = (uint64_t)REQUEST_CHECKPOINT_BYTES_MAX;
+        uint64_t bytes = opening->checkpoint_bytes_max ? opening->checkpoint_bytes_max : CHECKPOINT_BYTES_MAX;
+
+        session->id = arena_strdup(session->arena, opening->id);
+        session->owner = opening->owner ? arena_strdup(session->arena, opening->owner) : NULL;
+        session->checkpoint_bytes_max = bytes < most ? bytes : most;
+        session->checkpoint_ms = opening->checkpoint_ms > 0 ? opening->checkpoint_ms : CHECKPOINT_MS;
+        if (opening->checkpoint && opening->owner) {
+                session->checkpoint = *opening->checkpoint;
+                session->contexts = json_deep_copy(opening->contexts);
+        }
+}
+
 static struct place_session *new_session(struct session_place *place, const struct place_opening *opening) {
         struct place_session *session = calloc(1, sizeof(*session));
 
@@ -567,10 +644,10 @@ static struct place_session *new_session(struct session_place *place, const stru
                                            .reader = FRAME_READER(-1),
                                            .folder = -1,
                                            .asked = FRAME_READER(-1),
+                                           .memory = -1,
                                            .waits = epoll_create1(EPOLL_CLOEXEC) };
         session->socket = session_worker_path(place, opening->id, session->arena);
-        session->id = arena_strdup(session->arena, opening->id);
-        session->owner = opening->owner ? arena_strdup(session->arena, opening->owner) : NULL;
+        remember_opening(session, opening);
         return session;
 }
 
@@ -607,8 +684,7 @@ int session_hand_over(struct place_session *session, const struct place_opening 
         if (sandbox_lasting_rename(&session->lasting, socket, err) < 0)
                 return -1;
         session->socket = socket;
-        session->id = arena_strdup(session->arena, opening->id);
-        session->owner = opening->owner ? arena_strdup(session->arena, opening->owner) : NULL;
+        remember_opening(session, opening);
         session->handed_over = true;
         session_set_life(session, opening->ttl_ms);
         return 0;
@@ -681,6 +757,7 @@ static const struct place_class class = {
         .end = end,
         .leave = leave,
         .clear = clear,
+        .adopt = session_park_adopt,
         .close = close_place,
 };
 

@@ -150,6 +150,8 @@ int session_event_read(struct place_session *session, struct place_event *ret, s
                 ret->type = PLACE_RESTARTED;
                 ret->context = report.context;
                 return 1;
+        case REPORT_RESTORED:
+                return session_restore_end(session, &report, ret);
         case REPORT_REFUSED:
                 return read_refused(session, &report, ret);
         default:

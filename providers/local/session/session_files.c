@@ -28,6 +28,8 @@
 struct session_sync {
         pthread_t thread;
         struct interrupt interrupt;
+        session_job *job; /* instead of files */
+        struct place_session *session;
         int over; /* an eventfd */
         bool after;
         bool fresh;                        /* the copy is empty: what an earlier one agreed on is of no use */
@@ -230,12 +232,13 @@ static void *run(void *argument) {
         struct session_sync *sync = argument;
         uint64_t one = 1;
 
-        sync->failed = work(sync) < 0;
+        sync->failed =
+                (sync->job ? sync->job(sync->session, &sync->interrupt, &sync->problem) : work(sync)) < 0;
         (void)!write(sync->over, &one, sizeof(one));
         return NULL;
 }
 
-int session_files_begin(struct place_session *session, bool after, struct error *err) {
+static int begin(struct place_session *session, session_job *job, bool after, struct error *err) {
         const struct local_environment *environment = &session->program.environment;
         struct session_sync *sync = calloc(1, sizeof(*sync));
         struct epoll_event event = { .events = EPOLLIN };
@@ -245,6 +248,8 @@ int session_files_begin(struct place_session *session, bool after, struct error 
                 abort();
         *sync = (struct session_sync){
                 .over = eventfd(0, EFD_CLOEXEC),
+                .job = job,
+                .session = session,
                 .after = after,
                 .fresh = session->fresh,
                 .copy = { .folder = session->folder, .worker = &session->asked, .patience_ms = PATIENCE_MS },
@@ -260,7 +265,7 @@ int session_files_begin(struct place_session *session, bool after, struct error 
                 close_descriptor(&sync->over);
                 arena_free(sync->arena);
                 free(sync);
-                return error_set(err, "cannot bring the workspace's files: %s", strerror(errno));
+                return error_set(err, "cannot begin with its files: %s", strerror(errno));
         }
         failed = epoll_ctl(session->waits, EPOLL_CTL_ADD, sync->over, &event) < 0
                          ? errno
@@ -270,10 +275,18 @@ int session_files_begin(struct place_session *session, bool after, struct error 
                 close_descriptor(&sync->over);
                 arena_free(sync->arena);
                 free(sync);
-                return error_set(err, "cannot bring the workspace's files: %s", strerror(failed));
+                return error_set(err, "cannot begin with its files: %s", strerror(failed));
         }
         session->sync = sync;
         return 0;
+}
+
+int session_files_begin(struct place_session *session, bool after, struct error *err) {
+        return begin(session, NULL, after, err);
+}
+
+int session_files_begin_job(struct place_session *session, session_job *job, struct error *err) {
+        return begin(session, job, false, err);
 }
 
 bool session_files_are_over(const struct place_session *session) {
@@ -338,11 +351,9 @@ static struct place_file_list skipped(struct place_session *session, const struc
         return (struct place_file_list){ files, count };
 }
 
-void session_files_end(struct place_session *session) {
-        struct session_sync *sync = session->sync;
+static void take_files(struct place_session *session, struct session_sync *sync) {
         struct place_file_list left;
 
-        pthread_join(sync->thread, NULL);
         left = skipped(session, sync);
         /* Until all was put in once, what an earlier copy agreed on would read as if this one had deleted it. */
         session->fresh = session->fresh && sync->failed;
@@ -357,6 +368,18 @@ void session_files_end(struct place_session *session) {
         if (session->files)
                 arena_free(session->files);
         session->files = sync->arena;
+}
+
+void session_files_end(struct place_session *session) {
+        struct session_sync *sync = session->sync;
+
+        pthread_join(sync->thread, NULL);
+        session->job.failed = sync->failed;
+        session->job.problem = sync->problem;
+        if (sync->job)
+                arena_free(sync->arena);
+        else
+                take_files(session, sync);
         (void)epoll_ctl(session->waits, EPOLL_CTL_DEL, sync->over, NULL);
         close_descriptor(&sync->over);
         interrupt_dispose(&sync->interrupt);

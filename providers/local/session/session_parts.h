@@ -4,12 +4,14 @@
 #define BERTH_PROVIDERS_LOCAL_SESSION_SESSION_PARTS_H
 
 #include "base/arena.h"
+#include "base/interrupt.h"
 #include "base/strbuf.h"
 #include "process/frame.h"
 #include "providers/local/program.h"
 #include "providers/local/sandbox/sandbox_lasting.h"
 #include "providers/local/sandbox/sandbox_messages.h"
 #include "sessions/place.h"
+#include "sessions/problem.h"
 #include "sessions/workspace_owner.h"
 
 struct session_place {
@@ -75,8 +77,21 @@ struct place_session {
         bool fresh;                /* the sandbox is new, and nothing was put into it */
         bool brought_last;         /* after its end */
         struct session_sync *sync; /* under way, or NULL */
-        struct arena *files;       /* the next four lie in it */
+        struct {
+                bool failed;
+                struct problem problem;
+        } job;               /* how the last one of these, or of session_park.c's, went */
+        struct arena *files; /* the next four lie in it */
         struct place_file_list changed, deleted, conflict, left;
+        /* The memory of its kernels: session_park.c. */
+        struct place_checkpoint checkpoint, taken; /* the one that it has; the one that is being taken */
+        json_t *contexts;                          /* expected in it; NULL: none */
+        uint64_t checkpoint_bytes_max;
+        int64_t checkpoint_ms;
+        enum session_parking { PARKING_NOT, PARKING_FILES, PARKING_TAKEN, PARKING_STORED } parking;
+        enum session_restoring { RESTORING_NOT, RESTORING_LOOKED_AT, RESTORING_LOADED } restoring;
+        int memory;              /* its file; -1: none */
+        int64_t memory_until_ms; /* of the monotonic clock: then the sandbox is killed; 0: not */
         struct sandbox_ending ending;
         bool deaf;       /* the runtime's stream cannot be read any more */
         bool over;       /* ENDED came, or the worker is gone */
@@ -118,6 +133,10 @@ int session_slot_take(const struct session_place *place, const struct place_open
 bool session_files_kept(const struct place_session *session);
 /* Of the two in the sandbox's copy and out of it: `after` an execution out of it alone. */
 int session_files_begin(struct place_session *session, bool after, struct error *err) MUST_USE;
+/* What takes long, as files do, in the same thread: nothing else is done with the session meanwhile. Its outcome is session->job. */
+typedef int session_job(struct place_session *session, const struct interrupt *interrupt,
+                        struct problem *problem);
+int session_files_begin_job(struct place_session *session, session_job *job, struct error *err) MUST_USE;
 bool session_files_are_over(const struct place_session *session);
 void session_files_stop(struct place_session *session);
 /* Waits for it; what came of it is in the session, until the next one. */
@@ -127,5 +146,18 @@ void session_files_end(struct place_session *session);
 int session_event_read(struct place_session *session, struct place_event *ret, struct error *err) MUST_USE;
 /* The end of an execution that the sandbox took with it. */
 void session_event_cut(struct place_session *session, struct place_event *ret);
+
+/* session_park.c. True: *ret is an event. */
+/* The worker has a file for a checkpoint that it takes by itself. */
+void session_park_arm(struct place_session *session);
+bool session_park_ask(struct place_session *session, struct place_event *ret);
+/* PARKED came: "", or why not. */
+bool session_park_told(struct place_session *session, const char *why, struct place_event *ret);
+void session_park_end(struct place_session *session, struct place_event *ret);
+bool session_restore_begin(struct place_session *session, struct place_event *ret);
+bool session_restore_ask(struct place_session *session, struct place_event *ret);
+bool session_restore_end(struct place_session *session, const struct report *report, struct place_event *ret);
+int session_park_adopt(struct place *place, const struct place_opening *opening, int64_t last,
+                       struct place_checkpoint *ret, struct error *err) MUST_USE;
 
 #endif

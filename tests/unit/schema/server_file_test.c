@@ -88,7 +88,7 @@ static const struct alone_case cases[] = {
         { SESSIONS "warm: {data: 0}}\n", "1 to 100" },
         { SESSIONS "warm: {DATA: 1}}\n", "lower-case letters" },
         { SESSIONS "preload: ['os; import x']}\n", "Python module" },
-        { SESSIONS "checkpointMB: 0}\n", "1 to 10240" },
+        { SESSIONS "checkpointMB: 0}\n", "1 to 4000" },
         { SESSIONS "checkpointSeconds: 601}\n", "1 to 600" },
         { HEAD "  workspaces: {perOwnerMB: 0}\n", "perOwnerMB" },
         { HEAD "  containers: {total: 0}\n", "total" },

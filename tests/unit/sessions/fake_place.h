@@ -213,6 +213,7 @@ static inline int fake_open(struct place *base, const struct place_opening *open
                         sandbox->restored =
                                 opening->checkpoint && !place->lose_checkpoints &&
                                 strcmp(opening->checkpoint->digest, sandbox->last_checkpoint.digest) == 0;
+                        sandbox->generation += sandbox->restored;
                         if (sandbox->restored)
                                 memcpy(sandbox->memory, sandbox->checkpoint, sizeof(sandbox->memory));
                         sandbox->restoring_died = opening->checkpoint && place->die_restoring;

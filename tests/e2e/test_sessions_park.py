@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Sessions that are parked: what comes back, what is lost and said to be, and who may die in the middle of it. The servers here park what
+was idle for a second, so that any execution may find its memory kept or restored: what matters is that it is the same.
+"""
+
+import hashlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from binary import Berth
+from controllers import wait_until
+from test_serve import TOKENS, client, stack
+from test_serve_sessions import Sessions
+from test_sessions_warm import Warm, lives
+
+CLIENTS = [client("users", actsFor="users", realm="company"), client("watcher", may=["observe"]), client("file", may=["administer"])]
+
+
+class Parking(Sessions):
+    sockets = Warm.folder  # of the workers
+
+    def show(self, session):
+        return self.call("GET", f"/v1/sessions/{session}").json()
+
+    def wait_until_parked(self, *sessions):
+        for session in sessions:
+            wait_until(lambda s=session: self.show(s)["status"] == "parked", 60)
+
+    def session_with(self, code, **wish):
+        session = self.create(**wish)
+        assert (result := self.run(session, code))["status"] == "ok", result
+        return session
+
+    def value_and_state(self, session, code, **more):
+        result = self.run(session, code, **more)
+        assert result["status"] == "ok", result
+        return result["value"]["text"], result["state"]
+
+    def beside(self, session):
+        """The folder beside the workspace."""
+        return self.state / f"local/lab/workspaces/sessions/{session}"
+
+    def checkpoint(self, session):
+        [found] = self.beside(session).glob("checkpoint-*")
+        return found
+
+    def worker(self, session):
+        return int((self.sockets / f"{session}.worker").read_text().split("-")[0])
+
+    def again(self, signum=signal.SIGKILL):
+        self.stop(signum)
+        return self.start("--accept-degraded")
+
+
+def served(berth, **sessions):
+    berth.write("stack.yaml", stack())
+    berth("apply", "--yes").expect(0)
+    made = Parking(berth, clients=CLIENTS, sessions={"parkSeconds": 1, **sessions})
+    yield made.start("--accept-degraded")
+    if made.process is None:
+        made.start("--accept-degraded")
+    sessions = [s["id"] for s in made.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items()]
+    for session in sessions:
+        assert made.call("DELETE", f"/v1/sessions/{session}", token=TOKENS["file"]).status == 204
+        assert [f.name for f in made.beside(session).iterdir() if f.name.startswith(("checkpoint-", "park"))] == []
+    assert made.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def parking(binary, tmp_path_factory):
+    yield from served(Berth(binary, tmp_path_factory.mktemp("parking"), "http://127.0.0.1:1"))
+
+
+MUCH = """
+import math, itertools
+class Point:
+    def __init__(self, x): self.x = x
+    def double(self): return Point(self.x * 2)
+def add(point, n): return Point(point.x + n + offset)
+offset = 10
+points = [Point(1), Point(2)]; same = points
+endless = itertools.count(); made = (i for i in range(3)); opened = open("/etc/passwd")
+"""
+
+
+def test_what_comes_back(parking):
+    wish = {"conversation": "chat"}
+    session = parking.session_with(MUCH, **wish)
+    assert parking.value_and_state(session, "other = 'of another context'; 1", context="second")[1]["was"] in ("new",)
+    parking.wait_until_parked(session)
+    kept = parking.checkpoint(session)
+    assert kept.stat().st_mode & 0o777 == 0o600 and kept.name in (f"checkpoint-{hashlib.sha256(kept.read_bytes()).hexdigest()[:32]}",)
+    assert not list(parking.sockets.glob(f"{session}*")) and not list(parking.beside(session).glob("workspace/*"))
+    # It is the conversation's, parked or not, and no server that comes starts anything for it.
+    parking.again()
+    assert parking.call("POST", "/v1/sessions", {"environment": "data", **wish}).json()["id"] == session
+    assert parking.call("PATCH", f"/v1/sessions/{session}", {"labels": {"a": "b"}}).json()["status"] == "parked"
+    assert parking.show(session)["status"] == "parked" and not list(parking.sockets.glob(f"{session}*"))
+    text, state = parking.value_and_state(session, "offset = 20\n(add(points[1].double(), 0).x, same is points, type(points[0]) is Point, math.pi > 3)")
+    assert text == "(24, True, True, True)", state
+    assert (state["generation"], state["was"], state["reason"]) == (2, "restored", "it was parked")
+    assert {"Point", "add", "offset", "points", "same", "math"} <= set(state["restored"])
+    lost = {row["name"]: row for row in state["lost"]}
+    assert {"made", "opened"} <= set(lost) and lost["made"]["type"] == "generator" and lost["opened"]["why"], lost
+    text, state = parking.value_and_state(session, "other", context="second")
+    assert text == "'of another context'" and state["was"] in ("restored", "kept") and state["restored"] in (["other"], [])
+    assert parking.run(session, "made")["error"]["name"] == "NameError"
+    # Its end takes the checkpoint with it.
+    parking.wait_until_parked(session)
+    assert parking.call("DELETE", f"/v1/sessions/{session}").status == 204
+    wait_until(lambda: not [f for f in parking.beside(session).iterdir() if f.name.startswith(("checkpoint-", "park"))])
+
+
+def test_a_checkpoint_that_is_not_what_was_written(parking):
+    """Damaged, gone, or another session's: none of it is loaded, and the state says why."""
+    damaged, gone, swapped, whole = (parking.session_with(f"secret = 'of number {i}'") for i in range(4))
+    parking.wait_until_parked(damaged, gone, swapped, whole)
+    parking.stop()
+    data = bytearray(parking.checkpoint(damaged).read_bytes())
+    data[len(data) // 2] ^= 1
+    parking.checkpoint(damaged).write_bytes(data)
+    parking.checkpoint(gone).unlink()
+    parking.checkpoint(swapped).write_bytes(parking.checkpoint(whole).read_bytes())
+    parking.start("--accept-degraded")
+    for session, why in ((damaged, "damaged"), (gone, "not there"), (swapped, "damaged")):
+        text, state = parking.value_and_state(session, "'secret' in globals()")
+        assert (text, state["was"], state["restored"]) == ("False", "lost", []) and why in state["reason"], state
+        assert parking.value_and_state(session, "x = 1; x")[0] == "1"
+    assert parking.value_and_state(whole, "secret")[0] == "'of number 3'"
+
+
+SLOW = "class Slow:\n    def __reduce__(self):\n        import time; time.sleep({seconds}); return (str, ('slow',))\nx = 'still here'; slow = Slow()"
+
+
+def processes_below(pid):
+    """All, the nearest first."""
+    found = [pid]
+    for parent in found:
+        for entry in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = entry.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent and int(entry.parent.name) not in found:
+                found.append(int(entry.parent.name))
+    return found[1:]
+
+
+@pytest.mark.parametrize("victim", ["server", "worker", "runtime"])
+def test_who_dies_while_it_is_parked(parking, victim):
+    """Its memory is kept, or restored, or said to be lost: never anything else."""
+    session = parking.session_with(SLOW.format(seconds=0.7))
+    wait_until(lambda: (parking.beside(session) / "parking").exists())
+    if victim == "server":
+        parking.again()
+    else:
+        try:
+            worker = parking.worker(session)
+            runtimes = [p for p in processes_below(worker) if Path(f"/proc/{p}/cmdline").read_bytes().startswith(b"/run/berth/berth-runtime")]
+            os.kill(worker if victim == "worker" else runtimes[0], signal.SIGKILL)
+        except (OSError, IndexError):
+            pass  # it was faster: parked already
+    text, state = parking.value_and_state(session, "str(globals().get('x'))")
+    assert (text, state["was"]) in (("'still here'", "kept"), ("'still here'", "restored"), ("'None'", "lost")), state
+    assert state["was"] == "kept" or state["reason"]
+    parking.wait_until_parked(session)
+
+
+def test_an_older_checkpoint(parking):
+    """A worker that is killed after more has run, once with a server and once without."""
+    session = parking.session_with("x = 'old'")
+    path = f"/v1/sessions/{session}/executions"
+    for n, killed in ((2, "worker"), (4, "server and worker")):
+        parking.wait_until_parked(session)
+        assert parking.call("POST", path, {"code": "x = 'new'; import time; time.sleep(600)"}, headers=[("Prefer", "respond-async")]).json()["n"] == n
+        parking.wait_for_start(session, n)
+        worker = parking.worker(session)
+        if killed != "worker":
+            parking.stop(signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
+        if killed != "worker":
+            wait_until(lambda: not lives(worker))
+            parking.start("--accept-degraded")
+        assert parking.follow(f"{path}/{n}/events")[-1][2]["status"] in ("killed", "failed")
+        text, state = parking.value_and_state(session, "x")
+        assert (text, state["was"]) == ("'old'", "restored"), state
+        assert "what came after it is lost" in state["reason"]
+
+
+def test_a_worker_that_is_told_to_end(parking):
+    session = parking.session_with("x = 'kept'; import time")
+    path = f"/v1/sessions/{session}/executions"
+    assert parking.call("POST", path, {"code": "time.sleep(600)"}, headers=[("Prefer", "respond-async")]).json()["n"] == 2
+    parking.wait_for_start(session, 2)
+    worker = parking.worker(session)
+    os.kill(worker, signal.SIGTERM)
+    assert parking.call("POST", f"{path}/2/interrupt").status == 204
+    wait_until(lambda: not lives(worker))
+    parking.wait_until_parked(session)
+    assert parking.value_and_state(session, "x += '!'; x")[0] == "'kept!'"
+    # With nobody there it does that by itself, when what runs has ended; and who comes soon hears of that.
+    assert parking.call("POST", path, {"code": "import time; time.sleep(1); x += '?'; open('file', 'w').write(x); x"}, headers=[("Prefer", "respond-async")]).json()["n"] == 4
+    parking.wait_for_start(session, 4)
+    worker = parking.worker(session)
+    parking.stop(signal.SIGKILL)
+    os.kill(worker, signal.SIGTERM)
+    wait_until(lambda: (parking.beside(session) / "parked").stat().st_size > 0)
+    parking.start("--accept-degraded")
+    assert parking.follow(f"{path}/4/events")[-1][2]["value"]["text"] == "'kept!?'"
+    parking.wait_until_parked(session)
+    assert not lives(worker) and (parking.beside(session) / "workspace/file").read_text() == "kept!?"
+    text, state = parking.value_and_state(session, "x")
+    assert (text, state["was"], state["reason"]) == ("'kept!?'", "restored", "it was parked"), state
+
+
+def test_a_worker_that_is_told_to_end_long_before_anybody_comes(parking):
+    """Nothing is left to be heard: it is gone at once, and what it left is found."""
+    session = parking.session_with("x = 'kept'")
+    parking.wait_until_parked(session)
+    parking.stop()
+    parking.configure(clients=CLIENTS)
+    parking.start("--accept-degraded")
+    assert parking.value_and_state(session, "x += '!'; x")[0] == "'kept!'"
+    worker = parking.worker(session)
+    parking.stop()
+    parking.configure(clients=CLIENTS, sessions={"parkSeconds": 1})
+    os.kill(worker, signal.SIGTERM)
+    wait_until(lambda: not lives(worker))
+    parking.start("--accept-degraded")
+    assert parking.show(session)["status"] == "parked"
+    text, state = parking.value_and_state(session, "x")
+    assert (text, state["was"], state["reason"]) == ("'kept!'", "restored", "it was parked"), state
+
+
+@pytest.fixture
+def full(binary, tmp_path):
+    """A server whose workspaces are on a file system of 4 MB."""
+    berth = Berth(binary, tmp_path, "http://127.0.0.1:1")
+    berth.write("stack.yaml", stack())
+    berth("apply", "--yes").expect(0)
+    folder = berth.stack / ".berth/local/lab/workspaces"
+    folder.mkdir(exist_ok=True)
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    yield from served(berth)
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk(full):
+    """It is not parked, and goes on; no half of a file counts. When there is room, it is."""
+    session = full.session_with("x = 'still here'; import os; much = os.urandom(1 << 20)")
+    filler = full.state / "local/lab/workspaces/filler"
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while file.write(bytes(65536)):
+                pass
+        except OSError:
+            pass
+    wait_until(lambda: f"session {session}: it is not parked" in full.lines(), 60)
+    assert full.show(session)["status"] in ("idle", "running")
+    text, state = full.value_and_state(session, "x")
+    assert (text, state["generation"]) == ("'still here'", 1), state
+    filler.unlink()
+    full.wait_until_parked(session)
+    assert full.value_and_state(session, "x, len(much)")[0] == "('still here', 1048576)"
