@@ -186,3 +186,9 @@ int launcher_main(int argc, char **argv) {
         }
         return EXIT_SUCCESS;
 }
+
+const char *launcher_usual(void) {
+        static const char path[] = "/run/berth-launcher/socket";
+
+        return geteuid() != 0 && access(path, W_OK) == 0 ? path : NULL;
+}

@@ -6,4 +6,7 @@
 /* `argv[0]` is "launcher". The exit code. */
 int launcher_main(int argc, char **argv);
 
+/* The socket of one, where examples/launcher has it: whoever may open it is meant to. NULL for root, who needs none, and elsewhere. */
+const char *launcher_usual(void);
+
 #endif

@@ -106,7 +106,7 @@ const struct option_row options_rows[] = {
           "apply what is not refused, and exit with 3" },
         { OPTION_DRY_RUN, "dry-run", NULL, " state ", "adopt: show what would be taken, and take nothing" },
         { OPTION_FORCE, "force", NULL, " lock session ",
-          "lock: even of a holder that seems alive; files: replace" },
+          "lock: though the holder seems alive; files: replace" },
         { OPTION_ALL, "all", NULL, " disassociate reassociate ", "every dependent of the environment" },
         { OPTION_ENVIRONMENT, "env", "ENV", " exec session ",
           "the environment to run in (default: the agent's)" },

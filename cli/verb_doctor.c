@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/library.h"
 #include "base/terminal.h"
+#include "cli/launcher.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "client/client.h"
@@ -269,7 +270,8 @@ static void examine_server(struct examination *examination, const char *folder) 
 static void examine_sessions(struct examination *examination) {
         struct session *session = &examination->session;
         const char *folder = session_state_folder(session, examination->options);
-        struct session_examining examining = { .sockets = tried_folder(session->arena) };
+        struct session_examining examining = { .sockets = tried_folder(session->arena),
+                                               .launcher = launcher_usual() };
         size_t count = 0;
 
         if (!session->provider_ops || strcmp(session->provider_ops->name, "local") != 0)

@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "broker/serve.h"
+#include "cli/launcher.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
 #include "providers/local/layout.h"
@@ -78,9 +79,6 @@ static void read_warm(const struct value *sessions, struct arena *arena,
         config->tell = tell;
 }
 
-/* Where examples/launcher has it: whoever may open it is meant to. */
-#define USUAL_LAUNCHER "/run/berth-launcher/socket"
-
 /*
  * Who is root needs none. Who is not gets one without being asked only where sessions would be refused otherwise: not where the file
  * says that all owners share a user, nor without a file, where there is one owner.
@@ -89,9 +87,7 @@ static const char *find_launcher(const struct options *options, const struct bro
         bool shares = config->own_token ||
                       value_get_boolean(value_get(config->spec, "sessions"), "sharedUser", false);
 
-        if (options->launcher || geteuid() == 0 || shares)
-                return options->launcher;
-        return access(USUAL_LAUNCHER, W_OK) == 0 ? USUAL_LAUNCHER : NULL;
+        return options->launcher || shares ? options->launcher : launcher_usual();
 }
 
 static int open_place(void *context, const char *folder, const struct applied_stack *stack,

@@ -32,15 +32,22 @@ static void add(struct examination *examination, const char *name, bool works, b
                 };
 }
 
-static void examine_users(struct examination *examination) {
+static void examine_users(struct examination *examination, const char *launcher) {
         const struct sandbox_users users = SANDBOX_USERS_DEFAULT;
         struct sandbox_user user = SANDBOX_USER_NONE;
         struct error err;
 
+        if (launcher) {
+                add(examination, "owners", true, true,
+                    arena_printf(examination->arena,
+                                 "each session has a user of the host of its own, by the launcher at %s",
+                                 launcher));
+                return;
+        }
         if (geteuid() != 0) {
                 add(examination, "owners", false, true,
                     "who is not root gives sessions no users of the host: a Server with several owners is refused, "
-                    "unless sessions.sharedUser says that all owners trust each other");
+                    "unless a berth launcher gives them, or sessions.sharedUser says that all owners trust each other");
                 return;
         }
         if (sandbox_user_take(&users, &user, &err) < 0) {
@@ -171,11 +178,12 @@ void session_examine(const struct session_examining *examining, struct arena *ar
         /* As the other checks: what cannot be held here is a finding of its own, and no reason not to try. */
         const struct session_place_config config = { .root = examining->root,
                                                      .folder = examining->sockets,
+                                                     .launcher = examining->launcher,
                                                      .accept_degraded = true };
         struct place *place;
         struct error err;
 
-        examine_users(&examination);
+        examine_users(&examination, examining->launcher);
         if (session_place_open(&config, &place, &err) < 0) {
                 add(&examination, "sockets", false, false, arena_strdup(arena, err.message));
         } else {

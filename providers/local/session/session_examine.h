@@ -11,6 +11,7 @@
 struct session_examining {
         const char *root;        /* of the stack's data: layout.h */
         const char *sockets;     /* a folder of its own for a worker's socket: made, and removed again */
+        const char *launcher;    /* that places workers (session.h); NULL: none */
         const char *environment; /* one that was applied, to try a session in; NULL: none is tried */
 };
 
