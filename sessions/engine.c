@@ -104,6 +104,7 @@ void engine_forget_session(struct engine *engine, struct session *session) {
                 execution_drop(execution);
         }
         record_dispose(&session->record);
+        session_forget_image(session);
         free(session);
 }
 

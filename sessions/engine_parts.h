@@ -32,6 +32,8 @@ struct session {
         enum session_phase phase;
         struct place_session *place; /* NULL in SESSION_NO_PLACE */
         bool ever_open;
+        bool described;        /* the next one was looked up since its sandbox was opened */
+        char *image_digest;    /* of its environment's image, owned; NULL: it has none of its own */
         bool rejoining;        /* opened to be found again: it may not live any more */
         int64_t park_after_ms; /* wall time before which it is not tried: its place could not */
         bool leaving;     /* its worker was told to end: it is to be parked before anything else is begun */
@@ -106,6 +108,8 @@ int session_store_record(struct engine *engine, struct session *session, const s
                          size_t count, struct problem *problem) MUST_USE;
 /* Its status has changed: whoever follows it is woken. */
 void session_changed(struct session *session);
+/* What its sandbox ran: the next one may run another image. */
+void session_forget_image(struct session *session);
 /* Gives the sandbox the next execution in line, opens a sandbox where there is none, parks and ends as it was asked to. */
 void session_go_on(struct engine *engine, struct session *session);
 /* What the place has to say, until it has nothing more. */

@@ -110,15 +110,26 @@ static void store_or_warn(struct engine *engine, struct session *session, const 
 
 /* Executions */
 
-static void describe_owner(struct engine *engine, const struct session *session, struct arena *arena,
+/* Asked once for each sandbox, which has that image as long as it lives: what was applied is read anew for each question. */
+static void describe_owner(struct engine *engine, struct session *session, struct arena *arena,
                            struct execution_owner *ret) {
         struct catalog_environment environment = { 0 };
         struct error ignored;
 
-        *ret = (struct execution_owner){ session->record.id, session->record.environment, NULL };
-        if (engine->config.catalog->environment(engine->config.catalog, session->record.environment, arena,
-                                                &environment, &ignored) == 1)
-                ret->image_digest = environment.image_digest;
+        if (!session->described &&
+            engine->config.catalog->environment(engine->config.catalog, session->record.environment, arena,
+                                                &environment, &ignored) == 1) {
+                session->described = true;
+                session->image_digest = environment.image_digest ? strdup(environment.image_digest) : NULL;
+        }
+        *ret = (struct execution_owner){ session->record.id, session->record.environment,
+                                         session->image_digest };
+}
+
+void session_forget_image(struct session *session) {
+        free(session->image_digest);
+        session->image_digest = NULL;
+        session->described = false;
 }
 
 /* The least number of those whose end is not written: from there on, whoever comes after us has to look. */
@@ -319,6 +330,7 @@ static void leave_place(struct engine *engine, struct session *session) {
         session->heard_id = 0;
         session->phase = SESSION_NO_PLACE;
         session->rejoining = session->leaving = false;
+        session_forget_image(session);
 }
 
 int session_park(struct engine *engine, struct session *session, struct error *err) {

@@ -62,6 +62,17 @@ static size_t base_head(char head[80], size_t count) {
         return (size_t)snprintf(head, 80, BASE_FORMAT " %s %zu\n", boot[0] ? boot : "?", count);
 }
 
+/* A file that takes another's place is brought to disk by some file systems before the call returns: not for nothing. */
+static bool is_saved(const struct workspace *workspace, const struct strbuf *text) {
+        struct strbuf there STRBUF_CLEANUP = STRBUF_INIT;
+        struct stat status;
+        int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(workspace->folder, BASE, &status);
+
+        return descriptor >= 0 && (uint64_t)status.st_size == text->length &&
+               descriptor_read(descriptor, text->length, &there) == 0 && there.length == text->length &&
+               memcmp(there.data, text->data, text->length) == 0;
+}
+
 int workspace_base_save(const struct workspace *workspace, const struct workspace_base *base,
                         struct problem *problem) {
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -81,6 +92,8 @@ int workspace_base_save(const struct workspace *workspace, const struct workspac
                 strbuf_append_bytes(&text, &row, sizeof(row));
                 strbuf_append_bytes(&text, copy->path, row.path_length + 1);
         }
+        if (is_saved(workspace, &text))
+                return 0;
         /* Not synced: of another boot it is not believed. */
         if (workspace_incoming_make(workspace, name, &descriptor, problem) < 0)
                 return -1;

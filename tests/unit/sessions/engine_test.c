@@ -38,6 +38,26 @@ static void one_execution(void **state) {
         assert_string_equal(hear_all(fixture, follower), "");
 }
 
+/* Each question of the catalog opens the stack's state. */
+static void what_a_sandbox_runs_is_looked_up_once(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+        struct engine_follower *follower = NULL;
+        json_t *result JSON_CLEANUP = NULL;
+        int asked;
+
+        run_code(fixture, &alice, id, "say one", &follower);
+        hear_all(fixture, follower);
+        asked = atomic_load(&environments_asked);
+        for (int i = 0; i < 3; i++) {
+                run_code(fixture, &alice, id, "say more", &follower);
+                hear_all(fixture, follower);
+        }
+        assert_int_equal(atomic_load(&environments_asked), asked);
+        result = result_of(fixture, &alice, id, 4);
+        assert_string_equal(json_text(json_object_get(result, "environment"), "imageDigest"), "sha256:abc");
+}
+
 /* Whatever another asks about somebody's session, he hears what he would hear of one that never was. */
 static void not_yours_is_not_there(void **state) {
         static const char never[] = "s-aaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -692,6 +712,7 @@ static void users_of_an_environment(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(one_execution),
+                TEST(what_a_sandbox_runs_is_looked_up_once),
                 TEST(not_yours_is_not_there),
                 TEST(who_observes_sees_states_and_ends_nothing),
                 TEST(what_cannot_be_made),

@@ -529,6 +529,26 @@ static void test_bases(void **state) {
         end_pair(&pair);
 }
 
+/* A rename over it would go to disk with each execution. */
+static void test_a_base_that_says_the_same_is_left(void **state) {
+        struct pair pair = pair_of(state);
+        const char *path = place_path(pair.world.place, "w/sessions/s-one/base");
+        struct stat first, same, other;
+
+        write_copy(&pair, "a", "x");
+        assert_string_equal(out(&pair), "+a ");
+        assert_int_equal(stat(path, &first), 0);
+        assert_string_equal(out(&pair), "");
+        assert_int_equal(stat(path, &same), 0);
+        assert_int_equal(same.st_ino, first.st_ino);
+        assert_int_equal(same.st_mtim.tv_nsec, first.st_mtim.tv_nsec);
+        write_copy(&pair, "b", "y");
+        assert_string_equal(out(&pair), "+b ");
+        assert_int_equal(stat(path, &other), 0);
+        assert_true(other.st_size > first.st_size);
+        end_pair(&pair);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 TEST(test_both_ways),
@@ -542,6 +562,7 @@ int main(void) {
                 TEST(test_unread),
                 TEST(test_many),
                 TEST(test_bases),
+                TEST(test_a_base_that_says_the_same_is_left),
                 TEST(test_what_did_not_arrive),
         };
 
