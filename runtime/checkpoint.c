@@ -120,6 +120,10 @@ void checkpoint_reader_release(struct checkpoint_reader *reader) {
         *reader = (struct checkpoint_reader){ 0 };
 }
 
+bool checkpoint_reader_is_over(const struct checkpoint_reader *reader) {
+        return reader->over && message_reader_is_between(&reader->messages);
+}
+
 /* Whether the part may come now. */
 static int follow(struct checkpoint_reader *reader, const struct checkpoint_part *part, struct error *err) {
         if (reader->over)

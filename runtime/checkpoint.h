@@ -61,6 +61,9 @@ struct checkpoint_reader {
 void checkpoint_reader_release(struct checkpoint_reader *reader);
 #define CHECKPOINT_READER_CLEANUP __attribute__((cleanup(checkpoint_reader_release)))
 
+/* Whether its end is a whole file's end. */
+bool checkpoint_reader_is_over(const struct checkpoint_reader *reader);
+
 /*
  * Takes at most what belongs to one part, as message_read() does: MESSAGE_WHOLE gives a part, which lies in *ret_message. No context
  * comes twice, `end` counts its data, and nothing comes after `over`. -1: err, and nothing more can be read.

@@ -7,8 +7,8 @@ the file looks. One pickler goes over all names, so that what two of them share 
 one which cannot be kept, or not be restored, is dropped alone.
 
 The pickler's memo numbers what it has seen, and an entry may point into those before it. So where an entry fails in the pickler, the
-numbers that it took are given back. Where one fails in the unpickler, its numbers stay empty, and what points there is lost with it: it
-would be half of an object. An entry begins with a list that is pickled twice: the second time its number is told.
+numbers that it took are given back. Where one fails in the unpickler, its numbers stay empty but for names, and what points there is lost
+with it: it would be half of an object. An entry begins with a list that is pickled twice: the second time its number is told.
 
 Functions of the session keep its namespace as their globals: the namespace and its module are in the memo from the start, as 0 and 1.
 """
@@ -17,9 +17,11 @@ import binascii
 import bisect
 import builtins
 import collections
+import functools
 import io
 import os
 import pickle
+import pickletools
 import signal
 import struct
 import sys
@@ -29,6 +31,7 @@ import types
 NAMES_MAX = 1000
 NAMES_BYTES_MAX = 120000
 DATA_MAX = 256 << 10
+SEEN_MAX = 1 << 20
 LENGTHS = struct.Struct(">II")
 ENTRY = struct.Struct(">IQ")  # the name's length; what the memo held before it
 CHUNK = struct.Struct(">I")
@@ -66,9 +69,16 @@ class Missing(Exception):
         self.number = number
 
 
+def make_cached(function, maxsize, typed):
+    return functools.lru_cache(maxsize, typed)(function)
+
+
 def load_library(source):
     library = types.ModuleType(LIBRARY)
     exec(compile(source, "<cloudpickle>", "exec"), library.__dict__)
+    # Pickles name it as one of the library's.
+    make_cached.__module__ = LIBRARY
+    library.make_cached = make_cached
     return library
 
 
@@ -119,10 +129,22 @@ def reduce_stream(stream):
     raise Refused("it is an open file")
 
 
+def reduce_cached(library):
+    def reduce(function):
+        """By its name, as functools has it, it would be looked for among what is not restored yet. What it has cached is gone."""
+        if function.__module__ != "__main__":
+            return function.__qualname__
+        known = function.cache_parameters() if hasattr(function, "cache_parameters") else {"maxsize": function.cache_info().maxsize, "typed": False}
+        return library.make_cached, (function.__wrapped__, known["maxsize"], known["typed"])
+
+    return reduce
+
+
 def make_pickler(library, kernel, sink):
     namespace = kernel.module.__dict__
     view = refuse("it is a view of a dictionary")
     reducers = {
+        functools._lru_cache_wrapper: reduce_cached(library),
         io.TextIOWrapper: reduce_stream,
         memoryview: refuse("it is a view of memory"),
         type({}.keys()): view,
@@ -205,6 +227,12 @@ def mark(pickler, sink):
     return number_of(sink.last), first + bytes(sink.last)
 
 
+def order_of(value):
+    if isinstance(value, types.ModuleType):
+        return 0
+    return 1 if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, functools._lru_cache_wrapper, type)) else 2
+
+
 def probe(library, kernel, room, until):
     """
     What can be kept, without writing it. Time for one name is a quarter of what is left, so that one which hangs does not cost all the
@@ -214,6 +242,8 @@ def probe(library, kernel, room, until):
     pickler = make_pickler(library, kernel, sink)
     namespace = kernel.module.__dict__
     names = [name for name in namespace if type(name) is str and name not in HIDDEN]
+    # Values are made again by functions that use what is global: that comes first.
+    names.sort(key=lambda name: order_of(namespace[name]))
     failures, late = {}, []
 
     def attempt(name, seconds):
@@ -342,8 +372,7 @@ def take_in_child(library, kernel, head, descriptor, started):
     sys.setrecursionlimit(RECURSION_MAX)
     sys.modules[LIBRARY] = library
     writer = Writer(kernel, descriptor)
-    room = head["maxBytes"] - ENTRY.size
-    kept, lost = probe(library, kernel, room, started + head["maxMs"] / 2000)
+    kept, lost = probe(library, kernel, head["maxBytes"], started + head["maxMs"] / 2000)
     context = {"type": "context", "context": head["context"], "generation": head["generation"]}
     context.update(python=kernel.python_version, flags=kernel.state.flags, kept=len(kept), lost=listed(lost, kernel), lostCount=len(lost), reason=None)
     writer.part(context)
@@ -362,7 +391,7 @@ class Stream:
         self.block, self.at = b"", 0
         self.checksum, self.ended = 0, None
         self.chunk = 0  # bytes left in it
-        self.failed = False
+        self.seen = bytearray()  # of the entry, as far as it is short
         self.primed = io.BytesIO(PRIME)
 
     def _more(self):
@@ -398,16 +427,15 @@ class Stream:
         if length > 1 << 20:
             raise Broken("a name of %d bytes" % length)
         name = self.raw(length).decode("utf-8", "surrogatepass")
-        self.chunk, self.failed = CHUNK.unpack(self.raw(CHUNK.size))[0], False
+        self.chunk = CHUNK.unpack(self.raw(CHUNK.size))[0]
+        self.seen.clear()
         return name, before
 
     def skip_entry(self):
-        while self.chunk and not self.failed:
-            if self.chunk == VOID:
-                break
-            while self.chunk:
-                self.chunk -= len(self.raw(min(self.chunk, 1 << 16)))
-            self.chunk = CHUNK.unpack(self.raw(CHUNK.size))[0]
+        """All of it, if it is short; else None."""
+        while self.chunk and self.chunk != VOID:
+            self.read(min(self.chunk, 1 << 16))
+        return self.seen if self.chunk != VOID and len(self.seen) < SEEN_MAX else None
 
     def end(self):
         """Everything that was sent was read, and is as it was."""
@@ -439,6 +467,8 @@ class Stream:
                 raise Broken("an entry is cut off")
             size = min(self.chunk, len(target) - done)
             self._into(target[done : done + size])
+            if len(self.seen) < SEEN_MAX:
+                self.seen += target[done : done + size]
             self.chunk -= size
             done += size
             if not self.chunk:
@@ -492,13 +522,37 @@ def make_unpicklers(library, kernel):
     return Unpickler, AfterFailure
 
 
+def put_back(unpickler, entry, number):
+    """
+    What the memo would hold of an entry that has failed, as far as it cannot be half made: texts, as the names of attributes that all
+    share, and what modules have by name.
+    """
+    memo, texts, last = unpickler.memo, [], None
+    try:
+        file = io.BytesIO(entry)
+        while file.tell() < len(entry):
+            for code, argument, _ in pickletools.genops(file):
+                if code.name == "MEMOIZE":
+                    if last is not None:
+                        memo[number] = last
+                    number += 1
+                elif code.name == "STACK_GLOBAL":
+                    last = unpickler.find_class(*texts[-2:]) if texts[-2] in sys.modules or texts[-2] == LIBRARY else None
+                elif code.name != "FRAME":
+                    last = argument if "UNICODE" in code.name else memo.get(argument) if code.name.endswith("BINGET") else None
+                    texts += [last] if isinstance(last, str) else []
+    except Exception:
+        pass
+
+
 def read_entries(library, kernel, stream):
-    """({name: value}, [loss])"""
+    """Into the namespace, as they come. ([name], [loss])"""
     fast, slow = make_unpicklers(library, kernel)
     unpickler = fast(stream)
     unpickler.load()
     stream.primed = None
-    found, lost, starts, owners = {}, [], [], []
+    namespace = kernel.module.__dict__
+    found, lost, starts, owners = [], [], [], []
     while True:
         entry = stream.next_entry()
         if entry is None:
@@ -511,38 +565,48 @@ def read_entries(library, kernel, stream):
                 unpickler.next_number = before
             unpickler.load()
             unpickler.load()
-            found[name] = unpickler.load()
+            value = unpickler.load()
             if stream.chunk:
                 raise Broken("an entry goes on behind its end")
+            namespace[name] = value
+            found.append(name)
         except Broken:
+            forget(namespace, found)
             raise
         except BaseException as error:
             if isinstance(error, Missing):
                 error.owner = kernel.clean(owners[max(bisect.bisect_right(starts, error.number) - 1, 0)], 64)[0]
             lost.append(describe_loss(kernel, name, None, error))
-            found.pop(name, None)
             memo = unpickler.memo if isinstance(unpickler, slow) else unpickler.memo.copy()
-            unpickler = slow(stream, {number: value for number, value in memo.items() if number < before})
+            memo = {number: value for number, value in memo.items() if number < before}
             error.__traceback__ = error.__context__ = error.__cause__ = None
-            stream.skip_entry()
+            entry = stream.skip_entry()
+            unpickler = slow(stream, memo)
+            if entry is not None:
+                put_back(unpickler, bytes(entry), before)
+
+
+def forget(namespace, names):
+    for name in names:
+        namespace.pop(name, None)
 
 
 def restore(library, kernel, head, receive):
-    """What the runtime is told. Nothing is in the namespace before everything was read."""
+    """What the runtime is told. Nothing is in the namespace where not everything was read as it was written."""
     stream = Stream(receive)
-    found, lost, reason = {}, [], None
+    found, lost, reason = [], [], None
     try:
         if head["python"].split(".")[:2] != kernel.python_version.split(".")[:2]:
             raise Broken("it was taken by Python %s, and this is %s" % (head["python"], kernel.python_version))
         found, lost = read_entries(library, kernel, stream)
         stream.end()
     except BaseException as error:
-        found, lost = {}, []
+        forget(kernel.module.__dict__, found)
+        found, lost = [], []
         what = str(error) if isinstance(error, Broken) else "%s: %s" % (kernel.name_of(type(error)), error)
         reason = kernel.clean("its checkpoint cannot be used: " + what, 500)[0]
         stream.drain()
     if reason is None:
-        kernel.module.__dict__.update(found)
         kernel.state.flags |= head["flags"] & kernel.FUTURES
     names = [kernel.clean(name, kernel.NAME_MAX)[0] for name in found]
     return {

@@ -59,8 +59,10 @@ static bool has_outcome(const json_t *outcomes, const char *name) {
 static void end_file(struct runtime *runtime) {
         struct restoring *restoring = &runtime->restoring;
 
-        if (!restoring->deaf && !restoring->reader.over)
-                snprintf(restoring->reason, sizeof(restoring->reason), "the checkpoint is cut off");
+        if (!restoring->deaf && !checkpoint_reader_is_over(&restoring->reader))
+                snprintf(restoring->reason, sizeof(restoring->reason), "%s",
+                         restoring->reader.over ? "a checkpoint that goes on behind its end"
+                                                : "the checkpoint is cut off");
         restoring->deaf = true;
         if (restoring->context)
                 context_kill(runtime, restoring->context, restoring->reason);

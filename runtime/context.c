@@ -81,6 +81,8 @@ int context_start(struct runtime *runtime, struct context *context, int output, 
                         "PATH, 3.8 or newer");
         if (kernel_start(&args, &context->kernel, err) < 0)
                 return -1;
+        /* It goes on when what another one has started is killed. */
+        descendants_add(&runtime->known, context->kernel.process.pid);
         context->generation++;
         context->fresh = true;
         context->explained = false;

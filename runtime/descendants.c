@@ -102,6 +102,16 @@ void descendants_find(struct descendants *ret) {
         }
 }
 
+void descendants_add(struct descendants *descendants, pid_t pid) {
+        struct descendant one;
+
+        if (!read_process(pid, &one) || has(descendants, &one))
+                return;
+        descendants->items =
+                array_grow_alone(descendants->items, descendants->count, sizeof(*descendants->items));
+        descendants->items[descendants->count++] = one;
+}
+
 static void signal_one(const struct descendant *one, int number) {
         struct descendant now;
         int pidfd DESCRIPTOR_CLEANUP = (int)syscall(SYS_pidfd_open, one->pid, 0);

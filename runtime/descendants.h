@@ -24,6 +24,9 @@ void descendants_release(struct descendants *descendants); /* also of one that i
 /* Those that live now, without those that are dead and not reaped. Where /proc cannot be read there are none. */
 void descendants_find(struct descendants *ret);
 
+/* As if it had lived then: nothing where it does not live. */
+void descendants_add(struct descendants *descendants, pid_t pid);
+
 /*
  * Sends `number` to those that are neither among `old` nor below one of them; `leader` counts as new even where it is among
  * them, or is 0. In `group` only, unless that is 0. How many there were.

@@ -21,6 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Bytes that are gone and still take room. */
+#define SENT_MAX ((size_t)1 << 20)
+
 /* Python of another age says so in words that it understands; 78 is EX_CONFIG of sysexits.h. */
 static const char program[] =
         "import sys\n"
@@ -110,6 +113,19 @@ static void close_pipes(struct kernel *kernel) {
         close_descriptor(&kernel->pipes[1]);
 }
 
+/* A kernel that is always a little behind would have all that it ever got kept. Bytes are moved once more were sent than are left. */
+static void forget_what_was_sent(struct kernel *kernel) {
+        size_t left = kernel_backlog(kernel);
+
+        if (kernel->sent < SENT_MAX || kernel->sent < left)
+                return;
+        memmove(kernel->unsent.data, kernel->unsent.data + kernel->sent, left);
+        kernel->unsent.length = left;
+        if (kernel->pipes[0] >= 0)
+                kernel->pipes_at -= kernel->sent;
+        kernel->sent = 0;
+}
+
 /* Up to the byte that the pipes go with, and then on from it: each call sends from one side of it only. */
 void kernel_send_more(struct kernel *kernel) {
         while (kernel_is_behind(kernel)) {
@@ -136,8 +152,10 @@ void kernel_send_more(struct kernel *kernel) {
                 sent = sendmsg(kernel->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
                 if (sent < 0 && errno == EINTR)
                         continue;
-                if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+                if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+                        forget_what_was_sent(kernel);
                         return;
+                }
                 if (sent < 0) /* it has closed: what it was to hear is nobody's, and its end will be seen */
                         kernel->sent = kernel->unsent.length;
                 else

@@ -25,6 +25,7 @@ import io  # noqa: E402
 import json  # noqa: E402
 import linecache  # noqa: E402
 import os  # noqa: E402
+import select  # noqa: E402
 import signal  # noqa: E402
 import struct  # noqa: E402
 import time  # noqa: E402
@@ -698,8 +699,6 @@ def load_tools(head, body):
 
 def wait_for_child(pid, gate, milliseconds):
     """Why it took no checkpoint, or None. The gate closes with its end."""
-    import select
-
     poll = select.poll()
     poll.register(gate, select.POLLIN)
     in_time = poll.poll(milliseconds)
@@ -720,7 +719,10 @@ def take_checkpoint(head, body, descriptors):
     started = time.monotonic()
     reason, pid, ends = None, -1, (-1, -1)
     try:
-        kernel = load_tools(head, body)
+        try:
+            kernel = load_tools(head, body)
+        except BaseException as error:
+            raise RuntimeError("what takes checkpoints does not load: %s: %s" % (name_of(type(error)), error)) from None
         ends = os.pipe()
         pid = os.fork()
         if pid == 0:

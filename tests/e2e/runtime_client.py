@@ -136,6 +136,27 @@ class Runtime:
         assert result.done.get("status") == "ok", result
         return result
 
+    # --- checkpoints ---
+
+    def checkpoint(self, max_bytes=64 << 20, max_ms=60000):
+        """What was said of it, and its file."""
+        self.send({"type": "checkpoint", "maxBytes": max_bytes, "maxMs": max_ms})
+        file = bytearray()
+        while True:
+            head, body = self.read()
+            if head["type"] != "piece":
+                assert head["type"] == "checkpointed" and head["bytes"] == len(file) <= max_bytes + (4 << 20), head
+                return head, bytes(file)
+            file += body
+
+    def restore(self, file, max_ms=60000, piece=1 << 20, **members):
+        self.send({"type": "restore", "bytes": len(file), "maxMs": max_ms, **members})
+        for at in range(0, len(file), piece):
+            self.send({"type": "piece"}, file[at : at + piece])
+        head, _ = self.read()
+        assert head["type"] == "restored", head
+        return head
+
     # --- the end ---
 
     def close(self):

@@ -92,6 +92,16 @@ def test_processes_that_run_away_are_killed_with_it(runtime):
 # --- left behind ---
 
 
+def test_a_kernel_that_was_prepared_meanwhile_is_not_killed_with_it(runtime):
+    running = runtime.start("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass")
+    runtime.finish(running, until=lambda result: result.stdout)
+    runtime.send({"type": "prepare", "context": "other"})
+    runtime.finish(running, until=lambda result: result.order[-1] != "output")
+    runtime.send({"type": "interrupt", "n": running.n})
+    assert runtime.finish(running).ended
+    assert runtime.ok("1", context="other").state["was"] == "new"
+
+
 @pytest.mark.parametrize("language, start", [("python", "import subprocess\nsubprocess.Popen({}).pid"), ("sh", "{} & echo $!")])
 def test_what_is_left_behind_lives_on(runtime, language, start):
     noise = ["sh", "-c", "while :; do echo noise || exit 1; sleep 0.05; done"]

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages of a session's runtime, in pieces whose size the first byte says. Each is read as all that it could be: what the runtime says,
- * which comes out of a sandbox; what it is asked; what a kernel says to it. What is taken is written and read again, and must
+ * which comes out of a sandbox; what it is asked; what a kernel says to it; a part of a checkpoint. What is taken is written and read again, and must
  * be as it was.
  */
 #include "parts.h"
+#include "runtime/checkpoint.h"
 #include "runtime/kernel_word.h"
 #include "runtime/report.h"
 #include "runtime/request.h"
@@ -60,6 +61,7 @@ static void read_as_all(const struct message *message) {
         struct report report;
         struct request request;
         struct kernel_word word;
+        struct checkpoint_part part;
         struct error err = { 0 };
 
         if (report_read(message, &report, &err) == 0)
@@ -73,6 +75,9 @@ static void read_as_all(const struct message *message) {
                 abort();
         err.message[0] = '\0';
         if (kernel_word_read(message, &word, &err) < 0 && !err.message[0])
+                abort();
+        err.message[0] = '\0';
+        if (checkpoint_part_read(message, &part, &err) < 0 && !err.message[0])
                 abort();
 }
 
