@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`berth serve` as an ordinary user for whom a launcher of root's places the sandboxes: owners are kept apart without any right of its own."""
 
+import contextlib
 import glob
+import http.client
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -174,6 +177,29 @@ def test_warm_sandboxes(serve):
     serve.configure(clients=CLIENTS)
     serve.start(*serve.options)
     assert serve.run(session, "6 * 7")["state"]["was"] == "kept"
+
+
+def test_the_server_dies_while_sessions_begin(serve):
+    """At any step of it: what the next server knows it ends, and what it does not know ends by itself."""
+    for names in (1, 2, 3, 4):  # sockets and records
+        threads = [threading.Thread(target=begin_session, args=[serve, owner]) for owner in ("alice", "bob")]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda names=names: serve.launcher.workers.is_dir() and len(list(serve.launcher.workers.iterdir())) >= names, step=0.001)
+        serve.process.kill()
+        for thread in threads:
+            thread.join()
+        serve.stop()
+        serve.start(*serve.options)
+        for found in serve.call("GET", "/v1/sessions", token=TOKENS["watcher"]).items():
+            assert serve.call("DELETE", f"/v1/sessions/{found['id']}", token=TOKENS["file"]).status == 204
+        wait_until(lambda: not list(serve.launcher.workers.iterdir()))
+
+
+def begin_session(serve, owner):
+    """As far as it comes."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        serve.call("POST", "/v1/sessions", {"environment": "data"}, owner)
 
 
 def test_a_worker_is_killed(serve):
