@@ -69,7 +69,7 @@ def serve(box, launcher):
     yield made.start(*made.options)
     if launcher.process.poll() is not None:
         launcher.start()
-    if made.process is None or made.process.poll() is not None:
+    if made.process is None:
         made.start(*made.options)
     sessions = [s["id"] for s in made.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items()]
     workers = workers_of(launcher)

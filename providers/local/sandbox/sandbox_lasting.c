@@ -238,6 +238,7 @@ void sandbox_lasting_leave(struct sandbox_lasting *lasting) {
         cgroup_gauges_close(&lasting->gauges);
         free_text(&lasting->path);
         lasting->path = NULL;
+        lasting->launcher = NULL;
 }
 
 /* One that was found is nobody's child here: it is waited for, and killed, by its descriptor. */
