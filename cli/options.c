@@ -141,7 +141,7 @@ const struct option_row options_rows[] = {
           "create: of all executions; run: of this one; repeats" },
         { OPTION_IDLE, "idle", "SECONDS", " session ", "create, run: it ends when that long nothing runs" },
         { OPTION_TTL, "ttl", "SECONDS", " session ", "create, run: it ends when it is that old" },
-        { OPTION_STATUS, "status", "starting|idle|running|parked", " session ", "list: only those" },
+        { OPTION_STATUS, "status", "queued|starting|idle|running|parked", " session ", "list: only those" },
         { OPTION_VERSION, "version", NULL, NULL, "print the version" },
         { 0, NULL, NULL, NULL, NULL },
 };

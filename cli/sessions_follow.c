@@ -35,7 +35,7 @@ struct following {
         json_int_t n;
         struct events events;
         struct shown output, errors;
-        bool reader_left; /* of our standard output: nothing more is written there */
+        int unwritten; /* errno of what could not be written to standard output; from then on nothing is */
         json_t *result;
         struct interrupt over; /* the execution has ended, or nobody follows it any more */
         struct interrupt *interrupt;
@@ -48,22 +48,23 @@ static void print_bytes(struct following *following, bool errors, const char *by
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
         FILE *stream = errors ? stderr : stdout;
 
-        if (following->reader_left && !errors)
+        if (following->unwritten && !errors)
                 return;
         shown_append(errors ? &following->errors : &following->output, bytes, length, &text);
         if (fwrite(strbuf_text(&text), 1, text.length, stream) == text.length && fflush(stream) == 0)
                 return;
-        if (!errors && errno == EPIPE) {
-                following->reader_left = true;
+        if (errors)
+                return;
+        following->unwritten = errno;
+        if (errno == EPIPE)
                 interrupt_raise_to(following->interrupt, INTERRUPT_FINISH);
-        }
 }
 
 static void end_lines(struct following *following) {
         struct strbuf output STRBUF_CLEANUP = STRBUF_INIT, errors STRBUF_CLEANUP = STRBUF_INIT;
 
         /* A file gets what was written and no byte more. */
-        if (following->output.is_terminal && !following->reader_left) {
+        if (following->output.is_terminal && !following->unwritten) {
                 shown_end_line(&following->output, &output);
                 fputs(strbuf_text(&output), stdout);
                 fflush(stdout);
@@ -206,12 +207,13 @@ static bool take_events(void *context, const char *bytes, size_t length) {
 
 static void *interrupt_it(void *opaque) {
         struct following *following = opaque;
-        struct sessions *sessions = following->sessions;
         struct pollfd waits[2] = {
                 { .fd = interrupt_descriptor(following->interrupt, INTERRUPT_FINISH), .events = POLLIN },
                 { .fd = interrupt_descriptor(&following->over, INTERRUPT_FINISH), .events = POLLIN },
         };
         struct strbuf path STRBUF_CLEANUP = STRBUF_INIT;
+        json_t *body JSON_CLEANUP = json_checked(json_object());
+        struct client_call call = { .method = "POST", .body = body, .interrupt = &following->over };
         struct error err;
 
         while (poll(waits, 2, -1) < 0 && errno == EINTR)
@@ -220,8 +222,9 @@ static void *interrupt_it(void *opaque) {
                 return NULL;
         strbuf_printf(&path, "/v1/sessions/%s/executions/%" JSON_INTEGER_FORMAT "/interrupt", following->id,
                       following->n);
+        call.path = strbuf_text(&path);
         /* That it has ended meanwhile is no error, and its result is on its way. */
-        if (sessions_ask(sessions, "POST", strbuf_text(&path), json_object(), NULL, &err) < 0)
+        if (client_ask(following->sessions->client, &call, NULL, &err) < 0)
                 log_debug("cannot interrupt it: %s", err.message);
         else
                 log_info("interrupting; once more leaves it to itself");
@@ -389,7 +392,8 @@ int sessions_follow(struct sessions *sessions, const char *id, json_int_t n, str
         if (interrupts && pthread_create(&watcher, NULL, interrupt_it, &following) != 0)
                 abort();
         code = follow_stream(&following, err);
-        interrupt_raise_to(&following.over, INTERRUPT_FINISH);
+        /* A server that hangs must not hold up who wants to leave: what is being asked is dropped. */
+        interrupt_raise_to(&following.over, INTERRUPT_NOW);
         if (interrupts)
                 pthread_join(watcher, NULL);
         status = json_text(following.result, "status");
@@ -400,6 +404,9 @@ int sessions_follow(struct sessions *sessions, const char *id, json_int_t n, str
                 else
                         report_result(&following, status ? status : "");
         }
+        /* A full disk must not look like success. Who closed his pipe does not want to hear of it. */
+        if (code >= 0 && following.unwritten && following.unwritten != EPIPE)
+                code = error_set(err, "cannot write what the code said: %s", strerror(following.unwritten));
         json_decref(following.result);
         events_release(&following.events);
         interrupt_dispose(&following.over);

@@ -87,6 +87,10 @@ static void print_program(void) {
         paragraph("2", "There are changes (plan --detailed-exitcode, drift).");
         paragraph("3", "A guard refused.");
         paragraph("4", "Another run holds the lock.");
+        paragraph(
+                "124, 125, 130, 137",
+                "exec and session run, which else exit as the program did: the deadline came; it could not be run; it was "
+                "interrupted; it was killed, or had no memory left.");
         fputs(".SH ENVIRONMENT\n", stdout);
         paragraph("BERTH_STATE", "The state's folder, where --state is not given.");
         paragraph("NO_COLOR", "No colour, where it is set and not empty.");

@@ -233,17 +233,6 @@ def test_ctrl_c_interrupts_the_execution_and_keeps_the_variables(sessions, sessi
     assert sessions.run(session, "x").expect(0).out == "7\n"
 
 
-def test_a_second_ctrl_c_leaves_it_to_itself(sessions, session):
-    """The code does not mind the first; what became of it is told by its number."""
-    process = sessions.background(session, "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)")
-    process.send_signal(signal.SIGINT)
-    assert b"interrupting" in process.stderr.readline()
-    process.send_signal(signal.SIGINT)
-    ended = sessions.ended(process).expect(125)
-    assert f"berth session history {session} 1" in ended.err and "may still run" in ended.err
-    sessions("history", session, "1").expect(130)
-
-
 def test_interrupted_from_another_terminal(sessions, session):
     process = sessions.background(session, "import time\ntime.sleep(600)")
     sessions("interrupt", session).expect(0)
@@ -258,6 +247,15 @@ def test_a_reader_who_leaves_ends_the_code(sessions, session):
     process.stdout.close()
     assert process.wait(60 * PATIENCE) == 130, process.stderr.read()
     assert b"Broken pipe" not in process.stderr.read()
+
+
+def test_output_that_cannot_be_written_is_no_success(sessions, session):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [str(sessions.binary), "session", "run", session, "-c", "print('x')"], cwd=sessions.stack, env=sessions.env, stdout=full, stderr=subprocess.PIPE,
+            timeout=60 * PATIENCE,
+        )  # fmt: skip
+    assert done.returncode == 125 and b"cannot write what the code said: No space left" in done.stderr
 
 
 def test_a_server_that_dies_in_the_middle(sessions, session):
@@ -517,12 +515,17 @@ def test_every_command_of_the_page_does_what_it_says(sessions, session, tmp_path
 
 
 class Liar(threading.Thread):
-    """Answers each request on the socket of a state by what `answers` has for its path: bytes, sent as they are; then it hangs up."""
+    """
+    Answers each request on the socket of a state by what `answers` has for its path: bytes, sent as they are; then it hangs up. What
+    ends with HELD has no end: the connection stays as it is.
+    """
+
+    HELD = b"(held)"
 
     def __init__(self, folder, answers):
         super().__init__(daemon=True)
         folder.mkdir()
-        self.answers, self.listener = answers, socket.socket(socket.AF_UNIX)
+        self.answers, self.asked, self.listener = answers, [], socket.socket(socket.AF_UNIX)
         self.listener.bind(str(folder / "serve.sock"))
         self.listener.listen()
         self.start()
@@ -530,15 +533,21 @@ class Liar(threading.Thread):
     def run(self):
         with contextlib.suppress(OSError):
             while True:
-                connection, _ = self.listener.accept()
-                with connection, contextlib.suppress(OSError):
-                    request = b""
-                    while b"\r\n\r\n" not in request:
-                        request += connection.recv(65536)
-                    path = request.split(b" ")[1].decode()
-                    connection.sendall(next((a for p, a in self.answers.items() if re.search(p, path)), b""))
-                    connection.shutdown(socket.SHUT_WR)
-                    connection.recv(65536)
+                threading.Thread(target=self.answer, args=self.listener.accept()[:1], daemon=True).start()
+
+    def answer(self, connection):
+        with connection, contextlib.suppress(OSError):
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += connection.recv(65536)
+            path = request.split(b" ")[1].decode()
+            self.asked.append(path)
+            said = next((a for p, a in self.answers.items() if re.search(p, path)), b"")
+            connection.sendall(said.removesuffix(self.HELD))
+            if not said.endswith(self.HELD):
+                connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                pass
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
@@ -592,6 +601,23 @@ def test_a_server_is_believed_little(offline, answers, exit_code, said):
         liar.close()
     assert result.code == exit_code and said in result.err, str(result)
     assert "\x1b" not in result.err and "\x1b" not in result.out
+
+
+@pytest.mark.parametrize("interrupted", [b"HTTP/1.1 204 No Content\r\n\r\n", Liar.HELD])
+def test_a_second_ctrl_c_leaves_it_to_itself(offline, interrupted):
+    """Of a server that hears the first one, and does nothing; or that does not even answer."""
+    events = b'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nevent: stdout\ndata: {"text": "go\\n"}\n\n'
+    liar = Liar(offline.folder / "lies", {**stream(), "/events$": events + Liar.HELD, "/interrupt$": interrupted})
+    try:
+        process = offline.popen("session", "run", NEVER, "-c", "1", "--state", offline.folder / "lies")
+        assert process.stdout.readline() == b"go\n"
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: [path for path in liar.asked if path.endswith("/interrupt")])
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60 * PATIENCE)
+    finally:
+        liar.close()
+    assert process.returncode == 125 and f"may still run. What becomes of it, once a server runs: berth session history {NEVER} 1".encode() in err
 
 
 def test_lists_of_a_server_that_lies(offline):
