@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sessions and executions over HTTP: what comes is put into the engine's terms, and what it says is handed on. Who waits for a result
- * waits on his connection's thread, and sees to it that he is still there; the execution goes on whoever leaves.
- */
+/* Sessions and executions over HTTP: what comes is put into the engine's terms, and what it says is handed on. */
 #include "broker/api_sessions.h"
 
 #include "base/json.h"
@@ -10,6 +7,7 @@
 #include "broker/answers.h"
 #include "broker/call.h"
 #include "broker/events.h"
+#include "broker/execute.h"
 #include "server/head.h"
 
 #include <poll.h>
@@ -166,93 +164,6 @@ static void answer_result_of(struct server_request *request, const struct call *
                 answers_json(request, status, result);
 }
 
-/* Until the execution has ended: false where there is nobody to answer, or the server stops, which he was told. */
-static bool wait_for_result(struct server_request *request, struct engine_follower *follower) {
-        struct engine_event event;
-        struct problem problem;
-
-        for (;;) {
-                switch (engine_follower_next(follower, &event)) {
-                case ENGINE_EVENT:
-                        json_decref(event.data);
-                        continue;
-                case ENGINE_ENDED:
-                        return true;
-                case ENGINE_NOTHING:
-                default:
-                        break;
-                }
-                switch (server_wait(request, engine_follower_descriptor(follower), POLLIN, -1)) {
-                case SERVER_LEFT:
-                        return false;
-                case SERVER_STOPS:
-                        (void)problem_set(
-                                &problem, PROBLEM_STOPPING,
-                                "what runs goes on, unless onDisconnect says otherwise: ask for the result once the server is back");
-                        return call_refuse(request, &problem);
-                case SERVER_TIME:
-                case SERVER_READY:
-                default:
-                        break;
-                }
-        }
-}
-
-static bool read_code(struct server_request *request, const json_t *body, struct engine_code *ret) {
-        const char *on = json_text(body, "onDisconnect");
-        const json_t *code = json_object_get(body, "code"), *input = json_object_get(body, "stdin");
-
-        if (!json_is_string(code))
-                return call_refuse_value(request, "code is required");
-        if (on && strcmp(on, "interrupt") != 0 && strcmp(on, "continue") != 0)
-                return call_refuse_value(request, "onDisconnect must be interrupt or continue");
-        *ret = (struct engine_code){ .code = json_string_value(code),
-                                     .code_length = json_string_length(code),
-                                     .language = json_text(body, "language"),
-                                     .context = json_text(body, "context"),
-                                     .variables = call_object(body, "variables"),
-                                     .input = json_string_value(input),
-                                     .input_length = json_string_length(input),
-                                     .interrupt_on_disconnect = on && strcmp(on, "interrupt") == 0 };
-        return call_seconds(request, body, "timeoutSeconds", &ret->timeout_seconds) &&
-               call_once(request, call_of(request)->body.hash, &ret->once);
-}
-
-static void answer_execute(struct server_request *request) {
-        struct call *call = call_of(request);
-        static const struct body_member members[] = {
-                { "code", JSON_STRING },         { "language", JSON_STRING },
-                { "context", JSON_STRING },      { "variables", JSON_OBJECT },
-                { "stdin", JSON_STRING },        { "timeoutSeconds", JSON_INTEGER },
-                { "onDisconnect", JSON_STRING }, { NULL, JSON_NULL },
-        };
-        bool waits = !call_header_has(request, "Prefer", "respond-async");
-        struct engine_follower *follower = NULL;
-        struct engine_code code;
-        struct problem problem;
-        const json_t *body;
-        int64_t n;
-
-        if (!(body = body_object(&call->body, request, members)) || !read_code(request, body, &code))
-                return;
-        if (engine_execute(call->engine, &call->caller, request->parameters[0], &code, &n,
-                           waits ? &follower : NULL, &problem) < 0) {
-                answers_refusal(request, &problem);
-                return;
-        }
-        if (!waits) {
-                answer_result_of(request, call, 202, n);
-                return;
-        }
-        if (call_header_has(request, "Accept", "text/event-stream")) {
-                events_answer(request, follower);
-                return;
-        }
-        if (wait_for_result(request, follower))
-                answer_result_of(request, call, 200, n);
-        engine_follower_close(follower);
-}
-
 static void answer_result(struct server_request *request) {
         answer_result_of(request, call_of(request), 200, number_of(request->parameters[1]));
 }
@@ -273,7 +184,7 @@ static void answer_events(struct server_request *request) {
                           &problem) < 0)
                 answers_refusal(request, &problem);
         else
-                events_answer(request, follower);
+                events_answer(request, follower, NULL, NULL);
 }
 
 static void answer_interrupt(struct server_request *request) {
@@ -329,8 +240,20 @@ const struct server_route api_sessions_routes[] = {
           CALL_WITH_JSON(BROKER_EXECUTE) },
         { .method = "POST",
           .path = "/v1/sessions/{id}/executions",
-          .answer = answer_execute,
-          CALL_WITH_JSON(BROKER_EXECUTE) },
+          .mark = BROKER_EXECUTE,
+          .body_max = CALL_TRANSFER_MAX,
+          .begin = execute_begin,
+          .take = execute_take,
+          .answer = execute_answer,
+          .end = execute_end },
+        { .method = "POST",
+          .path = "/v1/execute",
+          .mark = BROKER_EXECUTE,
+          .body_max = BODY_MAX,
+          .begin = execute_begin_alone,
+          .take = execute_take,
+          .answer = execute_answer,
+          .end = execute_end },
         { .method = "GET",
           .path = "/v1/sessions/{id}/executions",
           .answer = answer_history,

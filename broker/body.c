@@ -27,9 +27,18 @@ static bool count(struct body *body, struct server_request *request, size_t leng
         return true;
 }
 
-void body_take(struct body *body, struct server_request *request, const void *bytes, size_t length) {
-        if (count(body, request, length))
-                strbuf_append_bytes(&body->text, bytes, length);
+bool body_refuse_size(struct server_request *request) {
+        answers_unrouted(request, 413, "JSON may have 32 MiB");
+        return false;
+}
+
+bool body_take(struct body *body, struct server_request *request, const void *bytes, size_t length) {
+        if (length > BODY_MAX - body->text.length)
+                return body_refuse_size(request);
+        if (!count(body, request, length))
+                return false;
+        strbuf_append_bytes(&body->text, bytes, length);
+        return true;
 }
 
 void body_release(struct body *body) {

@@ -29,8 +29,10 @@ struct body {
 #define BODY_INIT \
         { .text = STRBUF_INIT }
 
-/* A piece of it. The request is answered where there is too much of all bodies. */
-void body_take(struct body *body, struct server_request *request, const void *bytes, size_t length);
+/* A piece of it. False where the request was answered: there is too much of it, or of all bodies. */
+bool body_take(struct body *body, struct server_request *request, const void *bytes, size_t length);
+/* Answers that it has more than BODY_MAX; false. */
+bool body_refuse_size(struct server_request *request);
 void body_release(struct body *body);
 
 struct body_member {

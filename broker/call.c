@@ -95,7 +95,7 @@ void call_begin(struct server_request *request) {
 }
 
 void call_take(struct server_request *request, const void *bytes, size_t length) {
-        body_take(&call_of(request)->body, request, bytes, length);
+        (void)body_take(&call_of(request)->body, request, bytes, length);
 }
 
 void call_end(struct server_request *request) {

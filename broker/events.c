@@ -15,6 +15,8 @@
 
 struct events {
         struct engine_follower *follower;
+        json_t *(*finish)(void *context, struct server_request *request, json_t *result);
+        void *context;      /* of that */
         struct strbuf text; /* of one event */
         size_t sent;        /* of it */
 };
@@ -48,6 +50,8 @@ static ssize_t read_events(void *context, struct server_request *request, char *
         while (events->sent == events->text.length) {
                 switch (engine_follower_next(events->follower, &event)) {
                 case ENGINE_EVENT:
+                        if (events->finish && strcmp(event.name, "done") == 0)
+                                event.data = events->finish(events->context, request, event.data);
                         write_event(events, &event);
                         continue;
                 case ENGINE_ENDED:
@@ -82,11 +86,15 @@ static void end_events(void *context) {
         strbuf_release(&events->text);
 }
 
-void events_answer(struct server_request *request, struct engine_follower *follower) {
+void events_answer(struct server_request *request, struct engine_follower *follower,
+                   json_t *(*finish)(void *context, struct server_request *request, json_t *result),
+                   void *context) {
         struct events *events = arena_alloc(request->arena, sizeof(*events));
         const struct server_stream stream = { events, read_events, end_events, -1 };
 
-        *events = (struct events){ .follower = follower, .text = STRBUF_INIT };
+        *events = (struct events){
+                .follower = follower, .finish = finish, .context = context, .text = STRBUF_INIT
+        };
         answers_count(request, 200);
         server_answer_stream(request, 200, "text/event-stream", &stream);
 }

@@ -6,7 +6,9 @@
 #include "server/server.h"
 #include "sessions/engine.h"
 
-/* Takes over the follower. */
-void events_answer(struct server_request *request, struct engine_follower *follower);
+/* Takes over the follower. `finish`, or NULL, makes of the result, which it is given, the one that is told with `done`. */
+void events_answer(struct server_request *request, struct engine_follower *follower,
+                   json_t *(*finish)(void *context, struct server_request *request, json_t *result),
+                   void *context);
 
 #endif

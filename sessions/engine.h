@@ -54,6 +54,8 @@ struct engine_workspaces {
                         struct problem *problem);
         /* What place_opening calls `workspace`; in the arena. */
         const char *(*path)(void *context, const char *id, struct arena *arena);
+        /* The files that came with an execution which never begins go. NULL: there are none. */
+        void (*drop_staged)(void *context, const char *owner, const char *id, const char *staged);
 };
 
 /* Seconds where 0 stands for the default; counts where 0 stands for no limit. */
@@ -167,8 +169,18 @@ struct engine_code {
         int64_t timeout_seconds;         /* 1 to ENGINE_TIMEOUT_MAX; 0 for 300 */
         bool interrupt_on_disconnect;    /* the last engine_follower_close() of it interrupts it */
         const char *const *return_files; /* patterns, ended by NULL; or NULL */
+        /* Files that come with it (workspace_stage.h), which are put when it begins; NULL: none. The engine's where it is taken. */
+        const char *staged;
         struct engine_once once;
 };
+
+/*
+ * 1 where the key was used: for this session, in the arena, and the execution of that number (0: for the session itself). 0 where it
+ * was not. PROBLEM_KEY_REUSED.
+ */
+int engine_repeats(struct engine *engine, const struct engine_caller *caller, const struct engine_once *once,
+                   struct arena *arena, const char **ret_session, int64_t *ret_n,
+                   struct problem *problem) MUST_USE;
 
 struct engine_follower;
 

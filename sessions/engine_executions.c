@@ -167,6 +167,21 @@ int engine_execute(struct engine *engine, const struct engine_caller *caller, co
         return result;
 }
 
+int engine_repeats(struct engine *engine, const struct engine_caller *caller, const struct engine_once *once,
+                   struct arena *arena, const char **ret_session, int64_t *ret_n, struct problem *problem) {
+        struct once_answer answer = { 0 };
+        int seen;
+
+        if (check_once(once, problem) < 0)
+                return -1;
+        pthread_mutex_lock(&engine->lock);
+        seen = once_look(engine, caller, once, arena, &answer, problem);
+        pthread_mutex_unlock(&engine->lock);
+        *ret_session = answer.session;
+        *ret_n = answer.n;
+        return seen;
+}
+
 int engine_result(struct engine *engine, const struct engine_caller *caller, const char *id, int64_t n,
                   json_t **ret, struct problem *problem) {
         struct session *session;

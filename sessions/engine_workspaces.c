@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sessions/engine_workspaces.h"
 
+#include "sessions/workspace_stage.h"
+
 #include <stdint.h>
 
 static int make_workspace(void *context, const char *owner, const char *id, const char *environment,
@@ -33,11 +35,20 @@ static const char *path_of(void *context, const char *id, struct arena *arena) {
         return arena_printf(arena, "%s/sessions/%s/workspace", workspaces->folder, id);
 }
 
+static void drop_staged(void *context, const char *owner, const char *id, const char *staged) {
+        struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
+        struct problem ignored;
+
+        if (workspace_open(context, owner, id, &workspace, &ignored) == 0)
+                workspace_stage_drop(&workspace, staged);
+}
+
 struct engine_workspaces engine_workspaces_of(const struct workspaces *workspaces) {
         return (struct engine_workspaces){
                 .context = (void *)(uintptr_t)workspaces,
                 .make = make_workspace,
                 .set_life = set_life,
                 .path = path_of,
+                .drop_staged = drop_staged,
         };
 }

@@ -20,7 +20,8 @@
 #define EVENTS_EAGER 16384
 #define EVENT_BYTES 4096
 #define EVENT_BYTES_MAX 262144
-#define FILES_STORED 1000 /* of each list, in history */
+#define FILES_STORED 1000  /* of each list, in history */
+#define FILES_SKIPPED 1000 /* told with their reasons; the others are counted */
 
 static const char *const stream_names[EXECUTION_STREAMS] = { "stdout", "stderr" };
 
@@ -51,6 +52,7 @@ struct execution *execution_new(int64_t n, const struct engine_code *code, int64
                                       strlen(code->context ? code->context : "main")),
                 .language =
                         code->language && strcmp(code->language, "sh") == 0 ? REQUEST_SHELL : REQUEST_PYTHON,
+                .staged = code->staged ? copy_bytes(code->staged, strlen(code->staged)) : NULL,
                 .variables = json_deep_copy(code->variables),
                 .timeout_seconds = code->timeout_seconds,
                 .interrupt_on_disconnect = code->interrupt_on_disconnect,
@@ -83,6 +85,7 @@ void execution_drop(struct execution *execution) {
         free(execution->code);
         free(execution->input);
         free(execution->context);
+        free(execution->staged);
         free(execution);
 }
 
@@ -293,10 +296,10 @@ static json_t *whole_stream_json(struct execution_stream *stream, int64_t said) 
         return stream_json(&stream->bytes, ENGINE_STREAM_MAX, stream->total, whole ? sha256 : NULL);
 }
 
-static json_t *files_json(const struct place_file_list *list, bool reasons, bool digests) {
+static json_t *files_json(const struct place_file_list *list, size_t most, bool reasons, bool digests) {
         json_t *json = json_checked(json_array());
 
-        for (size_t i = 0; i < list->count; i++) {
+        for (size_t i = 0; i < list->count && i < most; i++) {
                 const struct place_file *file = &list->items[i];
 
                 if (digests)
@@ -342,10 +345,12 @@ void execution_done(struct execution *execution, const struct execution_owner *o
         json_put(result, "error", error);
         json_put(result, "detail", json_from_text(event->detail));
         json_put(result, "files",
-                 json_pack("{s:o, s:o, s:o, s:o}", "changed", files_json(&event->changed, false, true),
-                           "deleted", files_json(&event->deleted, false, false), "conflict",
-                           files_json(&event->conflict, false, false), "skipped",
-                           files_json(&event->skipped, true, false)));
+                 json_pack("{s:o, s:o, s:o, s:o, s:I}", "changed",
+                           files_json(&event->changed, SIZE_MAX, false, true), "deleted",
+                           files_json(&event->deleted, SIZE_MAX, false, false), "conflict",
+                           files_json(&event->conflict, SIZE_MAX, false, false), "skipped",
+                           files_json(&event->skipped, FILES_SKIPPED, true, false), "skippedTotal",
+                           (json_int_t)event->skipped.count));
         json_put(result, "returned", json_array());
         json_put(result, "usage",
                  json_pack("{s:I, s:I, s:I, s:I}", "queuedMs", (json_int_t)(begun_ms - execution->queued_ms),

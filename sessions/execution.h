@@ -43,6 +43,7 @@ struct execution {
 
         /* What was asked; released when it has begun. */
         char *code, *input, *context;
+        char *staged; /* or NULL */
         size_t code_length, input_length;
         enum request_language language;
         json_t *variables; /* NULL: none */

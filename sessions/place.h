@@ -86,6 +86,8 @@ struct place_execution {
         size_t input_length;
         const json_t *variables; /* NULL, or an object of texts; REQUEST_VARIABLES_MAX and its bytes */
         int64_t timeout_ms;      /* 1 to REQUEST_TIMEOUT_MS_MAX */
+        /* Files that came with it, to be put into the workspace before it begins (workspace_stage.h); NULL: none. */
+        const char *staged;
 };
 
 enum place_event_type {

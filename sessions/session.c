@@ -234,9 +234,13 @@ static struct execution *next_waiting(struct session *session) {
 
 static void end_waiting(struct engine *engine, struct session *session, struct execution *execution,
                         enum report_status status, const char *detail) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct execution_owner owner;
 
+        if (execution->staged && workspaces->drop_staged)
+                workspaces->drop_staged(workspaces->context, session->record.owner, session->record.id,
+                                        execution->staged);
         describe_owner(engine, session, arena, &owner);
         execution_cut_off(execution, &owner, status, detail, engine_now(engine));
         session_execution_ended(engine, session, execution);
@@ -404,6 +408,7 @@ static bool give_next(struct engine *engine, struct session *session) {
                 .input_length = execution->input_length,
                 .variables = variables,
                 .timeout_ms = execution->timeout_seconds * 1000,
+                .staged = execution->staged,
         };
         int64_t was_taken = session->record.taken_n;
         bool was_parked = session->record.parked;

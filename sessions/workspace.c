@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/sorted.h"
 #include "sessions/checkpoint.h"
+#include "sessions/workspace_stage.h"
 #include "sessions/workspace_tree.h"
 
 #include <dirent.h>
@@ -370,14 +371,18 @@ static int remove_half(int all, const char *name) {
 }
 
 /* A file that a living process writes has a lock, or the workspace has. */
-static int empty_incoming(int all, const char *id, struct arena *arena) {
+static int empty_incoming(int all, const char *id, const char *stack, struct arena *arena) {
         int folder DESCRIPTOR_CLEANUP = open_folder(all, id), incoming DESCRIPTOR_CLEANUP = -1;
+        struct workspace_row row;
         const char **names;
         size_t count;
         int result = 0;
 
         if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0)
                 return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EWOULDBLOCK ? 0 : -1;
+        /* Of another stack, another server may yet need them. */
+        if (read_session(folder, stack, arena, &row))
+                workspace_stage_clear(folder);
         incoming = open_folder(folder, WORKSPACE_INCOMING);
         if (incoming < 0)
                 return errno == ENOENT ? 0 : -1;
@@ -413,7 +418,7 @@ int workspace_recover(const struct workspaces *workspaces, struct problem *probl
         if (list_names(all, NULL, arena, &names, &count) < 0)
                 return fail(problem, "read the folder of workspaces");
         for (size_t j = 0; j < count; j++)
-                result |= empty_incoming(all, names[j], arena);
+                result |= empty_incoming(all, names[j], workspaces->stack, arena);
         return result ? fail(problem, "remove what was left of workspaces") : 0;
 }
 

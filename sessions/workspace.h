@@ -5,6 +5,7 @@
  *     {workspaces}/sessions/ID/session.json    whose it is: stack, environment, owner; until when its session lives
  *     {workspaces}/sessions/ID/workspace/      the files; each is replaced whole, none is ever written in place
  *     {workspaces}/sessions/ID/incoming/       files that are being written, each locked by who writes it, or all by who has the lock
+ *     {workspaces}/sessions/ID/staged/         files of executions that wait: workspace_stage.h
  *     {workspaces}/sessions/ID/usage           how many files and bytes there are, as long as this boot of the machine lasts
  *     {workspaces}/sessions/ID/checkpoint-*    the memory of its kernels, while its session is parked: checkpoint.h
  *     {workspaces}/sessions/ID/base            what the session's own copy was last like: workspace_base.h
@@ -109,7 +110,10 @@ int workspace_list(const struct workspaces *workspaces, const char *owner, const
 int workspace_remove(const struct workspaces *workspaces, const char *owner, const char *id,
                      struct problem *problem) MUST_USE;
 
-/* Removes what dead processes left: halves of workspaces that were made or removed, files that nobody writes any more. */
+/*
+ * Removes what dead processes left: halves of workspaces that were made or removed, files that nobody writes any more, and this
+ * stack's staged files, whose server has died. For a server that starts.
+ */
 int workspace_recover(const struct workspaces *workspaces, struct problem *problem) MUST_USE;
 
 /* Counts its files: by the number that is kept, or by walking through all of them where there is none. */

@@ -250,7 +250,7 @@ def test_what_is_no_request(serve):
     session = serve.create()
     path = f"/v1/sessions/{session}/executions"
     for body in (
-        b"{", b"[]", b"1", b'"code"', b'{"code": "1", "code": "2"}', b'{"code": 1}', b"{}", b'{"code": null}', b'{"code": "1", "files": []}',
+        b"{", b"[]", b"1", b'"code"', b'{"code": "1", "code": "2"}', b'{"code": 1}', b"{}", b'{"code": null}', b'{"code": "1", "file": []}',
         b'{"code": "1", "variables": {"A": {"B": 1}}}', b'{"code": "1", "variables": {"A": "1", "A": "2"}}', b'{"code": "1", "language": "perl"}',
         b'{"code": "1", "timeoutSeconds": 0}', b'{"code": "1", "timeoutSeconds": 901}', b'{"code": "1", "timeoutSeconds": 1.5}',
         b'{"code": "1", "onDisconnect": "explode"}', b'{"code": "\xff"}', b'{"code": "1", "context": "../x"}', b'{"code": "1"} {}',

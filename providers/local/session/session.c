@@ -495,6 +495,8 @@ static int execute(struct place_session *session, const struct place_execution *
                 return error_set(err, "execution %lld has begun already", (long long)execution->n);
         if (execution->code_length + execution->input_length > PLACE_INPUT_MAX)
                 return error_set(err, "code and standard input are at most %zu bytes", PLACE_INPUT_MAX);
+        free(session->pending_staged);
+        session->pending_staged = execution->staged ? strdup(execution->staged) : NULL;
         if (session_files_kept(session) && session_files_begin(session, false, err) < 0)
                 return -1;
         session->execution = (struct session_execution){ .n = execution->n, .until_ms = INT64_MAX };
@@ -592,6 +594,7 @@ static void leave(struct place_session *session) {
         strbuf_wipe(&session->pending);
         json_decref(session->contexts);
         close_descriptor(&session->memory);
+        free(session->pending_staged);
         close_descriptor(&session->folder);
         frame_reader_release(&session->asked);
         close_descriptor(&session->asked.socket);

@@ -6,9 +6,11 @@
  * It takes as long as files are large, so it is done by a thread of its own, whose end makes a descriptor readable. Until then
  * nobody else looks at what it works on.
  */
+#include "base/array.h"
 #include "base/files.h"
 #include "providers/local/sandbox/sandbox_workspace.h"
 #include "providers/local/session/session_parts.h"
+#include "sessions/workspace_stage.h"
 #include "sessions/workspace_sync.h"
 
 #include <errno.h>
@@ -38,6 +40,7 @@ struct session_sync {
         const struct workspace *workspace; /* the same */
         struct workspaces workspaces;
         const char *owner, *id;
+        const char *staged; /* of the execution that is to begin; or NULL */
         struct workspace_limits limits;
         struct workspace_bounds bounds;
         struct arena *arena;
@@ -150,9 +153,8 @@ static int bring_out(struct session_sync *sync, struct workspace *workspace, str
 }
 
 /* What cannot be put in is said with the execution, which goes on without it. */
-static void leave(struct session_sync *sync, size_t most, const char *path, const char *reason) {
-        if (!sync->left)
-                sync->left = arena_array(sync->arena, most, sizeof(*sync->left));
+static void leave(struct session_sync *sync, const char *path, const char *reason) {
+        sync->left = array_grow(sync->arena, sync->left, sync->left_count, sizeof(*sync->left));
         sync->left[sync->left_count++] =
                 (struct place_file){ .path = path, .reason = arena_strdup(sync->arena, reason) };
 }
@@ -196,11 +198,24 @@ static int bring_in(struct session_sync *sync, struct workspace *workspace, cons
                 if (interrupt_level(&sync->interrupt) > INTERRUPT_NONE)
                         return problem_set(&sync->problem, PROBLEM_STOPPING, "it was interrupted");
                 if (put_in(sync, workspace, &arrivals[i], &err) < 0)
-                        leave(sync, count, arrivals[i].entry.path, err.message);
+                        leave(sync, arrivals[i].entry.path, err.message);
         }
         if (read_copy(sync, &now) < 0)
                 return -1;
         workspace_settle(arrivals, count, &now, sync->arena, base);
+        return 0;
+}
+
+/* Behind what ran before, and in front of what is to run. */
+static int put_staged(struct session_sync *sync, struct workspace *workspace) {
+        struct workspace_skipped *skipped;
+        size_t count;
+
+        if (workspace_stage_place(workspace, sync->staged, &sync->limits, &sync->interrupt, sync->arena,
+                                  &skipped, &count, &sync->problem) < 0)
+                return -1;
+        for (size_t i = 0; i < count; i++)
+                leave(sync, skipped[i].path, skipped[i].reason);
         return 0;
 }
 
@@ -220,6 +235,8 @@ static int work(struct session_sync *sync) {
         if (read_copy(sync, &tree) < 0)
                 return -1;
         result = bring_out(sync, &workspace, &tree, &base);
+        if (result == 0 && sync->staged)
+                result = put_staged(sync, &workspace);
         if (result == 0 && !sync->after)
                 result = bring_in(sync, &workspace, &tree, &base);
         /* As far as it came, also where it failed. */
@@ -255,6 +272,7 @@ static int begin(struct place_session *session, session_job *job, bool after, st
                 .copy = { .folder = session->folder, .worker = &session->asked, .patience_ms = PATIENCE_MS },
                 .workspaces = { .folder = environment->workspaces, .stack = environment->stack },
                 .owner = session->owner,
+                .staged = after ? NULL : session->pending_staged,
                 .id = session->id,
                 .limits = { .bytes_max = (uint64_t)environment->storage_mb * LOCAL_BYTES_PER_MB,
                             .files_max = LOCAL_FILES_MAX },

@@ -68,6 +68,7 @@ struct place_session {
         struct session_execution execution;
         struct strbuf pending; /* the request of one whose files are being put in */
         int64_t pending_ms;    /* how long it may take */
+        char *pending_staged;  /* the files that came with it; or NULL */
         bool pending_interrupt;
         struct place_event done; /* of one whose files are being brought out; type PLACE_NOTHING: of none */
         /* Its files. */

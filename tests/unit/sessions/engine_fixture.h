@@ -97,7 +97,9 @@ static inline const char *path_of(void *context, const char *id, struct arena *a
         (void)context;
         return arena_printf(arena, "/nowhere/%s", id);
 }
-static const struct engine_workspaces workspaces = { NULL, make_workspace, set_life, path_of };
+static const struct engine_workspaces workspaces = { .make = make_workspace,
+                                                     .set_life = set_life,
+                                                     .path = path_of };
 
 static inline void start(struct fixture *fixture) {
         const struct engine_config config = { fixture->store, &fixture->place.place, &catalog,

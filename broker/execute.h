@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code that clients send: put in a session's line, waited for, told; and sessions that are made for one execution. */
+#ifndef BERTH_BROKER_EXECUTE_H
+#define BERTH_BROKER_EXECUTE_H
+
+#include "server/server.h"
+
+/* In the session of the path. */
+void execute_begin(struct server_request *request);
+/* In one of its own, which ends with it. */
+void execute_begin_alone(struct server_request *request);
+void execute_take(struct server_request *request, const void *bytes, size_t length);
+void execute_answer(struct server_request *request);
+void execute_end(struct server_request *request);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/inputs.h"
+
+#include "base/json.h"
+#include "broker/answers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define PIECE ((size_t)64 << 10) /* of base64: a multiple of four */
+
+static bool begin_stage(struct inputs *inputs, struct server_request *request, const char *session) {
+        struct workspace_limits limits;
+        struct problem problem;
+
+        if (inputs->stage.folder >= 0)
+                return true;
+        if (!opened_open(request, session, false, &inputs->opened) ||
+            !opened_limits(request, &inputs->opened, &limits))
+                return false;
+        return workspace_stage_begin(&inputs->opened.workspace, &limits, &inputs->stage, &problem) == 0 ||
+               call_refuse(request, &problem);
+}
+
+bool inputs_begin(struct inputs *inputs, struct server_request *request, const char *session) {
+        const char *type = server_header(request, "Content-Type"),
+                   *length = server_header(request, "Content-Length");
+        char boundary[MULTIPART_BOUNDARY_MAX + 1];
+
+        if (!type || strncasecmp(type, "multipart/", 10) != 0)
+                return !length || strtoull(length, NULL, 10) <= BODY_MAX || body_refuse_size(request);
+        if (!multipart_boundary(type, boundary))
+                return call_refuse_value(request, "Content-Type must be multipart/form-data with a boundary");
+        inputs->form = arena_alloc(request->arena, sizeof(*inputs->form));
+        multipart_begin(inputs->form, boundary);
+        return begin_stage(inputs, request, session);
+}
+
+static bool take_event(struct inputs *inputs, struct server_request *request,
+                       const struct multipart_event *event) {
+        const char *name = inputs->form->name;
+        struct call *call = call_of(request);
+        struct problem problem;
+        int result = 0;
+
+        if (event->type == MULTIPART_PART) {
+                inputs->in_request = !inputs->had_request;
+                if (inputs->in_request && strcmp(name, "request") != 0)
+                        return call_refuse_value(request,
+                                                 "the first part must be named request, and be JSON");
+                if (!inputs->in_request)
+                        result = workspace_stage_file(&inputs->stage, name, &problem);
+                inputs->had_request = true;
+        } else if (event->type == MULTIPART_DATA && inputs->in_request) {
+                return body_take(&call->body, request, event->bytes, event->length);
+        } else if (event->type == MULTIPART_DATA) {
+                result = workspace_stage_write(&inputs->stage, event->bytes, event->length, &problem);
+        }
+        return result == 0 || call_refuse(request, &problem);
+}
+
+bool inputs_take(struct inputs *inputs, struct server_request *request, const void *bytes, size_t length) {
+        const char *at = bytes;
+
+        if (!inputs->form)
+                return body_take(&call_of(request)->body, request, bytes, length);
+        while (length > 0) {
+                struct multipart_event event;
+                ssize_t used = multipart_take(inputs->form, at, length, &event);
+
+                if (used < 0)
+                        return call_refuse_value(request, inputs->form->why);
+                at += used;
+                length -= (size_t)used;
+                if (!take_event(inputs, request, &event))
+                        return false;
+        }
+        return true;
+}
+
+const json_t *inputs_object(struct inputs *inputs, struct server_request *request,
+                            const struct body_member *members) {
+        struct call *call = call_of(request);
+
+        if (!inputs->form)
+                return body_object(&call->body, request, members);
+        if (!multipart_ended(inputs->form)) {
+                (void)call_refuse_value(request, "the body ends before its last boundary");
+                return NULL;
+        }
+        return body_read(&call->body, request, members);
+}
+
+static bool write_base64(struct inputs *inputs, struct server_request *request, const char *text,
+                         size_t length) {
+        uint8_t bytes[PIECE / 4 * 3];
+        struct problem problem;
+
+        for (size_t at = 0; at < length; at += PIECE) {
+                size_t piece = length - at < PIECE ? length - at : PIECE;
+                ssize_t count = digest_from_base64(text + at, piece, bytes);
+
+                /* Padding stands at the end of all. */
+                if (count < 0 || (at + piece < length && count != (ssize_t)sizeof(bytes)))
+                        return call_refuse_value(request, "contentBase64 must be base64 with padding");
+                if (workspace_stage_write(&inputs->stage, bytes, (size_t)count, &problem) < 0)
+                        return call_refuse(request, &problem);
+        }
+        return true;
+}
+
+static bool take_file(struct inputs *inputs, struct server_request *request, const json_t *file) {
+        const json_t *path = json_object_get(file, "path"), *text = json_object_get(file, "content"),
+                     *base64 = json_object_get(file, "contentBase64");
+        struct problem problem;
+
+        if (!json_is_string(path) || strlen(json_string_value(path)) != json_string_length(path) ||
+            json_is_string(text) == json_is_string(base64) || json_object_size(file) != 2)
+                return call_refuse_value(request, "each of files must be {path, content | contentBase64}");
+        if (workspace_stage_file(&inputs->stage, json_string_value(path), &problem) < 0)
+                return call_refuse(request, &problem);
+        if (base64)
+                return write_base64(inputs, request, json_string_value(base64), json_string_length(base64));
+        return workspace_stage_write(&inputs->stage, json_string_value(text), json_string_length(text),
+                                     &problem) == 0 ||
+               call_refuse(request, &problem);
+}
+
+bool inputs_finish(struct inputs *inputs, struct server_request *request, const char *session,
+                   const json_t *files, const char **ret) {
+        const char *asked = call_of(request)->body.hash, *both;
+        char sha256[SHA256_HEX_SIZE] = "";
+        struct problem problem;
+        const json_t *file;
+        size_t index;
+
+        *ret = NULL;
+        if (json_array_size(files) > 0 && !begin_stage(inputs, request, session))
+                return false;
+        json_array_foreach (files, index, file) {
+                if (!take_file(inputs, request, file))
+                        return false;
+        }
+        if (inputs->stage.folder >= 0 && json_array_size(inputs->stage.paths) > 0) {
+                if (workspace_stage_finish(&inputs->stage, sha256, &problem) < 0)
+                        return call_refuse(request, &problem);
+                *ret = inputs->stage.name;
+        }
+        both = arena_printf(request->arena, "%s%s", asked, sha256);
+        digest_sha256_hex(both, strlen(both), inputs->hash);
+        return true;
+}
+
+void inputs_keep(struct inputs *inputs) {
+        inputs->stage.kept = true;
+}
+
+void inputs_end(struct inputs *inputs) {
+        workspace_stage_close(&inputs->stage);
+        opened_close(&inputs->opened);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sessions/workspace_stage.h"
+
+#include "base/array.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "sessions/workspace_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STAGED "staged"
+#define PATHS "paths"
+#define PATHS_MAX ((size_t)32 << 20)
+#define SINGLY_MAX 8 /* files that are synced one by one; more by the whole file system at once */
+
+static int fail(struct problem *problem) {
+        return problem_set(problem,
+                           errno == ENOSPC || errno == EDQUOT ? PROBLEM_WORKSPACE_FULL
+                                                              : PROBLEM_WORKSPACE_FAILED,
+                           "cannot keep the files of an execution: %s", strerror(errno));
+}
+
+static bool is_name(const char *name) {
+        return strlen(name) == WORKSPACE_STAGE_NAME - 1 &&
+               strspn(name, "0123456789abcdef") == WORKSPACE_STAGE_NAME - 1;
+}
+
+static int open_folder(int folder, const char *name) {
+        return openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int workspace_stage_begin(struct workspace *workspace, const struct workspace_limits *limits,
+                          struct workspace_stage *ret, struct problem *problem) {
+        struct workspace_stage stage = {
+                .workspace = workspace, .limits = *limits, .folder = -1, .file = -1
+        };
+        int all DESCRIPTOR_CLEANUP = -1;
+        uint8_t random[(WORKSPACE_STAGE_NAME - 1) / 2];
+
+        if (workspace_check_free(workspace, limits, 0, problem) < 0)
+                return -1;
+        random_bytes(random, sizeof(random));
+        digest_hex(random, sizeof(random), stage.name);
+        if ((mkdirat(workspace->folder, STAGED, 0700) < 0 && errno != EEXIST) ||
+            (all = open_folder(workspace->folder, STAGED)) < 0 || mkdirat(all, stage.name, 0700) < 0 ||
+            (stage.folder = open_folder(all, stage.name)) < 0)
+                return errno == ENOENT ? workspace_not_found(problem) : fail(problem);
+        stage.paths = json_checked(json_array());
+        stage.digest = digest_stream_new();
+        *ret = stage;
+        return 0;
+}
+
+int workspace_stage_file(struct workspace_stage *stage, const char *path, struct problem *problem) {
+        const char *wrong = workspace_path_problem(path);
+        char number[24];
+        const json_t *other;
+        size_t index;
+
+        if (wrong)
+                return problem_set(problem, PROBLEM_INVALID, "a file's path cannot be: %s", wrong);
+        if (json_array_size(stage->paths) == WORKSPACE_STAGE_FILES)
+                return problem_set(problem, PROBLEM_TOO_LARGE, "an execution may come with %d files",
+                                   WORKSPACE_STAGE_FILES);
+        json_array_foreach (stage->paths, index, other) {
+                if (strcmp(json_string_value(other), path) == 0)
+                        return problem_set(problem, PROBLEM_INVALID, "two files have the same path");
+        }
+        close_descriptor(&stage->file);
+        snprintf(number, sizeof(number), "%zu", json_array_size(stage->paths));
+        stage->file = openat(stage->folder, number, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (stage->file < 0)
+                return fail(problem);
+        json_add(stage->paths, json_string(path));
+        /* Between two slashes, which no path begins with, nothing that follows can be another path's. */
+        digest_stream_add(stage->digest, "//", 2);
+        digest_stream_add(stage->digest, path, strlen(path) + 1);
+        return 0;
+}
+
+int workspace_stage_write(struct workspace_stage *stage, const void *bytes, size_t length,
+                          struct problem *problem) {
+        if (stage->limits.bytes_max &&
+            (stage->bytes > stage->limits.bytes_max || length > stage->limits.bytes_max - stage->bytes))
+                return workspace_is_full(&stage->limits, stage->bytes, problem);
+        if (workspace_check_free(stage->workspace, &stage->limits, length, problem) < 0)
+                return -1;
+        if (descriptor_write(stage->file, bytes, length) < 0)
+                return fail(problem);
+        digest_stream_add(stage->digest, bytes, length);
+        stage->bytes += length;
+        return 0;
+}
+
+int workspace_stage_finish(struct workspace_stage *stage, char sha256[SHA256_HEX_SIZE],
+                           struct problem *problem) {
+        char *text TEXT_CLEANUP = json_compact(stage->paths);
+        int descriptor DESCRIPTOR_CLEANUP =
+                openat(stage->folder, PATHS, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        close_descriptor(&stage->file);
+        digest_stream_end(stage->digest, sha256);
+        stage->digest = NULL;
+        return descriptor < 0 || descriptor_write(descriptor, text, strlen(text)) < 0 ? fail(problem) : 0;
+}
+
+void workspace_stage_close(struct workspace_stage *stage) {
+        if (stage->folder >= 0 && !stage->kept)
+                workspace_stage_drop(stage->workspace, stage->name);
+        close_descriptor(&stage->file);
+        close_descriptor(&stage->folder);
+        digest_stream_end(stage->digest, NULL);
+        stage->digest = NULL;
+        json_decref(stage->paths);
+        stage->paths = NULL;
+}
+
+void workspace_stage_drop(const struct workspace *workspace, const char *name) {
+        int all DESCRIPTOR_CLEANUP = open_folder(workspace->folder, STAGED);
+        int folder DESCRIPTOR_CLEANUP = all >= 0 && is_name(name) ? open_folder(all, name) : -1;
+
+        if (folder >= 0 && workspace_tree_remove(folder) == 0)
+                (void)unlinkat(all, name, AT_REMOVEDIR);
+}
+
+void workspace_stage_clear(int session_folder) {
+        int all DESCRIPTOR_CLEANUP = open_folder(session_folder, STAGED);
+
+        if (all >= 0 && workspace_tree_remove(all) == 0)
+                (void)unlinkat(session_folder, STAGED, AT_REMOVEDIR);
+}
+
+/* --- into the workspace --- */
+
+static json_t *read_paths(int folder) {
+        struct stat status;
+        int descriptor DESCRIPTOR_CLEANUP = workspace_open_regular(folder, PATHS, &status);
+        struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
+
+        if (descriptor < 0 || descriptor_read(descriptor, PATHS_MAX, &text) != 0)
+                return NULL;
+        return json_loadb(strbuf_text(&text), text.length, 0, NULL);
+}
+
+/* As if it was put: dated now, and in place of what has its path. */
+static int place_one(struct workspace *workspace, int folder, const char *name, size_t number,
+                     const char *path, bool sync, const struct workspace_limits *limits,
+                     struct workspace_usage *usage, struct problem *problem) {
+        struct workspace_put put WORKSPACE_PUT_CLEANUP = WORKSPACE_PUT_INIT;
+        char own[24];
+        struct stat status, placed;
+        bool replaced;
+
+        snprintf(own, sizeof(own), "%zu", number);
+        snprintf(put.name, sizeof(put.name), STAGED "/%s/%zu", name, number);
+        put.workspace = workspace;
+        put.path = path;
+        put.limits = *limits;
+        put.digest = digest_stream_new();
+        put.descriptor = openat(folder, own, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (put.descriptor < 0 || fstat(put.descriptor, &status) < 0)
+                return fail(problem);
+        put.bytes = (uint64_t)status.st_size;
+        if (workspace_put_settle(&put, sync, problem) < 0)
+                return -1;
+        return workspace_put_place(&put, sync, usage, &placed, &replaced, problem);
+}
+
+int workspace_stage_place(struct workspace *workspace, const char *name,
+                          const struct workspace_limits *limits, const struct interrupt *interrupt,
+                          struct arena *arena, struct workspace_skipped **ret, size_t *ret_count,
+                          struct problem *problem) {
+        int all DESCRIPTOR_CLEANUP = open_folder(workspace->folder, STAGED);
+        int folder DESCRIPTOR_CLEANUP = all >= 0 && is_name(name) ? open_folder(all, name) : -1;
+        json_t *paths JSON_CLEANUP = folder >= 0 ? read_paths(folder) : NULL, *path;
+        struct workspace_skipped *skipped = NULL;
+        bool singly = json_array_size(paths) <= SINGLY_MAX;
+        struct workspace_usage usage;
+        size_t index, count = 0;
+
+        *ret = NULL;
+        *ret_count = 0;
+        if (!paths)
+                return 0;
+        if (workspace_lock(workspace, interrupt, problem) < 0)
+                return -1;
+        if (workspace_usage_begin(workspace, interrupt, &usage, problem) < 0) {
+                workspace_unlock(workspace);
+                return -1;
+        }
+        json_array_foreach (paths, index, path) {
+                const char *text = arena_strdup(arena, json_string_value(path));
+                struct problem own;
+
+                if (place_one(workspace, folder, name, index, text, singly, limits, &usage, &own) == 0)
+                        continue;
+                skipped = array_grow(arena, skipped, count, sizeof(*skipped));
+                skipped[count++] =
+                        (struct workspace_skipped){ .path = text, .reason = arena_strdup(arena, own.detail) };
+        }
+        if (!singly)
+                (void)syncfs(workspace->folder);
+        workspace_usage_end(workspace, &usage);
+        workspace_unlock(workspace);
+        workspace_stage_drop(workspace, name);
+        *ret = skipped;
+        *ret_count = count;
+        return 0;
+}
