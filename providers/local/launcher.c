@@ -279,7 +279,8 @@ static int start_run(const struct launcher *launcher, const struct sandbox_start
                 held[count++] = image;
         if (!starting->name && sandbox_keeper_start(&run->keeper, cgroup_launcher(run->group), err) < 0)
                 return -1;
-        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, held, count, err);
+        return sandbox_keeper_place(&run->keeper, run->group, &placing, image, listener, -1, held, count,
+                                    err);
 }
 
 static int64_t latest_end(const struct launcher *launcher, const struct sandbox_limits *limits) {

@@ -77,6 +77,19 @@ def test_who_comes_later_waits_and_a_change_holds_at_once(serve, offline):
     assert serve.call("GET", f"/v1/sessions/{first}/executions/{n}").json()["status"] == "running"
 
 
+def test_the_longest_idle_makes_room(serve, offline):
+    """Whoever owns it: it is parked, and has its variables when it comes back, in the place of the next."""
+    apply(offline, 1, "reject")
+    first = create(serve)
+    serve.run(first, "x = 'kept'")
+    second = create(serve, "bob")
+    assert serve.run(second, "1 + 1", "bob")["value"]["text"] == "2"
+    assert status(serve, first) == "parked"
+    again = serve.run(first, "x")
+    assert (again["value"]["text"], again["state"]["was"]) == ("'kept'", "restored")
+    wait_until(lambda: status(serve, second, "bob") == "parked")
+
+
 def test_who_is_turned_away(serve, offline):
     apply(offline, 1, "reject")
     first = create(serve)

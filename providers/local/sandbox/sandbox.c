@@ -209,7 +209,7 @@ static int place(struct sandbox *sandbox, struct error *err) {
                 memcpy(held, spec->held, held_count * sizeof(int));
         if (user_lock >= 0)
                 held[held_count++] = user_lock;
-        if (sandbox_keeper_place(&sandbox->keeper, sandbox->group, &placing, image, -1, held, held_count,
+        if (sandbox_keeper_place(&sandbox->keeper, sandbox->group, &placing, image, -1, -1, held, held_count,
                                  err) < 0)
                 return -1;
         release_held(spec);

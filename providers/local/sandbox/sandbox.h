@@ -80,6 +80,8 @@ struct sandbox_spec {
         const struct sandbox_file *files;
         size_t file_count;
         struct sandbox_limits limits;
+        /* Of one that lasts: a folder on the disk that the workspace is to lie on, where the host can; else, and for NULL, in memory. */
+        const char *disk;
         bool accept_degraded;
         /* For sandbox_run() alone: what the program reads, or -1; who may end it, or NULL. */
         int input;

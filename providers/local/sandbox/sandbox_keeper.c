@@ -98,7 +98,7 @@ static int open_address(int listener, int *ret, struct error *err) {
 }
 
 int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgroup *group,
-                         struct sandbox_placing *placing, int image, int listener, const int *held,
+                         struct sandbox_placing *placing, int image, int listener, int disk, const int *held,
                          size_t held_count, struct error *err) {
         struct cgroup_doors doors __attribute__((cleanup(cgroup_doors_close))) = CGROUP_DOORS_NONE;
         struct strbuf text STRBUF_CLEANUP = STRBUF_INIT;
@@ -135,6 +135,9 @@ int sandbox_keeper_place(const struct sandbox_keeper *keeper, const struct cgrou
                 descriptors[count++] = gauges.kills;
                 descriptors[count++] = gauges.cpu;
         }
+        placing->disk = disk >= 0;
+        if (disk >= 0)
+                descriptors[count++] = disk;
         sandbox_placing_write(placing, &text);
         if (frame_send(keeper->socket, MESSAGE_PLACE, text.data, text.length, descriptors, count, err) < 0)
                 return sandbox_keeper_heed(keeper->socket, err);

@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "process/frame.h"
 #include "process/identity.h"
+#include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_keeper.h"
 #include "providers/local/sandbox/sandbox_launched.h"
 #include "providers/local/sandbox/sandbox_parts.h"
@@ -92,7 +93,8 @@ static int place(const struct sandbox_spec *spec, int image, int listener, struc
                 .limits = spec->limits, .for_another = true, .patience_ms = PATIENCE_MS, .owner = geteuid()
         };
         struct sandbox_user user = SANDBOX_USER_NONE;
-        int lock DESCRIPTOR_CLEANUP = -1, held[2];
+        int lock DESCRIPTOR_CLEANUP = -1, disk DESCRIPTOR_CLEANUP = -1, held[2];
+        struct error why = { 0 };
         bool root = geteuid() == 0;
         size_t count = 0;
 
@@ -114,7 +116,14 @@ static int place(const struct sandbox_spec *spec, int image, int listener, struc
                 held[count++] = lock;
         if (image >= 0)
                 held[count++] = image;
-        if (sandbox_keeper_place(keeper, ret->group, &placing, image, listener, held, count, err) < 0)
+        if (spec->disk &&
+            sandbox_disk_make(spec->disk, spec->limits.workspace_bytes, spec->limits.workspace_files, &disk,
+                              &why) < 0 &&
+            why.kind != ERROR_NOT_FOUND) {
+                *err = why;
+                return -1;
+        }
+        if (sandbox_keeper_place(keeper, ret->group, &placing, image, listener, disk, held, count, err) < 0)
                 return -1;
         return write_record(ret->path, keeper->worker.pid, err);
 }

@@ -108,7 +108,7 @@ static struct sandbox_limits limits_of(const struct message_member members[LIMIT
                         NUMBER("held", 0, SANDBOX_HELD_MAX, (p)->held), BOOL("image", (p)->image),           \
                         BOOL("born", (p)->born), BOOL("scope", (p)->scope),                                  \
                         BOOL("limitAddressSpace", (p)->limit_address_space), BOOL("lasts", (p)->lasts),      \
-                        NUMBER("owner", 0, UINT32_MAX - 1, (p)->owner),                                      \
+                        BOOL("disk", (p)->disk), NUMBER("owner", 0, UINT32_MAX - 1, (p)->owner),             \
                         BOOL("diesWithParent", (p)->dies_with_parent), BOOL("forAnother", (p)->for_another), \
                         NUMBER("patienceMs", 0, NUMBER_MAX, (p)->patience_ms), BOOL("gauges", (p)->gauges),  \
         }
@@ -137,11 +137,12 @@ int sandbox_placing_read(const char *bytes, size_t length, struct sandbox_placin
                 .scope = members[12].number,
                 .limit_address_space = members[13].number,
                 .lasts = members[14].number,
-                .owner = (unsigned)members[15].number,
-                .dies_with_parent = members[16].number,
-                .for_another = members[17].number,
-                .patience_ms = members[18].number,
-                .gauges = members[19].number,
+                .disk = members[15].number,
+                .owner = (unsigned)members[16].number,
+                .dies_with_parent = members[17].number,
+                .for_another = members[18].number,
+                .patience_ms = members[19].number,
+                .gauges = members[20].number,
         };
         return 0;
 }

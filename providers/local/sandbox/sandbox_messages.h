@@ -115,7 +115,7 @@ enum sandbox_message {
  * PLACE. Descriptors, in this order: the image's root folder where `image`; where `born`, the folder of a cgroup of version
  * 2; `entries` files of cgroups that a process writes itself into; `held` more that are kept open as long as the run lives; where
  * `lasts`, the socket at which the worker is found again, which listens, and the file that has its name (O_PATH); where
- * `gauges`, those of struct cgroup_gauges.
+ * `gauges`, those of struct cgroup_gauges; where `disk`, the image of the workspace (sandbox_disk.h).
  */
 struct sandbox_placing {
         struct sandbox_limits limits; /* the deadline is the longest that RUN may ask for */
@@ -125,6 +125,7 @@ struct sandbox_placing {
         bool for_another;      /* the client is not who placed it */
         int64_t patience_ms;   /* so long such a client has to say what to run */
         bool lasts;            /* beyond client and keeper: for_another alone */
+        bool disk;             /* the workspace is an image that comes with it; else it is in memory */
         unsigned owner;        /* the user that may come to its socket */
         bool gauges;           /* for a session's client who cannot look at the cgroup */
         unsigned entries, held;

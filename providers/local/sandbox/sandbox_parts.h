@@ -64,11 +64,11 @@ const char *sandbox_etc_text(const char *name);
  */
 int sandbox_enter(const struct sandbox_placing *placing, struct error *err) MUST_USE;
 /*
- * After it, the places for the sandbox's files, mounted over `stage`. `image` is the image's root folder or -1. The workspace's
- * folder is the caller's.
+ * After it, the places for the sandbox's files, mounted over `stage`. `image` is the image's root folder or -1, `disk` that of the
+ * workspace or -1. The workspace's folder is the caller's.
  */
-int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int *ret_workspace,
-                  struct error *err) MUST_USE;
+int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int disk,
+                  int *ret_workspace, struct error *err) MUST_USE;
 /*
  * From here on the process has no right that an ordinary, unknown user would not have, for good. It forgets who was to kill
  * it at its parent's end (PR_SET_PDEATHSIG).

@@ -2,6 +2,7 @@
 /* What a worker does with root's rights, or with those that a user has in a namespace of its own, before they are gone. */
 #include "base/clock.h"
 #include "base/files.h"
+#include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_parts.h"
 #include "providers/local/sandbox/sandbox_view.h"
 
@@ -169,7 +170,7 @@ static int mount_terminals(const struct sandbox_placing *placing, struct error *
 }
 
 /* The workspace, and one more for /tmp and /dev/shm, each with its quota: in the working directory, which is the stage. */
-static int mount_places(const struct sandbox_placing *placing, struct error *err) {
+static int mount_places(const struct sandbox_placing *placing, int disk, struct error *err) {
         const struct sandbox_limits *limits = &placing->limits;
         uint64_t scratch =
                 limits->memory_bytes / 2 < SCRATCH_BYTES_MAX ? limits->memory_bytes / 2 : SCRATCH_BYTES_MAX;
@@ -180,7 +181,8 @@ static int mount_places(const struct sandbox_placing *placing, struct error *err
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%llu,mode=0700,uid=%u,gid=%u",
                  (unsigned long long)limits->workspace_bytes, (unsigned long long)limits->workspace_files + 1,
                  placing->uid, placing->gid);
-        if (mount_memory("workspace", options, err) < 0 ||
+        if ((disk >= 0 ? sandbox_disk_mount(disk, "workspace", placing->uid, placing->gid, err)
+                       : mount_memory("workspace", options, err)) < 0 ||
             make_folder(placing, "scratch", 0755, false, err) < 0)
                 return -1;
         snprintf(options, sizeof(options), "size=%llu,nr_inodes=%u,mode=0755", (unsigned long long)scratch,
@@ -228,8 +230,8 @@ int sandbox_enter(const struct sandbox_placing *placing, struct error *err) {
  * A small file system over the stage folder, and on it what bubblewrap binds: the workspace, /tmp with /dev/shm, /dev/pts,
  * and the image's root (which the sandbox's user could not reach through folders that are root's alone) or an /etc.
  */
-int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int *ret_workspace,
-                  struct error *err) {
+int sandbox_place(const struct sandbox_placing *placing, const char *stage, int image, int disk,
+                  int *ret_workspace, struct error *err) {
         int workspace DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
 
         /* Before the stage is mounted over: the image may lie below it. */
@@ -239,7 +241,7 @@ int sandbox_place(const struct sandbox_placing *placing, const char *stage, int 
                 return -1;
         if (chdir(stage) < 0)
                 return error_set(err, "cannot enter %s: %s", stage, strerror(errno));
-        if (mount_places(placing, err) < 0)
+        if (mount_places(placing, disk, err) < 0)
                 return -1;
         if (image >= 0 ? sandbox_view_mount(folder, NULL, stage, "image", err) < 0
                        : sandbox_view_host(stage, err) < 0 || sandbox_etc_make(stage, err) < 0)

@@ -55,7 +55,7 @@ struct worker {
         int kept[2];          /* its own ends of output and errors, for who comes */
         struct cgroup *group; /* where this process made it itself */
         const char *bubblewrap, *stage;
-        int image, workspace;
+        int image, disk, workspace;
         int sockets; /* tells how many there are in the sandbox */
         int lock;    /* what a client gave it to hold, which is free when it ends */
         struct cgroup_doors doors;
@@ -154,7 +154,7 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
         size_t at = 0;
 
         if (frame->count != (size_t)placing->image + placing->born + placing->entries + placing->held +
-                                    (placing->lasts ? 2U : 0U) + (placing->gauges ? 3U : 0U))
+                                    (placing->lasts ? 2U : 0U) + (placing->gauges ? 3U : 0U) + placing->disk)
                 return error_set(err, "a message has %zu descriptors that it does not describe",
                                  frame->count);
         if (placing->image)
@@ -174,6 +174,8 @@ static int take_descriptors(struct worker *worker, struct frame *frame, struct e
                 worker->gauges.kills = frame_take(frame, at++);
                 worker->gauges.cpu = frame_take(frame, at++);
         }
+        if (placing->disk)
+                worker->disk = frame_take(frame, at++);
         worker->life_until_ms = placing->lasts ? sandbox_now_ms() + placing->limits.deadline_ms : INT64_MAX;
         return 0;
 }
@@ -200,7 +202,7 @@ static int make_group(struct worker *worker, struct error *err) {
 static int start_init(struct worker *worker, struct error *err) {
         int pair[2], unwanted[] = { worker->reader.socket, worker->image,         worker->listener,
                                     worker->address,       worker->gauges.memory, worker->gauges.kills,
-                                    worker->gauges.cpu };
+                                    worker->gauges.cpu,    worker->disk };
         struct sandbox_init init = {
                 .placing = &worker->placing,
                 .doors = &worker->doors,
@@ -289,9 +291,10 @@ static int place(struct worker *worker, struct error *err) {
         if (sandbox_find_bubblewrap(worker->arena, &worker->bubblewrap, NULL, err) < 0 ||
             sandbox_choose_stage(worker->bubblewrap, &worker->stage, err) < 0 ||
             (!root && sandbox_enter(placing, err) < 0) || start_init(worker, err) < 0 ||
-            sandbox_place(placing, worker->stage, worker->image, &worker->workspace, err) < 0)
+            sandbox_place(placing, worker->stage, worker->image, worker->disk, &worker->workspace, err) < 0)
                 return -1;
         close_descriptor(&worker->image);
+        close_descriptor(&worker->disk);
         if (follow_init(worker, err) < 0 || sandbox_drop_rights(placing, err) < 0)
                 return -1;
         if (placing->for_another) {
@@ -881,6 +884,7 @@ int sandbox_worker_main(void) {
                 .arena = arena_new(),
                 .reader = FRAME_READER(SANDBOX_WORKER_SOCKET),
                 .image = -1,
+                .disk = -1,
                 .workspace = -1,
                 .sockets = -1,
                 .lock = -1,

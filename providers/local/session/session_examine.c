@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
+#include "providers/local/sandbox/sandbox_disk.h"
 #include "providers/local/sandbox/sandbox_users.h"
 #include "providers/local/session/session.h"
 #include "providers/local/session/session_parts.h"
@@ -60,6 +61,18 @@ static void examine_users(struct examination *examination, const char *launcher)
             user.uid != SHARED_USER
                     ? "each session has a user of the host of its own"
                     : "all sessions share one user of the host: this container's users have none of the range");
+}
+
+static void examine_workspaces(struct examination *examination, const char *root) {
+        struct error why;
+        bool works = sandbox_disk_try(root, &why) == 0;
+
+        add(examination, "workspaces", works, true,
+            works ? "in a session, one that may be larger than half of the memory is on the disk, within the kernel's bounds"
+                  : arena_printf(
+                            examination->arena,
+                            "in sessions they are in memory and count as such, however large they may be: %s",
+                            why.message));
 }
 
 static void examine_runtime(struct examination *examination, const struct place *place) {
@@ -184,6 +197,8 @@ void session_examine(const struct session_examining *examining, struct arena *ar
         struct error err;
 
         examine_users(&examination, examining->launcher);
+        if (!examining->launcher)
+                examine_workspaces(&examination, examining->root);
         if (session_place_open(&config, &place, &err) < 0) {
                 add(&examination, "sockets", false, false, arena_strdup(arena, err.message));
         } else {

@@ -15,6 +15,13 @@
 #define RUNTIME_SHARE(bytes) ((bytes) / 4 * 3)
 
 /*
+ * A workspace that memory has room for, beside what code needs, is there: to mount one on a disk takes some 40 ms, as long as all the rest,
+ * and takes up its whole size. One that may be larger than half of the memory is on a disk, or its quota would be a promise that
+ * the memory's limit breaks.
+ */
+#define MEMORY_FOR_FILES 2
+
+/*
  * Sessions and runs of an agent are counted together, by files that are locked as long as they live (exec_slots.h). A session uses up one
  * of the agent's containers and nothing else of its limits: its memory is bounded by itself, and CPUs are shared.
  */
@@ -47,6 +54,7 @@ static int start(struct place_session *session, const struct place_opening *open
         const char *argv[] = { "/run/berth/berth-runtime", "serve", "--memory", NULL, NULL };
         int image DESCRIPTOR_CLEANUP = -1, slot DESCRIPTOR_CLEANUP = -1, result = -1;
         const char *const *withheld;
+        struct error ignored;
         struct sandbox_spec spec;
         size_t count;
 
@@ -64,6 +72,10 @@ static int start(struct place_session *session, const struct place_opening *open
         spec.files = &runtime;
         spec.file_count = 1;
         spec.accept_degraded = place->accept_degraded;
+        /* Beside the durable workspaces: on a disk that is meant for files. */
+        if (spec.limits.workspace_bytes > spec.limits.memory_bytes / MEMORY_FOR_FILES &&
+            folder_make(session->program.environment.workspaces, &ignored) == 0)
+                spec.disk = session->program.environment.workspaces;
         if (sandbox_lasting_start(&spec, image, session->socket, session->arena, &session->lasting, err) < 0)
                 goto end;
         result = slot < 0 ? 0 : sandbox_lasting_hold(&session->lasting, slot, err);

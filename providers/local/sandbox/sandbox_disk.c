@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mke2fs is asked once for each size: what it writes are some hundred KB, which are kept, and written into each further image. Without a
+ * journal, since nothing in it needs to survive a crash, and with tables that are not written before they are needed: in a new file
+ * they read as zeros.
+ *
+ * An image is larger than its workspace by what ext4 needs for itself. Of the rest, what is beyond the quota is reserved for root, whom
+ * no sandbox has: so what a program can fill is the quota, to the block.
+ */
+#include "providers/local/sandbox/sandbox_disk.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "process/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/loop.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#define BLOCK 4096
+#define INODE 256
+/* For groups, bitmaps and the like, and what the kernel keeps back for itself. */
+#define OVERHEAD ((uint64_t)32 << 20)
+#define OVERHEAD_SHARE 512
+/* Of all blocks the kernel keeps one of so many back, and no more than the next: ext4_calculate_resv_clusters(). */
+#define KEPT_SHARE 50
+#define KEPT_MAX 4096
+/* Blocks of a folder that is made with it, and removed when it is mounted. */
+#define LOST_AND_FOUND 4
+/* Of a disk, this part stays for others. */
+#define DISK_SHARE 10
+#define ATTEMPTS 64
+#define MKE2FS_MS 60000
+#define IMAGE_DESCRIPTOR 3
+#define TEMPLATES 8
+/* ext2fs/ext2_fs.h: where the superblock has these numbers. */
+#define SUPERBLOCK 1024
+#define BLOCKS_AT (SUPERBLOCK + 4)
+#define RESERVED_AT (SUPERBLOCK + 8)
+#define FREE_AT (SUPERBLOCK + 12)
+
+/* What mke2fs writes for one size. */
+struct template {
+        uint64_t bytes, files;
+        struct piece {
+                off_t at;
+                size_t length;
+                char *data;
+        } * pieces;
+        size_t count;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct template templates[TEMPLATES];
+static size_t template_count;
+
+static int cannot(struct error *err, const char *why) {
+        return error_set_kind(err, ERROR_NOT_FOUND, "%s", why);
+}
+
+static uint64_t image_size(uint64_t bytes, uint64_t files) {
+        uint64_t size = bytes + bytes / OVERHEAD_SHARE + files * INODE + OVERHEAD;
+
+        return (size + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* --- the template --- */
+
+static int run_mke2fs(int file, uint64_t files, struct error *err) {
+        char inodes[32], path[32];
+        struct arena *arena ARENA_CLEANUP = arena_new();
+        const char *words[] = { "mke2fs",
+                                "-q",
+                                "-F",
+                                "-t",
+                                "ext4",
+                                "-O",
+                                "none,extent,filetype,dir_index,sparse_super,large_file,huge_file,flex_bg,"
+                                "extra_isize,uninit_bg",
+                                "-b",
+                                "4096",
+                                "-I",
+                                "256",
+                                "-m",
+                                "0",
+                                "-E",
+                                "lazy_itable_init=1,nodiscard,root_owner=0:0",
+                                "-N",
+                                inodes,
+                                path,
+                                NULL };
+        struct run_args args = { .process = { .arguments = words },
+                                 .output_max = 4096,
+                                 .deadline_ms = clock_system.monotonic_ms(&clock_system) + MKE2FS_MS };
+        struct run_result result RUN_RESULT_CLEANUP = RUN_RESULT_INIT;
+
+        args.process.program = process_find_program("mke2fs", PROCESS_SYSTEM_FOLDERS, arena);
+        if (!args.process.program)
+                return cannot(err, "mke2fs is not installed (e2fsprogs)");
+        snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)files);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", IMAGE_DESCRIPTOR);
+        args.process.descriptors[args.process.descriptor_count++] =
+                (struct process_descriptor){ file, IMAGE_DESCRIPTOR };
+        if (run_to_end(&args, &result, err) < 0 || run_check(&result, "mke2fs", err) < 0) {
+                err->kind = ERROR_NOT_FOUND;
+                return -1;
+        }
+        return 0;
+}
+
+static void free_template(struct template *template) {
+        for (size_t i = 0; i < template->count; i++)
+                free(template->pieces[i].data);
+        free(template->pieces);
+        *template = (struct template){ 0 };
+}
+
+static int read_pieces(int file, struct template *template, struct error *err) {
+        off_t at = 0, end;
+
+        while ((at = lseek(file, at, SEEK_DATA)) >= 0) {
+                struct piece *piece;
+
+                end = lseek(file, at, SEEK_HOLE);
+                template->pieces = realloc(template->pieces, (template->count + 1) * sizeof(*piece));
+                if (end < 0 || !template->pieces)
+                        break;
+                piece = &template->pieces[template->count++];
+                *piece = (struct piece){ at, (size_t)(end - at), malloc((size_t)(end - at)) };
+                if (!piece->data || pread(file, piece->data, piece->length, at) != (ssize_t)piece->length)
+                        break;
+                at = end;
+        }
+        return at < 0 && errno == ENXIO ? 0 : cannot(err, "the file system that mke2fs makes cannot be read");
+}
+
+/* What is free beyond the quota is root's. It is in the first piece, with the superblock. */
+static int reserve(struct template *template, struct error *err) {
+        struct piece *first = template->count > 0 ? template->pieces : NULL;
+        uint32_t blocks, all, kept, wanted = (uint32_t)(template->bytes / BLOCK);
+
+        if (!first || first->at != 0 || first->length < FREE_AT + sizeof(blocks))
+                return cannot(err, "the file system that mke2fs makes is not as it should be");
+        memcpy(&blocks, first->data + FREE_AT, sizeof(blocks));
+        memcpy(&all, first->data + BLOCKS_AT, sizeof(all));
+        kept = all / KEPT_SHARE < KEPT_MAX ? all / KEPT_SHARE : KEPT_MAX;
+        if (blocks < wanted + kept)
+                return cannot(err, "the file system that mke2fs makes is too small");
+        blocks += LOST_AND_FOUND;
+        blocks -= wanted + kept;
+        memcpy(first->data + RESERVED_AT, &blocks, sizeof(blocks));
+        return 0;
+}
+
+static int make_template(const char *folder, uint64_t bytes, uint64_t files, struct template *ret,
+                         struct error *err) {
+        int file DESCRIPTOR_CLEANUP = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+        *ret = (struct template){ .bytes = bytes, .files = files };
+        if (file < 0 || ftruncate(file, (off_t)image_size(bytes, files)) < 0)
+                return cannot(err, "the disk has no files without a name");
+        if (run_mke2fs(file, files, err) == 0 && read_pieces(file, ret, err) == 0 && reserve(ret, err) == 0)
+                return 0;
+        free_template(ret);
+        return -1;
+}
+
+/* With the lock. The oldest gives way. */
+static int find_template(const char *folder, uint64_t bytes, uint64_t files, struct template **ret,
+                         struct error *err) {
+        struct template made;
+
+        for (size_t i = 0; i < template_count; i++) {
+                if (templates[i].bytes == bytes && templates[i].files == files) {
+                        *ret = &templates[i];
+                        return 0;
+                }
+        }
+        if (make_template(folder, bytes, files, &made, err) < 0)
+                return -1;
+        if (template_count == TEMPLATES) {
+                free_template(&templates[0]);
+                memmove(templates, templates + 1, (TEMPLATES - 1) * sizeof(*templates));
+                template_count--;
+        }
+        templates[template_count] = made;
+        *ret = &templates[template_count++];
+        return 0;
+}
+
+/* --- the image --- */
+
+/* Any that is free; -1 with errno. It may be another's by the time that it is configured. */
+static int open_device(int *ret_number) {
+        int control DESCRIPTOR_CLEANUP = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+        int number = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
+        char path[32];
+
+        if (number < 0)
+                return -1;
+        *ret_number = number;
+        snprintf(path, sizeof(path), "/dev/loop%d", number);
+        return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static int check_host(const char *folder, uint64_t size, struct error *err) {
+        struct statfs status;
+        int device DESCRIPTOR_CLEANUP = -1, number;
+
+        if (geteuid() != 0)
+                return cannot(err, "only root can mount a file system on a disk");
+        device = open_device(&number);
+        if (device < 0)
+                return cannot(err, "no loop device can be had here");
+        if (statfs(folder, &status) < 0)
+                return cannot(err, "its folder cannot be looked at");
+        if (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC)
+                return cannot(err, "its folder is in memory itself");
+        if ((uint64_t)status.f_bavail * (uint64_t)status.f_bsize <
+            size + (uint64_t)status.f_blocks / DISK_SHARE * (uint64_t)status.f_bsize)
+                return cannot(err, "less than a tenth of the disk would be left");
+        return 0;
+}
+
+int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *ret, struct error *err) {
+        uint64_t size = image_size(bytes, files);
+        int image DESCRIPTOR_CLEANUP = -1, result;
+        struct template *template;
+
+        if (check_host(folder, size, err) < 0)
+                return -1;
+        image = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (image < 0)
+                return cannot(err, "the disk has no files without a name");
+        if (fallocate(image, 0, 0, (off_t)size) < 0)
+                return errno == EOPNOTSUPP
+                               ? cannot(err, "the disk cannot set room aside")
+                               : error_set(err, "the disk has no room for a workspace of %llu MB: %s",
+                                           (unsigned long long)(bytes >> 20), strerror(errno));
+        pthread_mutex_lock(&lock);
+        result = find_template(folder, bytes, files, &template, err);
+        for (size_t i = 0; result == 0 && i < template->count; i++) {
+                const struct piece *piece = &template->pieces[i];
+
+                if (pwrite(image, piece->data, piece->length, piece->at) != (ssize_t)piece->length)
+                        result =
+                                error_set(err, "cannot write a workspace's file system: %s", strerror(errno));
+        }
+        pthread_mutex_unlock(&lock);
+        if (result < 0)
+                return -1;
+        *ret = image;
+        image = -1;
+        return 0;
+}
+
+/* --- the mount --- */
+
+/* Where the disk's own blocks do not fit to direct I/O, what is written is in memory twice. */
+static int configure(int device, int image) {
+        struct loop_config config = { .fd = (uint32_t)image,
+                                      .block_size = BLOCK,
+                                      .info = { .lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO } };
+
+        if (ioctl(device, LOOP_CONFIGURE, &config) == 0)
+                return 0;
+        if (errno != EINVAL)
+                return -1;
+        config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
+        return ioctl(device, LOOP_CONFIGURE, &config);
+}
+
+/* The device is free again when the last who has it open, or has it mounted, is gone. */
+static int attach(int image, char path[32], int *ret, struct error *err) {
+        for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+                int number = 0, device DESCRIPTOR_CLEANUP = open_device(&number);
+
+                if (device >= 0 && configure(device, image) == 0) {
+                        snprintf(path, 32, "/dev/loop%d", number);
+                        *ret = device;
+                        device = -1;
+                        return 0;
+                }
+                if (errno != EBUSY && errno != ENXIO)
+                        break;
+        }
+        return error_set(err, "cannot have a loop device for the workspace: %s", strerror(errno));
+}
+
+int sandbox_disk_mount(int image, const char *path, uid_t uid, gid_t gid, struct error *err) {
+        int device DESCRIPTOR_CLEANUP = -1, folder DESCRIPTOR_CLEANUP = -1;
+        char name[32];
+
+        if (attach(image, name, &device, err) < 0)
+                return -1;
+        if (mount(name, path, "ext4", MS_NOSUID | MS_NODEV | MS_NOATIME,
+                  "noinit_itable,nobarrier,errors=remount-ro") < 0)
+                return error_set(err, "cannot mount a file system for the workspace: %s", strerror(errno));
+        folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (folder < 0 || unlinkat(folder, "lost+found", AT_REMOVEDIR) < 0 || fchmod(folder, 0700) < 0 ||
+            fchown(folder, uid, gid) < 0)
+                return error_set(err, "cannot give the workspace to its user: %s", strerror(errno));
+        return 0;
+}
+
+int sandbox_disk_try(const char *folder, struct error *err) {
+        int image DESCRIPTOR_CLEANUP = -1;
+
+        return sandbox_disk_make(folder, (uint64_t)1 << 20, 64, &image, err);
+}

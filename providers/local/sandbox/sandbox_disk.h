@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A workspace on a disk, whose size the kernel holds: a file system of its own (ext4) in a file, through a loop device. The file has no
+ * name and is as large from the beginning as it can ever be, so that a full disk is said when it is made and not when code writes.
+ *
+ * Nothing of it outlives its use, however that ends: the mount goes with its namespace, the device with the mount, and the file with
+ * the device. What is mounted was made by this program alone: a sandbox writes files in it, and never the file that it lies in.
+ */
+#ifndef BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_DISK_H
+#define BERTH_PROVIDERS_LOCAL_SANDBOX_SANDBOX_DISK_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * An image for so many bytes and files, on the disk that `folder` lies on. ERROR_NOT_FOUND where this host cannot (the message says why),
+ * or where too little of the disk would be left: the workspace is in memory then.
+ */
+int sandbox_disk_make(const char *folder, uint64_t bytes, uint64_t files, int *ret,
+                      struct error *err) MUST_USE;
+/* With root's rights: it is mounted at `path`, which is the user's then and empty. */
+int sandbox_disk_mount(int image, const char *path, uid_t uid, gid_t gid, struct error *err) MUST_USE;
+/* For doctor. 0: it can be done here. */
+int sandbox_disk_try(const char *folder, struct error *err) MUST_USE;
+
+#endif
