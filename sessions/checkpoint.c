@@ -77,7 +77,7 @@ int checkpoint_keep(struct workspace *workspace, const char *name, int descripto
                     struct place_checkpoint *ret, struct problem *problem) {
         struct arena *arena ARENA_CLEANUP = arena_new();
         char own[sizeof(PREFIX) + NAME_DIGITS];
-        struct place_checkpoint checkpoint;
+        struct place_checkpoint checkpoint = { 0 };
         struct workspace_row row;
         int result = 0;
 
@@ -106,7 +106,7 @@ int checkpoint_open(const struct workspace *workspace, const struct place_checkp
                     const struct interrupt *interrupt, int *ret_descriptor, struct problem *problem) {
         char name[sizeof(PREFIX) + NAME_DIGITS];
         int descriptor DESCRIPTOR_CLEANUP = -1;
-        struct place_checkpoint found;
+        struct place_checkpoint found = { 0 };
 
         name_of(checkpoint->digest, name);
         descriptor = checkpoint_open_name(workspace, name);

@@ -81,6 +81,9 @@ void session_park_arm(struct place_session *session) {
 static void stay(struct place_session *session, const char *why, struct place_event *ret) {
         session->parking = PARKING_NOT;
         session->memory_until_ms = 0;
+        /* What of it is there takes room that others may need. */
+        if (session->memory >= 0)
+                (void)!ftruncate(session->memory, 0);
         close_descriptor(&session->memory);
         *ret = (struct place_event){ .type = PLACE_STAYED, .reason = arena_strdup(session->arena, why) };
 }
@@ -112,11 +115,13 @@ bool session_park_ask(struct place_session *session, struct place_event *ret) {
 /* By the thread. */
 static int store(struct place_session *session, const struct interrupt *interrupt, struct problem *problem) {
         struct workspace workspace WORKSPACE_CLEANUP = WORKSPACE_INIT;
+        const struct workspace_limits limits = { .free_min = session->place->bounds.free_min };
         struct error err;
 
         if (look_at_envelope(session->memory, session->id, session->mark, &err) < 0)
                 return problem_from_error(problem, PROBLEM_PLACE_FAILED, &err);
-        if (open_workspace(session, &workspace, problem) < 0)
+        if (open_workspace(session, &workspace, problem) < 0 ||
+            workspace_check_free(&workspace, &limits, 0, problem) < 0)
                 return -1;
         return checkpoint_keep(&workspace, CHECKPOINT_PARKING, session->memory,
                                session->checkpoint.digest[0] ? &session->checkpoint : NULL, interrupt,
