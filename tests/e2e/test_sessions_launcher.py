@@ -179,6 +179,22 @@ def test_warm_sandboxes(serve):
     assert serve.run(session, "6 * 7")["state"]["was"] == "kept"
 
 
+def test_parked_and_back(serve):
+    """The checkpoint goes through the worker into the server's own folder, and comes back to another worker as another user's."""
+    serve.stop()
+    serve.configure(clients=CLIENTS, sessions={"parkSeconds": 1})
+    serve.start(*serve.options)
+    session = serve.create()
+    serve.run(session, "kept = {'a': 1}\nopen('x', 'w').write('y')")
+    wait_until(lambda: serve.call("GET", f"/v1/sessions/{session}").json()["status"] == "parked")
+    wait_until(lambda: not list(serve.launcher.workers.iterdir()))
+    told = serve.run(session, "kept, open('x').read()")
+    assert (told["value"]["text"], told["state"]["was"]) == ("({'a': 1}, 'y')", "restored"), told
+    serve.stop()
+    serve.configure(clients=CLIENTS)
+    serve.start(*serve.options)
+
+
 def test_the_server_dies_while_sessions_begin(serve):
     """At any step of it: what the next server knows it ends, and what it does not know ends by itself."""
     for names in (1, 2, 3, 4):  # sockets and records
