@@ -73,12 +73,19 @@ def make_cached(function, maxsize, typed):
     return functools.lru_cache(maxsize, typed)(function)
 
 
+def make_cached_property(function, name):
+    made = functools.cached_property(function)
+    made.attrname = name
+    return made
+
+
 def load_library(source):
     library = types.ModuleType(LIBRARY)
     exec(compile(source, "<cloudpickle>", "exec"), library.__dict__)
     # Pickles name it as one of the library's.
-    make_cached.__module__ = LIBRARY
-    library.make_cached = make_cached
+    for helper in (make_cached, make_cached_property):
+        helper.__module__ = LIBRARY
+        setattr(library, helper.__name__, helper)
     return library
 
 
@@ -145,6 +152,8 @@ def make_pickler(library, kernel, sink):
     view = refuse("it is a view of a dictionary")
     reducers = {
         functools._lru_cache_wrapper: reduce_cached(library),
+        # Until Python 3.12 it has a lock.
+        functools.cached_property: lambda cached: (library.make_cached_property, (cached.func, cached.attrname)),
         io.TextIOWrapper: reduce_stream,
         memoryview: refuse("it is a view of memory"),
         type({}.keys()): view,
@@ -178,8 +187,12 @@ def make_pickler(library, kernel, sink):
 
 
 def number_of(pickled):
-    """What a pickle that is one reference refers to."""
-    return pickled[3] if pickled[2:3] == b"h" else struct.unpack_from("<I", pickled, 3)[0]
+    """What a pickle that is one reference refers to: PROTO 5, perhaps a frame, BINGET or LONG_BINGET, STOP."""
+    if len(pickled) == 5 and pickled[2:3] == b"h":
+        return pickled[3]
+    if pickled[-6:-5] != b"j" or pickled[-1:] != b".":
+        raise AssertionError("a pickle that is no reference")
+    return struct.unpack("<I", pickled[-5:-1])[0]
 
 
 class Counter:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Brings cloudpickle (BSD-3-Clause), which berth-runtime carries for the checkpoints of kernels: exactly this release of PyPI's, into
-# build/tools, where `./dev setup` and each build look first. CLOUDPICKLE_SOURCE is its one file. Runs by itself, too: cmake -P.
+# build/tools, where `./dev setup` and each build look first. CLOUDPICKLE_SOURCE is its one module. Runs by itself, too: cmake -P.
 set(release cloudpickle-3.1.2)
 set(wheel_hash 9acb47f6afd73f60dc1df93bb801b472f05ff42fa6c84167d25cb206be1fbf4a)
 set(place https://files.pythonhosted.org/packages/88/39/799be3f2f0f38cc727ee3b4f1445fe6d5e4133064ec2e4115069418a5bb6)
 set(folder ${CMAKE_CURRENT_LIST_DIR}/../build/tools/${release})
 set(wheel ${folder}/${release}-py3-none-any.whl)
 set(CLOUDPICKLE_SOURCE ${folder}/cloudpickle/cloudpickle.py)
+set(CLOUDPICKLE_LICENCE ${folder}/${release}.dist-info/licenses/LICENSE) # which is to go wherever the program goes
 
 set(found "")
 if(EXISTS ${wheel})
@@ -39,6 +40,6 @@ if(NOT found STREQUAL wheel_hash)
   file(REMOVE_RECURSE ${folder}/pip)
   file(REMOVE_RECURSE ${folder}/cloudpickle)
 endif()
-if(NOT EXISTS ${CLOUDPICKLE_SOURCE})
+if(NOT EXISTS ${CLOUDPICKLE_SOURCE} OR NOT EXISTS ${CLOUDPICKLE_LICENCE})
   file(ARCHIVE_EXTRACT INPUT ${wheel} DESTINATION ${folder})
 endif()

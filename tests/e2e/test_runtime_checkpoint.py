@@ -73,6 +73,10 @@ def logged(function):
     return wrapper
 @logged
 def decorated(a, *, b=2): return a + b
+class Cached:
+    @functools.cached_property
+    def once(self): return [K]
+cached = Cached(); cached.once
 @functools.lru_cache(maxsize=7)
 def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
 def generates(): yield K
@@ -144,6 +148,7 @@ CHECK = '''
 K = 10
 assert reads_k() == 10 and calls(5) == 120 and count() == 2 and decorated(1) == ("logged", 3)
 assert fib(30) == 832040 and fib.cache_info().maxsize == 7 and list(generates()) == [10] and await waits() == 10
+assert cached.once == [1] and Cached().once == [10] and type(cached).once.func.__globals__ is globals()
 assert square(3) == 9 and partial() == 120
 assert all(f.__globals__ is globals() for f in (reads_k, calls, counter, logged, square, Point.moved, Child.__init__, waits))
 assert isinstance(point, Point) and point == Point(1) and point.moved() == Point(11) and type(point).__module__ == "__main__"
@@ -235,6 +240,25 @@ def test_what_cannot_be_kept_is_told_with_its_reason(runtime, another):
     assert lost["deep"][0] == "list" and "recursion" in lost["deep"][1]
     assert {"kept", "same", "closed", "made", "held", "C"} <= set(state["restored"]) and not set(lost) & set(state["restored"])
     assert said["contexts"][0]["lost"] == len(lost)
+
+
+@pytest.mark.parametrize("objects", [10, 300, 70_000])
+def test_what_failed_leaves_nothing_behind_for_others_to_point_to(runtime, another, objects):
+    """Numbers in a pickle have another form from 256 on."""
+    runtime.ok(
+        f"import threading\nclass Plain:\n    def __init__(self, text): self.text = text\nmany = [[i] for i in range({objects})]\nshared, name = ['shared'], 'a name'\n"
+        "class Broken:\n    def __init__(self): self.a = 1\n    def __setstate__(self, state): raise ValueError\n"
+        "a = [shared, [shared], threading.Lock()]\nb = [shared, a[1]]\nc = [threading.Lock(), name]\nd = {name: a[1]}\n"
+        "e = [[1], Broken(), Plain(1)]\nf = e[0]\ng = [shared, Plain(2)]\nh = [b, g, 'end', ['x']]\ni = h[3]"
+    )
+    _, file = runtime.checkpoint()
+    second = another()
+    second.restore(file)
+    state = second.ok(
+        f"assert shared == ['shared'] and b == [shared, [shared]] and b[0] is shared and b[1][0] is shared and d == {{'a name': [shared]}} and d[name] is b[1]\n"
+        f"assert g[0] is shared and g[1].text == 2 and h[0] is b and h[1] is g and h[2] == 'end' and h[3] is i and len(many) == {objects} and many[-1] == [{objects} - 1]"
+    ).state
+    assert set(lost_of(state)) == {"a", "c", "e", "f"}
 
 
 def test_modules_of_the_workspace_come_back_by_their_name(program, tmp_path, another):
