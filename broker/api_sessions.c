@@ -216,6 +216,72 @@ static void answer_restart(struct server_request *request) {
                 answers_nothing(request);
 }
 
+/* Whether it is not on its way there any more; false where there is nobody to answer, or he was answered. */
+static bool await_parked(struct server_request *request, const struct call *call) {
+        const char *id = request->parameters[0];
+        struct engine_follower *follower;
+        struct engine_event event;
+        struct problem problem;
+        bool there = true;
+
+        if (engine_follow_session(call->engine, &call->caller, id, &follower, &problem) < 0)
+                return call_refuse(request, &problem);
+        while (there && engine_is_parking(call->engine, &call->caller, id)) {
+                if (engine_follower_next(follower, &event) == ENGINE_EVENT) {
+                        json_decref(event.data);
+                        continue;
+                }
+                switch (server_wait(request, engine_follower_descriptor(follower), POLLIN, -1)) {
+                case SERVER_LEFT:
+                        there = false;
+                        break;
+                case SERVER_STOPS:
+                        (void)problem_set(&problem, PROBLEM_STOPPING, "the session is being parked");
+                        there = call_refuse(request, &problem);
+                        break;
+                case SERVER_TIME:
+                case SERVER_READY:
+                default:
+                        break;
+                }
+        }
+        engine_follower_close(follower);
+        return there;
+}
+
+static void answer_park(struct server_request *request) {
+        static const struct body_member none[] = { { NULL, JSON_NULL } };
+        struct call *call = call_of(request);
+        bool waits = !call_header_has(request, "Prefer", "respond-async");
+        struct problem problem;
+        json_t *session;
+
+        if (!body_object(&call->body, request, none))
+                return;
+        if (engine_park(call->engine, &call->caller, request->parameters[0], &problem) < 0) {
+                answers_refusal(request, &problem);
+                return;
+        }
+        if (waits && !await_parked(request, call))
+                return;
+        if (engine_show(call->engine, &call->caller, request->parameters[0], &session, &problem) < 0)
+                answers_refusal(request, &problem);
+        else
+                answers_json(request, waits ? 200 : 202, session);
+}
+
+static void answer_all_events(struct server_request *request) {
+        const struct call *call = call_of(request);
+        struct engine_follower *follower;
+
+        if (!call->caller.observes && !call->caller.owner) {
+                (void)call_refuse_value(request, "name the user in the header Berth-Owner");
+                return;
+        }
+        engine_follow_all(call->engine, &call->caller, &follower);
+        events_answer(request, follower, NULL, NULL);
+}
+
 const struct server_route api_sessions_routes[] = {
         { .method = "POST", .path = "/v1/sessions", .answer = answer_create, CALL_WITH_JSON(BROKER_EXECUTE) },
         { .method = "GET",
@@ -238,6 +304,14 @@ const struct server_route api_sessions_routes[] = {
           .path = "/v1/sessions/{id}/restart",
           .answer = answer_restart,
           CALL_WITH_JSON(BROKER_EXECUTE) },
+        { .method = "POST",
+          .path = "/v1/sessions/{id}/park",
+          .answer = answer_park,
+          CALL_WITH_JSON(BROKER_EXECUTE) },
+        { .method = "GET",
+          .path = "/v1/events",
+          .answer = answer_all_events,
+          CALL(BROKER_EXECUTE | BROKER_OBSERVE) },
         { .method = "POST",
           .path = "/v1/sessions/{id}/executions",
           .mark = BROKER_EXECUTE,

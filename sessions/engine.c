@@ -71,6 +71,7 @@ void engine_add(struct engine *engine, struct session *session) {
         *(before ? &before->next : &engine->first) = session;
         *(session->next ? &session->next->previous : &engine->last) = session;
         engine->count++;
+        session->engine = engine;
 }
 
 void engine_forget_session(struct engine *engine, struct session *session) {
@@ -527,6 +528,7 @@ void engine_close(struct engine *engine) {
                         engine->config.place->class->leave(engine->first->place);
                 engine_forget_session(engine, engine->first);
         }
+        engine_notices_free(engine);
         close_descriptor(&engine->wake);
         pthread_mutex_destroy(&engine->lock);
         free(engine);

@@ -152,6 +152,8 @@ int engine_list(struct engine *engine, const struct engine_caller *caller, const
  */
 int engine_park(struct engine *engine, const struct engine_caller *caller, const char *id,
                 struct problem *problem) MUST_USE;
+/* Whether it is on its way there. */
+bool engine_is_parking(struct engine *engine, const struct engine_caller *caller, const char *id);
 /* A fresh kernel for the next execution; what runs in it is interrupted. NULL is "main". */
 int engine_restart(struct engine *engine, const struct engine_caller *caller, const char *id,
                    const char *context, struct problem *problem) MUST_USE;
@@ -233,6 +235,13 @@ int engine_follow(struct engine *engine, const struct engine_caller *caller, con
 /* The same of a session: "status" with the session as data, now and whenever its status changes; ENGINE_ENDED when it is gone. */
 int engine_follow_session(struct engine *engine, const struct engine_caller *caller, const char *id,
                           struct engine_follower **ret, struct problem *problem) MUST_USE;
+/*
+ * What happens to all sessions that the caller may see, from now on: "session" with the session as data, whenever its status changes
+ * ({id, owner, status: "ended"} at its end), and "execution", {session, n, status}, as it begins and ends; "missed" where more
+ * happened than is kept. `caller` is borrowed until it is closed.
+ */
+void engine_follow_all(struct engine *engine, const struct engine_caller *caller,
+                       struct engine_follower **ret);
 int engine_follower_descriptor(const struct engine_follower *follower); /* readable when there is something */
 enum engine_next engine_follower_next(struct engine_follower *follower, struct engine_event *ret);
 void engine_follower_close(struct engine_follower *follower); /* NULL is fine */

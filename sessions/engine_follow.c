@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -18,6 +19,44 @@ static void raise_descriptor(int descriptor) {
 
         if (write(descriptor, &one, sizeof(one)) < 0 && errno != EAGAIN)
                 abort();
+}
+
+static void clear_notice(struct engine_notice *notice) {
+        free(notice->owner);
+        free(notice->environment);
+        free(notice->agent);
+        json_decref(notice->data);
+        *notice = (struct engine_notice){ 0 };
+}
+
+static char *copy_text(const char *text) {
+        char *copy = text ? strdup(text) : NULL;
+
+        if (text && !copy)
+                abort();
+        return copy;
+}
+
+void engine_tell(struct session *session, const char *name, json_t *data) {
+        const struct record_session *record = &session->record;
+        struct engine *engine = session->engine;
+        struct engine_notice *notice;
+
+        if (!engine || !engine->followers) {
+                json_decref(data);
+                return;
+        }
+        notice = &engine->notices[engine->notice_count++ % ENGINE_NOTICES];
+        clear_notice(notice);
+        *notice = (struct engine_notice){ copy_text(record->owner), copy_text(record->environment),
+                                          copy_text(record->agent), name, json_checked(data) };
+        for (struct engine_follower *follower = engine->followers; follower; follower = follower->next)
+                raise_descriptor(follower->descriptor);
+}
+
+void engine_notices_free(struct engine *engine) {
+        for (size_t i = 0; i < ENGINE_NOTICES; i++)
+                clear_notice(&engine->notices[i]);
 }
 
 void engine_followers_wake(struct session *session, const struct execution *execution) {
@@ -54,6 +93,33 @@ int engine_follower_descriptor(const struct engine_follower *follower) {
         return follower->descriptor;
 }
 
+static bool may_hear(const struct engine_follower *follower, const struct engine_notice *notice) {
+        const struct engine_caller *caller = &follower->caller;
+
+        return ((follower->all_owners && caller->observes) ||
+                (caller->owner && strcmp(caller->owner, notice->owner) == 0)) &&
+               engine_may_use(caller, notice->environment, notice->agent);
+}
+
+static enum engine_next next_of_all(struct engine_follower *follower, struct engine_event *ret) {
+        struct engine *engine = follower->engine;
+
+        if (engine->notice_count - follower->from > ENGINE_NOTICES) {
+                follower->from = engine->notice_count - ENGINE_NOTICES;
+                *ret = (struct engine_event){ follower->from, "missed", json_checked(json_object()) };
+                return ENGINE_EVENT;
+        }
+        while (follower->from < engine->notice_count) {
+                const struct engine_notice *notice = &engine->notices[follower->from++ % ENGINE_NOTICES];
+
+                if (!may_hear(follower, notice))
+                        continue;
+                *ret = (struct engine_event){ follower->from, notice->name, json_incref(notice->data) };
+                return ENGINE_EVENT;
+        }
+        return ENGINE_NOTHING;
+}
+
 static enum engine_next next_of_session(struct engine_follower *follower, struct engine_event *ret) {
         if (!follower->session || follower->session->gone)
                 return ENGINE_ENDED;
@@ -82,7 +148,9 @@ enum engine_next engine_follower_next(struct engine_follower *follower, struct e
         uint64_t ignored;
 
         pthread_mutex_lock(&follower->engine->lock);
-        next = follower->of_session ? next_of_session(follower, ret) : next_of_execution(follower, ret);
+        next = follower->of_all       ? next_of_all(follower, ret)
+               : follower->of_session ? next_of_session(follower, ret)
+                                      : next_of_execution(follower, ret);
         if (next == ENGINE_NOTHING && read(follower->descriptor, &ignored, sizeof(ignored)) < 0 &&
             errno != EAGAIN)
                 abort();
@@ -115,11 +183,34 @@ void engine_follower_close(struct engine_follower *follower) {
                     !is_followed(follower->session, follower->execution))
                         session_interrupt(engine, follower->session, follower->execution);
         }
+        if (follower->of_all) {
+                struct engine_follower **link = &engine->followers;
+
+                while (*link != follower)
+                        link = &(*link)->next;
+                *link = follower->next;
+        }
         execution_drop(follower->execution);
         json_decref(follower->kept);
         pthread_mutex_unlock(&engine->lock);
         close_descriptor(&follower->descriptor);
         free(follower);
+}
+
+void engine_follow_all(struct engine *engine, const struct engine_caller *caller,
+                       struct engine_follower **ret) {
+        struct engine_follower *follower;
+
+        pthread_mutex_lock(&engine->lock);
+        follower = engine_follower_new(engine, NULL, NULL, 0);
+        follower->of_all = true;
+        follower->all_owners = caller->observes;
+        follower->caller = *caller;
+        follower->from = engine->notice_count;
+        follower->next = engine->followers;
+        engine->followers = follower;
+        pthread_mutex_unlock(&engine->lock);
+        *ret = follower;
 }
 
 int engine_follow_session(struct engine *engine, const struct engine_caller *caller, const char *id,

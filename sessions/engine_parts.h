@@ -24,6 +24,8 @@ enum session_phase {
 };
 
 struct session {
+        struct engine *engine;   /* once it is in its lists */
+        const char *told_status; /* to who follows all; NULL: none */
         struct record_session record;
         struct session *next, *previous; /* all, in the order in which they were made */
         struct session *same_bucket;
@@ -57,7 +59,18 @@ struct engine_follower {
         int descriptor;               /* eventfd */
         bool changed;                 /* the session's status has, and it was not told */
         bool of_session, disconnects;
+        bool of_all; /* of the engine's list; `from` counts its notices then */
+        bool all_owners;
+        struct engine_caller caller; /* of_all: borrowed */
 };
+
+/* What is told to who follows all. Texts and data are owned. */
+struct engine_notice {
+        char *owner, *environment, *agent;
+        const char *name;
+        json_t *data;
+};
+#define ENGINE_NOTICES 4096 /* who is further behind than that misses some, and is told so */
 
 #define ENGINE_BUCKETS 4096
 
@@ -66,7 +79,10 @@ struct engine {
         pthread_mutex_t lock;
         pthread_t thread;
         bool started, stopping;
-        int wake; /* eventfd: there is something for the thread to do */
+        int wake;                          /* eventfd: there is something for the thread to do */
+        struct engine_follower *followers; /* of all sessions */
+        struct engine_notice notices[ENGINE_NOTICES];
+        int64_t notice_count; /* that ever were */
         struct session *first, *last;
         struct session *buckets[ENGINE_BUCKETS];
         size_t count; /* not gone */
@@ -150,6 +166,9 @@ void engine_serve_line(struct engine *engine);
 
 /* --- engine_follow.c --- */
 
+/* Tells who follows all; gives the reference away. */
+void engine_tell(struct session *session, const char *name, json_t *data);
+void engine_notices_free(struct engine *engine);
 void engine_followers_wake(struct session *session, const struct execution *execution);
 struct engine_follower *engine_follower_new(struct engine *engine, struct session *session,
                                             struct execution *execution, int64_t from);

@@ -211,6 +211,8 @@ static int create(struct engine *engine, const struct engine_caller *caller, con
                                 err.kind == ERROR_LOCKED ? PROBLEM_AGENT_LIMIT : PROBLEM_PLACE_FAILED, &err);
                 }
         }
+        if (made == 1)
+                session_changed(session);
         if (made >= 0)
                 *ret = session_json(session);
         return made;
@@ -418,6 +420,18 @@ int engine_park(struct engine *engine, const struct engine_caller *caller, const
         }
         pthread_mutex_unlock(&engine->lock);
         return result;
+}
+
+bool engine_is_parking(struct engine *engine, const struct engine_caller *caller, const char *id) {
+        struct session *session;
+        struct problem ignored;
+        bool parking;
+
+        pthread_mutex_lock(&engine->lock);
+        session = engine_find(engine, caller, id, &ignored);
+        parking = session && session->phase == SESSION_PARKING;
+        pthread_mutex_unlock(&engine->lock);
+        return parking;
 }
 
 int engine_restart(struct engine *engine, const struct engine_caller *caller, const char *id,

@@ -65,11 +65,29 @@ json_t *session_json(const struct session *session) {
 }
 
 void session_changed(struct session *session) {
+        const char *status = session->gone ? "ended" : session_status(session);
+
         for (struct engine_follower *follower = session->followers; follower; follower = follower->next) {
                 if (follower->of_session)
                         follower->changed = true;
         }
         engine_followers_wake(session, NULL);
+        if (session->told_status && strcmp(session->told_status, status) == 0)
+                return;
+        session->told_status = status;
+        engine_tell(session, "session",
+                    session->gone ? json_pack("{s:s, s:s, s:s}", "id", session->record.id, "owner",
+                                              session->record.owner, "status", status)
+                                  : session_json(session));
+}
+
+/* That it began or ended: what it said is its owner's alone. */
+static void tell_execution(struct session *session, const struct execution *execution) {
+        const char *status = execution->result ? json_text(execution->result, "status") : "running";
+
+        engine_tell(session, "execution",
+                    json_pack("{s:s, s:I, s:s}", "session", session->record.id, "n", (json_int_t)execution->n,
+                              "status", status));
 }
 
 int session_store_record(struct engine *engine, struct session *session, const struct session_change *more,
@@ -175,6 +193,7 @@ void session_execution_ended(struct engine *engine, struct session *session, str
         struct execution **last = &session->unwritten;
         struct problem problem;
 
+        tell_execution(session, execution);
         if (!session->unwritten && write_end(engine, session, execution, &problem) == 0) {
                 engine_followers_wake(session, execution);
                 session_changed(session);
@@ -439,6 +458,7 @@ static bool give_next(struct engine *engine, struct session *session) {
                 return true;
         }
         session->running = execution;
+        tell_execution(session, execution);
         if (execution->interrupted)
                 class->interrupt(session->place, execution->n);
         session_changed(session);

@@ -5,6 +5,7 @@ import asyncio
 import base64
 import email.parser
 import email.policy
+import http.client
 import json
 import os
 import threading
@@ -232,4 +233,54 @@ def test_an_execution_alone_and_its_key(serve):
     serve.call("POST", "/v1/execute", {**wish, "code": "other"}, headers=key).problem(422, "idempotency-key-reused")
     wait_until(lambda: serve.call("GET", "/v1/sessions").items() == [])
     assert serve.call("POST", "/v1/execute", wish, headers=[*key, ("Prefer", "respond-async")]).status == 202
-    assert TOKENS
+
+
+def test_a_session_is_parked(serve, workspace):
+    serve.run(workspace, "x = 41")
+    path = f"/v1/sessions/{workspace}"
+    later = [("Prefer", "respond-async")]
+    parked = serve.call("POST", f"{path}/park")
+    assert (parked.status, parked.json()["status"]) == (200, "parked"), parked.body
+    assert serve.call("POST", f"{path}/park").json()["status"] == "parked"
+    assert serve.run(workspace, "x + 1")["state"]["was"] == "restored"
+    assert serve.call("POST", f"{path}/park", headers=later).status == 202
+    wait_until(lambda: serve.call("GET", path).json()["status"] == "parked")
+    assert serve.call("POST", f"{path}/executions", {"code": "import time\nwhile True: time.sleep(1)"}, headers=later).status == 202
+    serve.call("POST", f"{path}/park").problem(409, "busy")
+    theirs, nobodys = (serve.call("POST", f"/v1/sessions/{s}/park", owner="bob") for s in (workspace, "s-" + "b" * 26))
+    assert theirs.problem(404, "not-found") and theirs.body == nobodys.body
+
+
+def test_what_happens(serve):
+    """Each hears of his own sessions, and who observes of all; nobody of contents."""
+    streams = {}
+    for name, token, owner in (("alice", serve.token, "alice"), ("bob", serve.token, "bob"), ("watcher", TOKENS["watcher"], None)):
+        connection = http.client.HTTPConnection("127.0.0.1", serve.port, timeout=60 * PATIENCE)
+        connection.request("GET", "/v1/events", headers={"Authorization": f"Bearer {token}", **({"Berth-Owner": owner} if owner else {})})
+        streams[name] = (connection, connection.getresponse())
+        assert streams[name][1].status == 200
+    session = serve.create(owner="alice")
+    other = serve.create(owner="bob")
+    serve.run(session, "'secret'", owner="alice")
+    for owner, made in (("alice", session), ("bob", other)):
+        assert serve.call("DELETE", f"/v1/sessions/{made}", owner=owner).status == 204
+
+    def heard(name, ends):
+        found = []
+        while ends:
+            line = streams[name][1].readline()
+            assert line, "the stream ended"
+            assert b"secret" not in line
+            if line.startswith(b"data: "):
+                found.append(json.loads(line[6:]))
+                ends -= found[-1]["status"] == "ended"
+        streams[name][0].close()
+        return [(f.get("id") or f["session"], f.get("n"), f["status"]) for f in found]
+
+    alice = heard("alice", 1)
+    assert {i for i, _, _ in alice} == {session} and alice[-1] == (session, None, "ended")
+    assert [(n, s) for _, n, s in alice if n] == [(1, "running"), (1, "ok")]
+    bob = heard("bob", 1)
+    assert {i for i, _, _ in bob} == {other} and bob[-1][2] == "ended"
+    both = heard("watcher", 2)
+    assert [e for e in both if e[0] == session] == alice and [e for e in both if e[0] == other] == bob
