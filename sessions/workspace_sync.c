@@ -389,35 +389,44 @@ static int leave_out(struct outgoing *outgoing, const struct step *step, const s
         return 0;
 }
 
+/* Of the workspace's bytes, once all that lies aside is in its place: those that the file does not replace. */
+static uint64_t bytes_beside(const struct outgoing *outgoing, const struct step *step) {
+        uint64_t old = step->kept ? step->kept->bytes : 0;
+
+        return outgoing->coming > old ? outgoing->coming - old : 0;
+}
+
+/* Why a file of that many bytes cannot be placed; NULL where it can. */
+static const char *room_problem(const struct outgoing *outgoing, const struct step *step, uint64_t bytes) {
+        const struct workspace_limits *limits = &outgoing->limits;
+        uint64_t without = bytes_beside(outgoing, step);
+
+        if (!limits->bytes_max || (without <= limits->bytes_max && bytes <= limits->bytes_max - without))
+                return NULL;
+        return limits->owner_max           ? "the owner's workspaces have no room for it together"
+               : bytes > limits->bytes_max ? "it is larger than the workspace may be"
+                                           : "the workspace has no room for it";
+}
+
 /*
- * 1: it lies beside the workspace; 0: it was left out. Nothing is written that would find no room: of names for one file, or of files
- * that are holes, there can be so many that they would fill the disk before the first of them is refused its place.
+ * 1: it lies beside the workspace; 0: it was left out. Nothing is opened, which may bring it from elsewhere, or written that would
+ * find no room: of names for one file, or of files that are holes, there can be so many that they would fill the disk before the
+ * first of them is refused its place.
  */
 static int write_aside(struct outgoing *outgoing, const struct step *step, struct workspace_put *put) {
-        int from DESCRIPTOR_CLEANUP = outgoing->source->open(outgoing->source->context, step->path);
+        const char *why = room_problem(outgoing, step, step->copy->bytes);
+        int from DESCRIPTOR_CLEANUP =
+                why ? -1 : outgoing->source->open(outgoing->source->context, step->path);
         struct workspace_limits limits = outgoing->limits;
-        uint64_t old = step->kept ? step->kept->bytes : 0,
-                 without = outgoing->coming > old ? outgoing->coming - old : 0;
         struct problem problem;
         struct stat status;
 
-        if (from < 0 || fstat(from, &status) < 0 || !S_ISREG(status.st_mode)) {
-                leave_path(outgoing, step,
-                           errno == ENOENT ? "it was removed meanwhile" : "it cannot be read");
-                return 0;
-        }
-        /* A file with holes says any size: that is known before it is read. */
-        if (limits.bytes_max && (uint64_t)status.st_size > limits.bytes_max) {
-                leave_path(outgoing, step,
-                           limits.owner_max ? "the owner's workspaces have no room for it together"
-                                            : "it is larger than the workspace may be");
-                return 0;
-        }
-        if (limits.bytes_max &&
-            (without > limits.bytes_max || (uint64_t)status.st_size > limits.bytes_max - without)) {
-                leave_path(outgoing, step,
-                           limits.owner_max ? "the owner's workspaces have no room for it together"
-                                            : "the workspace has no room for it");
+        if (!why && (from < 0 || fstat(from, &status) < 0 || !S_ISREG(status.st_mode)))
+                why = errno == ENOENT ? "it was removed meanwhile" : "it cannot be read";
+        else if (!why)
+                why = room_problem(outgoing, step, (uint64_t)status.st_size);
+        if (why) {
+                leave_path(outgoing, step, why);
                 return 0;
         }
         if (workspace_put_begin(outgoing->workspace, step->path, &(struct conditions){ 0 }, &limits,
@@ -430,7 +439,7 @@ static int write_aside(struct outgoing *outgoing, const struct step *step, struc
                 workspace_put_close(put);
                 return leave_out(outgoing, step, &problem);
         }
-        outgoing->coming = without + put->bytes;
+        outgoing->coming = bytes_beside(outgoing, step) + put->bytes;
         return 1;
 }
 

@@ -50,8 +50,9 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def program(binary):
-    """berth-runtime of the same build."""
-    found = binary.parent / "berth-runtime"
+    """berth-runtime of the same build; with sanitizers where that has them."""
+    found = binary.parent / "berth-runtime-checked"
+    found = found if found.is_file() else binary.parent / "berth-runtime"
     if not found.is_file():
         pytest.fail("berth-runtime is not built beside berth")
     return found

@@ -8,10 +8,11 @@
  *     DISK_AT       n, from 1; 0 for never
  *     DISK_MISHAP   before, after, amid: killed before the call, after it, when half of it is written
  *                   lost: the power fails before the call: of what was written and not synced, some is not there
- *                   fail, full: the call and all that follow fail with EIO, or ENOSPC; fail-once: this one alone
+ *                   fail, full: the call and all that follow fail with EIO, or ENOSPC; fail-once, full-once: this one alone
  *                   interrupt, interrupt-twice: SIGINT comes before it
  *                   held: no n-th call, but the first whose bytes hold DISK_MATCH: it makes the file DISK_HOLD, waits until
  *                   that is gone, and fails with EIO
+ *     DISK_MORE     not empty: renames and syncs of file systems count as well, and what is sent by local sockets
  *     DISK_SEED     lost: which of the writes are lost; 0: all
  */
 #define _GNU_SOURCE
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -134,8 +136,10 @@ static bool struck(const char *call, const char *path, size_t size, bool *ret_ha
         if (at <= 0 || count < at)
                 return false;
         fails = strcmp(mishap, "fail") == 0 || strcmp(mishap, "full") == 0;
-        if (fails || (strcmp(mishap, "fail-once") == 0 && count == at)) {
-                errno = strcmp(mishap, "full") == 0 ? ENOSPC : EIO;
+        if (count == at && (strcmp(mishap, "fail-once") == 0 || strcmp(mishap, "full-once") == 0))
+                fails = true;
+        if (fails) {
+                errno = strncmp(mishap, "full", 4) == 0 ? ENOSPC : EIO;
                 return true;
         }
         if (count > at)
@@ -267,4 +271,39 @@ int ftruncate(int fd, off_t length) {
         if (struck("ftruncate", path, (size_t)length, &half, &last))
                 return (int)fail();
         return (int)done(syscall(SYS_ftruncate, fd, length), last);
+}
+
+int syncfs(int fd) {
+        return *setting("DISK_MORE") ? sync_file("syncfs", SYS_syncfs, fd) : (int)syscall(SYS_syncfs, fd);
+}
+
+int renameat(int from, const char *old, int to, const char *name) {
+        bool half = false, last = false;
+        char path[4096];
+
+        if (!*setting("DISK_MORE") || !watched(to, path))
+                return (int)syscall(SYS_renameat, from, old, to, name);
+        pthread_mutex_lock(&lock);
+        if (struck("renameat", path, 0, &half, &last))
+                return (int)fail();
+        return (int)done(syscall(SYS_renameat, from, old, to, name), last);
+}
+
+static bool is_local(int fd) {
+        int domain;
+        socklen_t length = sizeof(domain);
+
+        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX;
+}
+
+ssize_t send(int fd, const void *bytes, size_t size, int flags) {
+        bool half = false, last = false;
+
+        if (!*setting("DISK_MORE") || !is_local(fd))
+                return syscall(SYS_sendto, fd, bytes, size, flags, NULL, 0);
+        pthread_mutex_lock(&lock);
+        /* A disk has nothing to say to it. */
+        if (struck("send", "socket", size, &half, &last))
+                errno = 0;
+        return done(syscall(SYS_sendto, fd, bytes, half ? size / 2 : size, flags, NULL, 0), last);
 }

@@ -5,7 +5,7 @@ import os
 import subprocess
 from pathlib import Path
 
-MISHAPS = ("before", "after", "amid", "lost", "fail", "full", "fail-once", "interrupt", "interrupt-twice", "held")
+MISHAPS = ("before", "after", "amid", "lost", "fail", "full", "fail-once", "full-once", "interrupt", "interrupt-twice", "held")
 
 
 class Disk:

@@ -83,7 +83,7 @@ class Box:
             self.env.update({name: os.environ[name] for name in _SESSION if name in os.environ})
         self.launcher = self.server = None
         if user == "launched":
-            self.launcher = Launcher(self.binary, "--images", str(self.stack / ".berth/local/escape/images"))
+            self.launcher = Launcher(self.binary, "--images", str(self.stack / ".berth/local/escape/images"), workers=True)
         self.berth("apply", "--yes", "-q", check=True)
         probe = self.exec("print(1)")
         self.degraded = probe["sandbox"]["degraded"]
@@ -186,7 +186,7 @@ def box(request, boxes):
     return boxes(request.param)
 
 
-WAYS = (*USERS, "root-session", "ordinary-session")
+WAYS = (*USERS, *(f"{user}-session" for user in USERS))
 
 
 @pytest.fixture(params=WAYS)

@@ -40,15 +40,16 @@ class InSessions:
         self.degraded, self.needs = box.degraded, box.needs
         self.log = self.folder / "serve.log"
         self.process, self.port = None, None
-        (self.folder / "server.yaml").write_text(DECLARED % ("false" if self.uid == 0 else "true", hashlib.sha256(TOKEN.encode()).hexdigest()))
+        (self.folder / "server.yaml").write_text(DECLARED % ("false" if self.uid == 0 or self.box.launcher else "true", hashlib.sha256(TOKEN.encode()).hexdigest()))
         self.start()
 
     # --- the server ---
 
     def start(self, env=None):
+        launcher = ["--launcher", self.box.launcher.socket] if self.box.launcher else []
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                self.box.command("serve", "-f", "server.yaml", "--accept-degraded"), cwd=self.folder,
+                self.box.command("serve", "-f", "server.yaml", "--accept-degraded", *launcher), cwd=self.folder,
                 env={**self.box.env, **(env or {})}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         self.wait_for(lambda: "it serves what was applied" in self.log.read_text(), self.is_there)
@@ -164,6 +165,8 @@ class InSessions:
 
     def sockets(self):
         """The folder of the workers' sockets."""
+        if self.box.launcher:
+            return str(self.box.launcher.workers)
         (folder,) = {
             os.path.dirname(path)
             for session in self.call("GET", "/v1/sessions?limit=1000")[1]["items"]

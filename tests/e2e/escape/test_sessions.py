@@ -13,10 +13,11 @@ from pathlib import Path
 
 import probes
 import pytest
+from conftest import USERS
 from in_sessions import TOKEN
 
 
-@pytest.fixture(params=["root", "ordinary"])
+@pytest.fixture(params=USERS)
 def served(request, boxes):
     return boxes(request.param).in_sessions().for_module(request.module)
 

@@ -373,7 +373,7 @@ static void test_no_room_is_seen_before_it_is_written(void **state) {
                          0);
         assert_int_equal(pair.changes.changed_count, 2);
         assert_int_equal(pair.changes.skipped_count, 2);
-        assert_int_equal(watched.count, 4);
+        assert_int_equal(watched.count, 2); /* opening may bring it from elsewhere */
         for (size_t i = 0; i < watched.count; i++) {
                 bytes_read += lseek(watched.opened[i], 0, SEEK_CUR);
                 close(watched.opened[i]);

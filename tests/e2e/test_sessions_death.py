@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Death at every step of an execution: of the server, at each of its writes and of what it tells workers; of worker, runtime and kernel,
+at each of their system calls; and a disk that is full at each write. What was answered stays true, no code runs twice, nothing is
+called a success that was none, and nothing is left.
+
+By default a sample of the steps, the same in each run; another one with BERTH_SEED=TEXT, all of them with BERTH_EXHAUSTIVE=1.
+"""
+
+import glob
+import http.client
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import test_death
+from binary import is_watched
+from controllers import wait_until
+from disk import Disk
+from test_serve import TOKENS, stack
+from test_serve_sessions import CLIENTS, Sessions
+
+pytestmark = pytest.mark.timeout(14400 if test_death.EXHAUSTIVE else 600)
+
+# Each leaves a mark of its own in the workspace, and a variable in the kernel.
+CODE = "open('log', 'a').write('{n} ')\nmarks = globals().get('marks', []) + [{n}]\nmarks"
+MARKS = "try: log = open('log').read().split()\nexcept FileNotFoundError: log = []\nprint(*log)\nglobals().get('marks')"
+
+
+class Life:
+    """What one client did, and was told."""
+
+    def __init__(self, serve):
+        self.serve, self.session, self.ended, self.told = serve, None, False, {}
+
+    def ask(self, *args, **kwargs):
+        """None where nobody answered."""
+        try:
+            return self.serve.call(*args, **kwargs)
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def create(self):
+        answer = self.ask("POST", "/v1/sessions", {"environment": "data"})
+        if answer and answer.status == 201:
+            self.session = answer.json()["id"]
+
+    def run(self, n):
+        answer = self.ask("POST", f"/v1/sessions/{self.session}/executions", {"code": CODE.format(n=n)}) if self.session else None
+        if answer and answer.status == 200:
+            self.told[answer.json()["n"]] = answer.json()
+
+    def live(self):
+        self.create()
+        self.run(1)
+        self.run(2)
+
+    def check(self, note):
+        """By a server that nobody disturbs: what was told is so, and the session goes on."""
+        serve = self.serve
+        shown = serve.call("GET", f"/v1/sessions/{self.session}")
+        assert shown.status == 200, f"{note}: the session is gone: {shown.body}"
+        for n, told in self.told.items():
+            kept = serve.call("GET", f"/v1/sessions/{self.session}/executions/{n}").json()
+            assert (kept["status"], kept["exitCode"], kept["value"]) == (told["status"], told["exitCode"], told["value"]), (note, told, kept)
+        now = serve.run(self.session, MARKS)
+        assert now["status"] == "ok", (note, now)
+        log = now["stdout"]["content"].split()
+        history = serve.call("GET", f"/v1/sessions/{self.session}/executions").items()
+        for row in history:
+            made = re.match(r"open\('log', 'a'\)\.write\('(\d) '\)", row["code"])
+            if not made:
+                continue
+            text, mark = f"{note}: {row} with {log}", made.group(1)
+            assert row["status"] in ("ok", "killed", "failed", "error"), text
+            assert log.count(mark) <= 1, f"ran twice: {text}"
+            assert row["status"] != "ok" or log.count(mark) == 1, f"a false ok: {text}"
+            assert "nothing of it ran" not in (row["detail"] or "") or mark not in log, f"it did run: {text}"
+        assert (now["state"]["was"] == "lost") == bool(now["state"]["reason"]), (note, now["state"])
+        if now["state"]["was"] == "kept":
+            for told in self.told.values():
+                assert told["status"] != "ok" or set(now["value"]["text"]) >= set(told["value"]["text"]), (note, told, now)
+
+    def finish(self, note):
+        assert self.serve.call("DELETE", f"/v1/sessions/{self.session}").status == 204
+        self.session = None
+        wait_until(lambda: not left_of(self.serve), timeout=60)
+
+
+def workers():
+    """The records of workers: the folder of sockets is this state's, and nobody else's of this test."""
+    own = os.environ.get("XDG_RUNTIME_DIR", "/run")
+    return {path for top in ("/run/berth/s-*", "/tmp/berth-s-*", f"{own}/berth/s-*") for path in glob.glob(f"{top}/s-*.worker")}
+
+
+def left_of(serve):
+    """Sockets, processes and cgroups of sessions that have ended: by the names that were seen while they lived."""
+    seen = serve.seen = getattr(serve, "seen", set())
+    return [path for path, pid in seen if os.path.exists(path) or Path(f"/proc/{pid}").exists() or glob.glob(f"/sys/fs/cgroup/*/**/run-{pid}-*", recursive=True)]
+
+
+def worker_of(serve, session):
+    """The process id of its worker; it is remembered for left_of()."""
+    (path,) = [path for path in workers() if f"/{session}." in path]
+    pid = int(Path(path).read_text().split("-")[0])
+    serve.seen = {*getattr(serve, "seen", set()), (path, pid)}
+    return pid
+
+
+@pytest.fixture
+def serve(offline):
+    if is_watched(offline.binary):
+        pytest.skip("what is preloaded, and what is followed, is not what a sanitizer expects")
+    offline.write("stack.yaml", stack())
+    offline("apply", "--yes").expect(0)
+    made = Sessions(offline, clients=CLIENTS)
+    yield made
+    if made.process is None or made.process.poll() is not None:
+        made.process = None
+        made.start("--accept-degraded")
+    for session in made.call("GET", "/v1/sessions?limit=1000", token=TOKENS["watcher"]).items():
+        made.call("DELETE", f"/v1/sessions/{session['id']}", token=TOKENS["file"])
+    assert made.stop() == 0
+
+
+def start_anew(serve):
+    """Killed, and another one, undisturbed."""
+    if serve.process:
+        serve.process.kill()
+        serve.process.wait()
+    serve.process = None
+    serve.start("--accept-degraded")
+
+
+def each(serve, steps, most, trial, keeps_none=True):
+    """All of them, or a sample; what went wrong is told at the end, and undone."""
+    failures, chosen = [], test_death.sample(steps, most)
+    for step in chosen:
+        try:
+            trial(*step)
+        except AssertionError as error:
+            failures.append(f"--- {step}\n{error}")
+            test_death.note(failures[-1][:3000])
+            start_anew(serve)
+            for session in serve.call("GET", "/v1/sessions").items():
+                serve.call("DELETE", f"/v1/sessions/{session['id']}")
+            if keeps_none:
+                serve.stop()
+    assert not failures, f"{len(failures)} of {len(chosen)}; again with BERTH_SEED={test_death.SEED}\n" + "\n".join(failures[:10])
+
+
+# --- the server ---
+
+
+class Disturbed:
+    """A server at whose n-th write, or word to a worker, something happens."""
+
+    def __init__(self, serve, tmp_path):
+        self.serve, self.disk = serve, Disk(tmp_path, serve.state)
+
+    def start(self, mishap="", at=0):
+        """False where it died of it at once."""
+        try:
+            self.serve.start("--accept-degraded", env={**self.disk.env(mishap, at), "DISK_MORE": "1"})
+            return True
+        except AssertionError:
+            if self.serve.process.poll() is None:
+                raise
+            return False
+
+    def steps(self):
+        """How many there are: of the start alone, and in all."""
+        life = Life(self.serve)
+        assert self.start()
+        before = len(self.disk.writes())
+        life.live()
+        assert [told["status"] for told in life.told.values()] == ["ok", "ok"]
+        after = len(self.disk.writes())
+        life.check("undisturbed")
+        life.finish("undisturbed")
+        assert self.serve.stop() == 0
+        return before, after
+
+
+def test_death_of_the_server(serve, tmp_path):
+    disturbed = Disturbed(serve, tmp_path)
+    _, count = disturbed.steps()
+
+    def trial(mishap, at):
+        life, note = Life(serve), f"{mishap} {at}"
+        if disturbed.start(mishap, at):
+            life.live()
+        start_anew(serve)
+        found = serve.call("GET", "/v1/sessions").items()
+        assert len(found) <= 1 and life.session in (None, *(s["id"] for s in found)), (note, found)
+        life.session = found[0]["id"] if found else None
+        if life.session:
+            life.check(note)
+            life.finish(note)
+        assert serve.stop() == 0
+        assert not [path for path in workers() if serve_folder(serve) in path], note
+
+    each(serve, [(mishap, at) for at in range(1, count + 1) for mishap in ("before", "amid", "after")], 10, trial)
+
+
+def serve_folder(serve):
+    """The name of its folder of sockets has the beginning of the state's lineage."""
+    lineage = serve.berth("state", "show", "--json").json()["lineage"]
+    return f"s-{lineage[:12]}/"
+
+
+def test_a_disk_that_is_full(serve, tmp_path):
+    """Each write finds no room, once: what was answered stays true, and it goes on without being started anew."""
+    disturbed = Disturbed(serve, tmp_path)
+    before, count = disturbed.steps()
+
+    def trial(at):
+        life, note = Life(serve), f"full {at}"
+        if not disturbed.start("full-once", at):
+            assert "o space left" in serve.lines(), (note, serve.lines())
+            start_anew(serve)
+        life.live()
+        if life.session is None:
+            life.create()
+        life.check(note)
+        start_anew(serve)
+        life.check(note)
+        life.finish(note)
+        assert serve.stop() == 0
+
+    each(serve, [(at,) for at in range(1, count + 1)], 8, trial)
+
+
+# --- what it keeps going ---
+
+
+@pytest.fixture(scope="session")
+def steps_program(tmp_path_factory):
+    program = tmp_path_factory.mktemp("steps") / "steps"
+    subprocess.run(["cc", "-O1", "-o", program, Path(__file__).with_name("steps.c")], check=True)
+    return program
+
+
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def runtime_of(worker):
+    """Below process 1 of its sandbox, which is bubblewrap's."""
+    waiting = [worker]
+    while waiting:
+        pid = waiting.pop()
+        if b"berth-runtime" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]:
+            return pid
+        waiting += children(pid)
+    raise AssertionError(f"worker {worker} has no runtime")
+
+
+VICTIMS = {
+    "worker": lambda worker: worker,
+    "runtime": runtime_of,
+    "kernel": lambda worker: children(runtime_of(worker))[0],
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="who follows the runtime needs root's rights")
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_death_in_the_sandbox(serve, steps_program, victim):
+    serve.start("--accept-degraded")
+
+    def trial(at):
+        life, note = Life(serve), f"{victim} {at}"
+        life.create()
+        life.run(1)
+        worker = worker_of(serve, life.session)
+        with subprocess.Popen([steps_program, str(VICTIMS[victim](worker)), str(at)], stdout=subprocess.PIPE, text=True) as steps:
+            assert steps.stdout.readline() == "ready\n"
+            life.run(2)
+            steps.terminate()
+            count = int(steps.stdout.readline())
+        assert len(life.told) == 2, f"{note}: not answered"
+        life.check(note)
+        life.finish(note)
+        return count
+
+    count = trial(0)
+    assert count > 5
+    each(serve, [(at,) for at in range(1, count + 1)], 6, trial, keeps_none=False)
