@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -33,7 +34,11 @@
 
 struct local_store {
         struct session_store store; /* first */
-        struct store *records;
+        /* Held for reading while `records` is used, for writing while it is opened anew. */
+        pthread_rwlock_t in_use;
+        struct store *records; /* NULL: it could not be opened anew */
+        char *folder;
+        atomic_bool suspect; /* a write failed: LMDB may take nothing more until it is opened anew */
         int lock;
         /* The thread that syncs what was committed, some time after the first commit that is not. */
         pthread_t thread;
@@ -51,6 +56,34 @@ static const enum store_database databases[SESSION_TABLE_COUNT] = {
 
 static struct sealed_place place_of(enum session_table table, const char *key) {
         return (struct sealed_place){ store_layout_name(STORE_OF_SESSIONS, databases[table]), key };
+}
+
+/*
+ * The records, until leave_records(). Where the disk refused the write by which a commit counts, LMDB does nothing any more; nothing
+ * of that commit is there then, and opened anew it goes on. That a disk was full must not outlast it.
+ */
+static struct store *enter_records(struct local_store *local, struct error *err) {
+        if (atomic_load(&local->suspect)) {
+                pthread_rwlock_wrlock(&local->in_use);
+                if (atomic_load(&local->suspect)) {
+                        store_close(local->records);
+                        local->records = NULL;
+                        if (store_open_layout(local->folder, STORE_OF_SESSIONS, STORE_MODE_WRITE,
+                                              &local->records, err) == 0)
+                                atomic_store(&local->suspect, false);
+                }
+                pthread_rwlock_unlock(&local->in_use);
+        }
+        pthread_rwlock_rdlock(&local->in_use);
+        if (local->records)
+                return local->records;
+        pthread_rwlock_unlock(&local->in_use);
+        (void)error_context(err, "sessions' records");
+        return NULL;
+}
+
+static void leave_records(struct local_store *local) {
+        pthread_rwlock_unlock(&local->in_use);
 }
 
 /* Reading */
@@ -97,8 +130,13 @@ static int local_get(struct session_store *store, enum session_table table, cons
                      struct arena *arena, struct session_item *ret, struct error *err) {
         struct local_store *local = (struct local_store *)store;
         struct reading reading = { .table = table, .key = key, .arena = arena };
-        int found = store_read(local->records, read_one, &reading, err);
+        struct store *records = enter_records(local, err);
+        int found;
 
+        if (!records)
+                return -1;
+        found = store_read(records, read_one, &reading, err);
+        leave_records(local);
         if (found > 0)
                 *ret = reading.items[0];
         return found;
@@ -150,7 +188,14 @@ static int local_list(struct session_store *store, enum session_table table, con
                 .arena = arena,
         };
 
-        if (store_read(local->records, read_many, &reading, err) < 0)
+        struct store *records = enter_records(local, err);
+        int result;
+
+        if (!records)
+                return -1;
+        result = store_read(records, read_many, &reading, err);
+        leave_records(local);
+        if (result < 0)
                 return -1;
         *ret = reading.items;
         *ret_count = reading.count;
@@ -224,6 +269,7 @@ static int local_write(struct session_store *store, const struct session_change 
         struct local_store *local = (struct local_store *)store;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct writing writing = { .changes = changes, .count = count, .arena = arena };
+        struct store *records;
         int stored;
 
         if (count > SESSION_CHANGES_MAX)
@@ -233,7 +279,12 @@ static int local_write(struct session_store *store, const struct session_change 
                     (changes[i].value && strlen(changes[i].value) > SESSION_VALUE_MAX))
                         return error_set(err, "a record of a session is too large to be kept");
         }
-        stored = store_write(local->records, write_all, &writing, err);
+        if (!(records = enter_records(local, err)))
+                return -1;
+        stored = store_write(records, write_all, &writing, err);
+        if (stored < 0)
+                atomic_store(&local->suspect, true);
+        leave_records(local);
         if (stored > 0) {
                 pthread_mutex_lock(&local->sync_lock);
                 local->unsynced = true;
@@ -250,6 +301,7 @@ static void *sync_now_and_then(void *context) {
 
         pthread_mutex_lock(&local->sync_lock);
         while (!local->stopping) {
+                struct store *records;
                 struct timespec until;
                 struct error err;
 
@@ -265,8 +317,11 @@ static void *sync_now_and_then(void *context) {
                         ;
                 local->unsynced = false;
                 pthread_mutex_unlock(&local->sync_lock);
-                if (store_sync(local->records, &err) < 0)
+                records = enter_records(local, &err);
+                if (!records || store_sync(records, &err) < 0)
                         log_warning("sessions' records are not safe from a power loss: %s", err.message);
+                if (records)
+                        leave_records(local);
                 pthread_mutex_lock(&local->sync_lock);
         }
         pthread_mutex_unlock(&local->sync_lock);
@@ -284,6 +339,8 @@ static void local_close(struct session_store *store) {
                 pthread_join(local->thread, NULL);
         }
         store_close(local->records);
+        pthread_rwlock_destroy(&local->in_use);
+        free(local->folder);
         pthread_cond_destroy(&local->sync_wanted);
         pthread_mutex_destroy(&local->sync_lock);
         close_descriptor(&local->lock);
@@ -368,7 +425,11 @@ int session_store_open(const char *folder, struct session_store **ret, struct er
         if (!local)
                 abort();
         *local = (struct local_store){ .store.class = &local_class, .records = records, .lock = lock };
+        local->folder = strdup(folder);
+        if (!local->folder)
+                abort();
         lock = -1;
+        pthread_rwlock_init(&local->in_use, NULL);
         pthread_mutex_init(&local->sync_lock, NULL);
         pthread_cond_init(&local->sync_wanted, NULL);
         code = pthread_create(&local->thread, NULL, sync_now_and_then, local);

@@ -67,6 +67,8 @@ class Life:
             kept = serve.call("GET", f"/v1/sessions/{self.session}/executions/{n}").json()
             assert (kept["status"], kept["exitCode"], kept["value"]) == (told["status"], told["exitCode"], told["value"]), (note, told, kept)
         now = serve.run(self.session, MARKS)
+        if now["status"] == "killed":  # by what was to come after the last step
+            now = serve.run(self.session, MARKS)
         assert now["status"] == "ok", (note, now)
         log = now["stdout"]["content"].split()
         history = serve.call("GET", f"/v1/sessions/{self.session}/executions").items()
@@ -81,8 +83,8 @@ class Life:
             assert "nothing of it ran" not in (row["detail"] or "") or mark not in log, f"it did run: {text}"
         assert (now["state"]["was"] == "lost") == bool(now["state"]["reason"]), (note, now["state"])
         if now["state"]["was"] == "kept":
-            for told in self.told.values():
-                assert told["status"] != "ok" or set(now["value"]["text"]) >= set(told["value"]["text"]), (note, told, now)
+            last = self.told[max(self.told)] if self.told else {"status": ""}
+            assert last["status"] != "ok" or set(now["value"]["text"]) >= set(last["value"]["text"]), (note, last, now)
 
     def finish(self, note):
         assert self.serve.call("DELETE", f"/v1/sessions/{self.session}").status == 204
@@ -172,22 +174,21 @@ class Disturbed:
             return False
 
     def steps(self):
-        """How many there are: of the start alone, and in all."""
+        """What one that is not disturbed writes and says."""
         life = Life(self.serve)
         assert self.start()
-        before = len(self.disk.writes())
         life.live()
         assert [told["status"] for told in life.told.values()] == ["ok", "ok"]
-        after = len(self.disk.writes())
+        writes = self.disk.writes()
         life.check("undisturbed")
         life.finish("undisturbed")
         assert self.serve.stop() == 0
-        return before, after
+        return writes
 
 
 def test_death_of_the_server(serve, tmp_path):
     disturbed = Disturbed(serve, tmp_path)
-    _, count = disturbed.steps()
+    count = len(disturbed.steps())
 
     def trial(mishap, at):
         life, note = Life(serve), f"{mishap} {at}"
@@ -215,7 +216,7 @@ def serve_folder(serve):
 def test_a_disk_that_is_full(serve, tmp_path):
     """Each write finds no room, once: what was answered stays true, and it goes on without being started anew."""
     disturbed = Disturbed(serve, tmp_path)
-    before, count = disturbed.steps()
+    writes = disturbed.steps()
 
     def trial(at):
         life, note = Life(serve), f"full {at}"
@@ -223,15 +224,19 @@ def test_a_disk_that_is_full(serve, tmp_path):
             assert "o space left" in serve.lines(), (note, serve.lines())
             start_anew(serve)
         life.live()
-        if life.session is None:
-            life.create()
+        wait_until(lambda: life.session or life.create() or life.session)  # where they cannot be opened, that is tried again
+        wait_until(lambda: serve.call("POST", f"/v1/sessions/{life.session}/executions", {"code": "1"}).status == 200)
         life.check(note)
         start_anew(serve)
         life.check(note)
         life.finish(note)
         assert serve.stop() == 0
 
-    each(serve, [(at,) for at in range(1, count + 1)], 8, trial)
+    # LMDB gives up where the write that makes a commit count is refused: that is less than a page.
+    counts = [(at,) for at, (call, name, size) in enumerate(writes, 1) if (call, name) == ("pwrite", "data.mdb") and size < 4096]
+    assert counts
+    each(serve, counts, 3, trial)
+    each(serve, [(at,) for at in range(1, len(writes) + 1) if (at,) not in counts], 6, trial)
 
 
 # --- what it keeps going ---

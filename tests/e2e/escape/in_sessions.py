@@ -177,5 +177,6 @@ class InSessions:
 
     def worker(self, session):
         """The process id of its worker."""
-        with open(f"{self.sockets()}/{session}.worker") as file:
+        (record,) = glob.glob(f"{self.sockets()}/*{session}.worker")
+        with open(record) as file:
             return int(file.read().split("-")[0])
