@@ -35,7 +35,7 @@ static void finish(struct runtime *runtime) {
 
 /* Nothing of it is there: its next execution says that it is lost, and why. */
 static void lose(struct runtime *runtime, struct context *context, const char *why) {
-        snprintf(context->lost, sizeof(context->lost), "%s", why);
+        snprintf(context->lost, sizeof(context->lost), "%.*s", (int)sizeof(context->lost) - 1, why);
         context_add_outcome(runtime->restoring.contexts, context, 0, 0, context->lost);
 }
 

@@ -222,6 +222,20 @@ def test_mistakes_of_run_are_no_exit_code_of_the_code(sessions, args, said):
     assert said in sessions("run", *args).expect(125).err
 
 
+def test_parked_and_back(sessions, session):
+    sessions.run(session, "x = 5\nimport threading\nlock = threading.Lock()").expect(0)
+    sessions("park", session).expect(0)
+    assert sessions("show", session, "--json").expect(0).json()["status"] == "parked"
+    sessions("park", session).expect(0)
+    back = sessions.run(session, "x").expect(0)
+    assert back.out == "5\n" and re.fullmatch(r"warning: the session's variables are restored \(it was parked\): .*\bx\b.*; lost: lock \(.*\)\n", back.err), back
+    process = sessions.background(session, "import time\ntime.sleep(600)")
+    assert "running something" in sessions("park", session).expect(1).err
+    sessions("interrupt", session).expect(0)
+    sessions.ended(process).expect(130)
+    assert sessions("park", NEVER).expect(1).err == sessions("show", NEVER).expect(1).err
+
+
 # --- interrupts, readers and servers that go ---
 
 
