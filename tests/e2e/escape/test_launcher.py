@@ -814,8 +814,13 @@ def test_the_capabilities_of_the_unit_are_enough(binary):
     assert words[1] == "launcher" and not [word for word in words if word.startswith("--") and f" {word} " not in helped]
     kept = next(line for line in unit.splitlines() if line.startswith("CapabilityBoundingSet=")).removeprefix("CapabilityBoundingSet=")
     bounds = ",".join(["-all", *("+" + name.removeprefix("CAP_").lower() for name in kept.split())])
-    ours = Launcher(binary, before=["setpriv", "--no-new-privs", "--inh-caps", "-all", "--bounding-set", bounds])
+    ours = Launcher(binary, before=["setpriv", "--no-new-privs", "--inh-caps", "-all", "--bounding-set", bounds], workers=True)
     try:
+        begun(ours, "import time; time.sleep(600)", f"{RUN}-bound")
+        ours.kill()
+        ours.start()
+        assert ours.client("launcher = connect(path); launcher.send(CLEAR, {'name': 'one'}); print(launcher.receive()[0])") == launcher_client.RUN_ENDED
+        assert gone(f"{RUN}-bound") and list(ours.workers.iterdir()) == []
         told = ours.client("print(json.dumps(run(connect(path), 'print(open(\"/proc/self/status\").read())')))")
         assert "CapBnd:\t0000000000000000" in told["output"] and told["ending"]["exitCode"] == 0, told
     finally:
