@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/sorted.h"
 #include "sessions/checkpoint.h"
 #include "sessions/workspace_stage.h"
@@ -21,6 +22,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +33,7 @@
 #include <unistd.h>
 
 #define SESSIONS "sessions"
+#define NEWBORNS_MAX 32
 #define SESSION_FILE "session.json"
 #define FILES "workspace"
 #define USAGE "usage"
@@ -143,6 +147,60 @@ static void random_name(char *name, size_t size, const char *beginning, const ch
         snprintf(name, size, "%s%s-%s", beginning, id, hex);
 }
 
+/*
+ * A new workspace is on its way to the disk when it is answered, and there well within the second that records have: nobody who makes a
+ * session waits for three syncs. Many at once are synced by those who make them, so that no crowd of threads stands there.
+ */
+struct newborn {
+        int file, folder, all;
+};
+
+static atomic_uint newborns;
+
+static bool sync_newborn(const struct newborn *newborn) {
+        return newborn->file >= 0 && fsync(newborn->file) == 0 && fsync(newborn->folder) == 0 &&
+               fsync(newborn->all) == 0;
+}
+
+static void release_newborn(struct newborn *newborn) {
+        close_descriptor(&newborn->file);
+        close_descriptor(&newborn->folder);
+        close_descriptor(&newborn->all);
+        free(newborn);
+}
+
+static void *sync_later(void *context) {
+        struct newborn *newborn = context;
+
+        if (!sync_newborn(newborn))
+                log_warning("a new workspace is not safe from a power loss: %s", strerror(errno));
+        release_newborn(newborn);
+        atomic_fetch_sub(&newborns, 1);
+        return NULL;
+}
+
+/* -1 with errno. */
+static int make_last(int all, int folder) {
+        struct newborn *newborn = malloc(sizeof(*newborn));
+        pthread_t thread;
+        int result;
+
+        if (!newborn)
+                abort();
+        /* Opened anew: a lock on the one that we have must not last until then. */
+        *newborn = (struct newborn){ openat(folder, SESSION_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC),
+                                     open_folder(folder, "."), open_folder(all, ".") };
+        if (atomic_fetch_add(&newborns, 1) < NEWBORNS_MAX &&
+            pthread_create(&thread, NULL, sync_later, newborn) == 0) {
+                pthread_detach(thread);
+                return 0;
+        }
+        atomic_fetch_sub(&newborns, 1);
+        result = sync_newborn(newborn) ? 0 : -1;
+        release_newborn(newborn);
+        return result;
+}
+
 /* Whoever makes or removes something holds its lock, so that workspace_recover() knows what is nobody's. */
 static int make_whole(int all, const char *made, const struct workspace_row *row, const char *text,
                       struct problem *problem) {
@@ -152,12 +210,13 @@ static int make_whole(int all, const char *made, const struct workspace_row *row
                 return fail(problem, "make a workspace");
         folder = open_folder(all, made);
         if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) < 0 || mkdirat(folder, FILES, 0700) < 0 ||
-            mkdirat(folder, WORKSPACE_INCOMING, 0700) < 0 || write_file(folder, SESSION_FILE, text, true) < 0)
+            mkdirat(folder, WORKSPACE_INCOMING, 0700) < 0 ||
+            write_file(folder, SESSION_FILE, text, false) < 0)
                 return fail(problem, "make a workspace");
         if (renameat2(all, made, all, row->id, RENAME_NOREPLACE) < 0)
                 return errno == EEXIST ? problem_set(problem, PROBLEM_CONFLICT, "this id is taken")
                                        : fail(problem, "make a workspace");
-        return fsync(all) < 0 ? fail(problem, "make a workspace") : 0;
+        return make_last(all, folder) < 0 ? fail(problem, "make a workspace") : 0;
 }
 
 int workspace_create(const struct workspaces *workspaces, const struct workspace_row *row,

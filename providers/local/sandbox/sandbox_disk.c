@@ -51,6 +51,9 @@
 #define RESERVED_AT (SUPERBLOCK + 8)
 #define FREE_AT (SUPERBLOCK + 12)
 
+#define FEATURES \
+        "none,extent,filetype,dir_index,sparse_super,large_file,huge_file,flex_bg,extra_isize,uninit_bg"
+
 /* What mke2fs writes for one size. */
 struct template {
         uint64_t bytes, files;
@@ -81,26 +84,12 @@ static uint64_t image_size(uint64_t bytes, uint64_t files) {
 static int run_mke2fs(int file, uint64_t files, struct error *err) {
         char inodes[32], path[32];
         struct arena *arena ARENA_CLEANUP = arena_new();
-        const char *words[] = { "mke2fs",
-                                "-q",
-                                "-F",
-                                "-t",
-                                "ext4",
-                                "-O",
-                                "none,extent,filetype,dir_index,sparse_super,large_file,huge_file,flex_bg,"
-                                "extra_isize,uninit_bg",
-                                "-b",
-                                "4096",
-                                "-I",
-                                "256",
-                                "-m",
-                                "0",
-                                "-E",
-                                "lazy_itable_init=1,nodiscard,root_owner=0:0",
-                                "-N",
-                                inodes,
-                                path,
-                                NULL };
+        const char *words[] = {
+                "mke2fs", "-q",     "-F", "-t",   "ext4",
+                "-O",     FEATURES, "-b", "4096", "-I",
+                "256",    "-m",     "0",  "-E",   "lazy_itable_init=1,nodiscard,root_owner=0:0",
+                "-N",     inodes,   path, NULL
+        };
         struct run_args args = { .process = { .arguments = words },
                                  .output_max = 4096,
                                  .deadline_ms = clock_system.monotonic_ms(&clock_system) + MKE2FS_MS };
