@@ -550,8 +550,8 @@ static void note_functions(const struct sweep *sweep, const struct observation *
  * after the other would take the sum of their times, and not the longest.
  */
 static void read_the_rest_ahead(const struct sweep *sweep, const struct observation *seen) {
-        struct aws_client *client = sweep->provider->client;
-        size_t count = sweep->args->count, orphans = environment_log_orphans_read(sweep->log_group_count);
+        size_t count = sweep->args->count,
+               orphans = sweep->log_groups ? environment_log_orphans_read(sweep->log_group_count) : 0;
 
         for (size_t i = 0; sweep->args->refresh == REFRESH_FULL && i < count; i++) {
                 environment_see_left_ahead(sweep->provider, &sweep->args->wanted[i], &seen[i], sweep->arena);
@@ -562,7 +562,7 @@ static void read_the_rest_ahead(const struct sweep *sweep, const struct observat
                 struct aws_request request =
                         environment_log_group_tags(sweep->provider, sweep->log_groups[i], sweep->arena);
 
-                aws_ahead(client, &request);
+                aws_ahead(sweep->provider->client, &request);
         }
 }
 
