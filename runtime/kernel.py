@@ -697,11 +697,11 @@ def load_tools(head, body):
     return types.SimpleNamespace(own_globals=globals(), **{name: value for name, value in globals().items() if not name.startswith("__")})
 
 
-def wait_for_child(pid, gate, milliseconds):
+def wait_for_child(pid, gate, started, milliseconds):
     """Why it took no checkpoint, or None. The gate closes with its end."""
     poll = select.poll()
     poll.register(gate, select.POLLIN)
-    in_time = poll.poll(milliseconds)
+    in_time = poll.poll(max(1, milliseconds - (time.monotonic() - started) * 1000))
     if not in_time:
         os.kill(pid, signal.SIGKILL)
     try:
@@ -730,7 +730,7 @@ def take_checkpoint(head, body, descriptors):
             os._exit(0)
         os.close(descriptors.pop())
         os.close(ends[1])
-        reason = wait_for_child(pid, ends[0], head["maxMs"])
+        reason = wait_for_child(pid, ends[0], started, head["maxMs"])
         os.close(ends[0])
     except BaseException as error:
         if os.getpid() != own_pid:

@@ -403,7 +403,7 @@ def test_names_of_any_length_and_kind(runtime, another):
 
 def test_a_name_that_hangs_costs_itself(runtime, another):
     runtime.ok("class Slow:\n    def __reduce__(self):\n        while True: pass\nbefore = 1\nslow = Slow()\nafter = 2")
-    said, file = runtime.checkpoint(max_ms=3000)
+    said, file = runtime.checkpoint(max_ms=8000)
     assert said["contexts"] == [{"context": "main", "generation": 1, "kept": 3, "lost": 1, "reason": None}]
     second = another()
     second.restore(file)
@@ -427,7 +427,7 @@ STUBBORN = "import signal\nclass Stubborn:\n    def __reduce__(self):\n        s
 )
 def test_what_goes_wrong_costs_the_checkpoint_and_not_the_kernel(runtime, another, code, reason):
     runtime.ok("kept = 1\n" + code)
-    said, file = runtime.checkpoint(max_ms=1000)
+    said, file = runtime.checkpoint(max_ms=1000 if code == STUBBORN else 60000)
     assert said["reason"] is None and said["contexts"][0]["reason"].startswith(reason) and said["contexts"][0]["kept"] == 0, said
     assert runtime.ok("kept").state["was"] == "kept"
     second = another()
@@ -446,8 +446,8 @@ def test_a_kernel_that_hangs_itself_is_killed(runtime):
 def test_no_time_is_left_for_the_next_context(runtime):
     runtime.ok(STUBBORN)
     runtime.ok("x = 1", context="second")
-    said, _ = runtime.checkpoint(max_ms=300)
-    assert [item["reason"] for item in said["contexts"]] == ["it was not taken in 300 ms", "there was no time left for its checkpoint"]
+    said, _ = runtime.checkpoint(max_ms=1000)
+    assert [item["reason"] for item in said["contexts"]] == ["it was not taken in 1000 ms", "there was no time left for its checkpoint"]
     assert runtime.ok("x", context="second").state["was"] == "kept"
 
 
