@@ -32,10 +32,11 @@ struct lab {
         const char *owner;
         struct place *place;
         struct place_session *session;
-        struct strbuf output;    /* of the execution that ran last */
-        struct strbuf listed;    /* "changed a, deleted b, ": its files */
-        struct place_event done; /* only numbers of it are there */
-        char text[4096];         /* of it: value, error and detail */
+        struct place_checkpoint checkpoint; /* that it is opened with; without a digest: none */
+        struct strbuf output;               /* of the execution that ran last */
+        struct strbuf listed;               /* "changed a, deleted b, ": its files */
+        struct place_event done;            /* only numbers of it are there */
+        char text[4096];                    /* of it: value, error and detail */
 };
 
 static void make_folder(const char *path) {
@@ -122,6 +123,7 @@ static int open_session(struct lab *lab, bool only_living, int64_t running, stru
         struct place_opening opening = { .id = "s-one",
                                          .environment = "box",
                                          .owner = lab->owner,
+                                         .checkpoint = lab->checkpoint.digest[0] ? &lab->checkpoint : NULL,
                                          .ttl_ms = DAY_MS,
                                          .only_living = only_living,
                                          .running = running,
@@ -567,6 +569,78 @@ static void test_a_link_where_a_folder_was(void **state) {
         must_end(lab);
 }
 
+/* The next one of that type; what comes before it does not matter. */
+static struct place_event await_type(struct lab *lab, enum place_event_type type) {
+        struct place_event event;
+
+        do {
+                event = await(lab);
+                if (event.type == PLACE_ENDED && type != PLACE_ENDED)
+                        fail_msg("the sandbox ended: %s", event.reason);
+        } while (event.type != type);
+        return event;
+}
+
+static struct place_checkpoint must_park(struct lab *lab) {
+        struct error err = { 0 };
+
+        if (lab->place->class->park(lab->session, &err) < 0)
+                fail_msg("%s", err.message);
+        assert_int_equal(lab->place->class->park(lab->session, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        return await_type(lab, PLACE_PARKED).checkpoint;
+}
+
+static void test_parked(void **state) {
+        struct lab *lab = *state;
+        struct place_event event;
+        struct place_checkpoint first;
+        struct error err;
+
+        make_workspace(lab);
+        begin(lab);
+        ask(lab, 1, "import time\nprint('on')\ntime.sleep(600)", REQUEST_PYTHON, LONG_MS);
+        await_type(lab, PLACE_OUTPUT);
+        assert_int_equal(lab->place->class->park(lab->session, &err), -1);
+        assert_int_equal(err.kind, ERROR_REFUSED);
+        lab->place->class->interrupt(lab->session, 1);
+        hear(lab, 1);
+        run(lab, 2, "x = ['kept']\ny = x");
+        /* Who goes on instead of ending it has lost nothing. */
+        first = must_park(lab);
+        run(lab, 3, "x.append(1)\nlen(y)");
+        assert_true(text_has(lab, "2|"));
+        lab->checkpoint = must_park(lab);
+        assert_string_not_equal(first.digest, lab->checkpoint.digest);
+        must_end(lab);
+        assert_int_equal(names_in(lab->sockets), 0);
+        must_open(lab, false, 0);
+        event = await(lab);
+        assert_true(event.type == PLACE_OPENED && event.loaded && !event.kept);
+        ask(lab, 4, "x.append(2)\ny", REQUEST_PYTHON, LONG_MS);
+        event = await_type(lab, PLACE_STARTED);
+        assert_int_equal(event.was, PLACE_RESTORED);
+        assert_int_equal(json_array_size(event.restored), 3); /* time, x, y */
+        hear(lab, 4);
+        assert_true(text_has(lab, "['kept', 1, 2]|"));
+        must_end(lab);
+        /* One whose server died before anything was given to it may lack its memory: the next server begins anew. */
+        must_open(lab, false, 0);
+        await_type(lab, PLACE_OPENED);
+        lab->place->class->leave(lab->session);
+        must_open(lab, true, 0);
+        await_type(lab, PLACE_ENDED);
+        lab->place->class->leave(lab->session);
+        /* The one before is not kept for ever. */
+        lab->checkpoint = first;
+        must_open(lab, false, 0);
+        event = await(lab);
+        assert_true(event.type == PLACE_OPENED && !event.loaded && strstr(event.reason, "not there"));
+        run(lab, 5, "'x' in globals()");
+        assert_true(text_has(lab, "False|"));
+        must_end(lab);
+}
+
 static void test_expires_with_nobody_there(void **state) {
         struct lab *lab = *state;
         struct place_event event;
@@ -729,6 +803,7 @@ int main(int argc, char **argv) {
                 TEST(test_a_worker_that_is_killed),
                 TEST(test_files_stay),
                 TEST(test_a_link_where_a_folder_was),
+                TEST(test_parked),
                 TEST(test_expires_with_nobody_there),
                 TEST(test_a_worker_that_nobody_can_find),
                 TEST(test_warm_one_is_taken),
