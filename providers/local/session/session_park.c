@@ -22,6 +22,8 @@
 /* The worker gives the runtime so long beside the checkpoint's own time, and more for the disk. */
 #define PARKING_LATE_MS 60000
 #define RESTORING_LATE_MS 7000
+/* What was taken in time is worth more time to be given back: otherwise a busy machine would lose it. */
+#define RESTORING_MS(taken_ms) (30000 + 2 * (taken_ms))
 
 static int open_workspace(const struct place_session *session, struct workspace *ret,
                           struct problem *problem) {
@@ -208,7 +210,7 @@ bool session_restore_ask(struct place_session *session, struct place_event *ret)
         json_t *contexts JSON_CLEANUP = expected(session);
         const struct request request = { .type = REQUEST_RESTORE,
                                          .bytes = (int64_t)bytes,
-                                         .max_ms = session->checkpoint_ms,
+                                         .max_ms = RESTORING_MS(session->checkpoint_ms),
                                          .contexts = contexts };
         struct strbuf payload STRBUF_CLEANUP = STRBUF_INIT;
         struct error err = { 0 };
@@ -227,8 +229,8 @@ bool session_restore_ask(struct place_session *session, struct place_event *ret)
         }
         close_descriptor(&session->memory);
         session->restoring = RESTORING_LOADED;
-        session->memory_until_ms =
-                clock_system.monotonic_ms(&clock_system) + session->checkpoint_ms + RESTORING_LATE_MS;
+        session->memory_until_ms = clock_system.monotonic_ms(&clock_system) +
+                                   RESTORING_MS(session->checkpoint_ms) + RESTORING_LATE_MS;
         return false;
 }
 
