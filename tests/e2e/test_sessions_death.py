@@ -7,6 +7,7 @@ called a success that was none, and nothing is left.
 By default a sample of the steps, the same in each run; another one with BERTH_SEED=TEXT, all of them with BERTH_EXHAUSTIVE=1.
 """
 
+import contextlib
 import glob
 import http.client
 import os
@@ -294,3 +295,49 @@ def test_death_in_the_sandbox(serve, steps_program, victim):
     count = trial(0)
     assert count > 5
     each(serve, [(at,) for at in range(1, count + 1)], 6, trial, keeps_none=False)
+
+
+# --- many of them ---
+
+
+def sizes_of(serve):
+    """What a server that leaks has more of: descriptors, children, mounts, sockets of workers."""
+    pid, kept, folder = serve.process.pid, [], serve_folder(serve)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # a thread that has ended
+            kept += (task / "children").read_text().split()
+    return {
+        "descriptors": len(os.listdir(f"/proc/{pid}/fd")), "children": len(kept), "mounts": Path("/proc/self/mounts").read_text().count(str(serve.state)),
+        "sockets": len([path for path in workers() if folder in path]),
+    }  # fmt: skip
+
+
+def memory_of(serve):
+    status = Path(f"/proc/{serve.process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+
+
+def test_sessions_in_a_row_leave_nothing(serve):
+    """Made, used and ended, one after another: 10,000 of them with BERTH_EXHAUSTIVE=1."""
+    serve.start("--accept-degraded")
+
+    def one(number):
+        life = Life(serve)
+        life.create()
+        assert life.session, f"session {number} was not made"
+        life.run(1)
+        assert [told["status"] for told in life.told.values()] == ["ok"], (number, life.told)
+        assert serve.call("DELETE", f"/v1/sessions/{life.session}").status == 204
+
+    for number in range(5):
+        one(number)
+    settled = wait_until(lambda: (found := sizes_of(serve))["children"] == found["sockets"] == 0 and found, timeout=60)
+    before = memory_of(serve)
+    count = 10_000 if test_death.EXHAUSTIVE else 20
+    for number in range(count):
+        one(number)
+        if number % 1000 == 999:
+            test_death.note(f"{number + 1} sessions: {sizes_of(serve)}, {memory_of(serve)} kB")
+    wait_until(lambda: sizes_of(serve)["descriptors"] <= settled["descriptors"] + 1 and sizes_of(serve)["children"] == 0, timeout=60)
+    assert {**sizes_of(serve), "descriptors": 0} == {**settled, "descriptors": 0}
+    assert memory_of(serve) - before < 16 * 1024, "kilobytes"
