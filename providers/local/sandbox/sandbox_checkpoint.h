@@ -48,6 +48,7 @@ struct sandbox_checkpoint {
         bool takes;       /* the runtime was asked, and has not come to its end */
         int64_t until_ms; /* when it should have */
         struct sandbox_wish wish;
+        bool patient; /* what was not taken in time can be taken later: then it is of no use */
         uint64_t bytes;
         struct message_reader reader;
         struct strbuf raw; /* of the message that is being read */

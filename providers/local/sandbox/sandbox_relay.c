@@ -166,7 +166,7 @@ bool sandbox_relay_park(struct sandbox_relay *relay, int64_t now_ms) {
         file = ftruncate(relay->spare, 0) < 0 ? -1 : fcntl(relay->spare, F_DUPFD_CLOEXEC, 0);
         if (file < 0)
                 return false;
-        relay->for_client = false;
+        relay->for_client = relay->checkpoint.patient = false;
         take(relay, &relay->wish, file, now_ms);
         return true;
 }
@@ -195,7 +195,7 @@ static int hear_park(struct sandbox_relay *relay, struct frame *frame, int64_t n
                 sandbox_relay_append(relay, MESSAGE_PARKED, busy, strlen(busy));
         } else {
                 take(relay, &wish, frame_take(frame, 0), now_ms);
-                relay->for_client = true;
+                relay->for_client = relay->checkpoint.patient = true;
         }
         return 1;
 }

@@ -177,6 +177,33 @@ static void test_not_whole(void **state) {
         }
 }
 
+/* Who has time keeps the kernel that lives; who has none keeps what there is. */
+static void test_late(void **state) {
+        static const char *const reasons[] = { "it was not taken in 5000 ms",
+                                               "there was no time left for its checkpoint",
+                                               "it was restarted by request" };
+
+        (void)state;
+        for (size_t i = 0; i < 6; i++) {
+                struct sandbox_checkpoint checkpoint = SANDBOX_CHECKPOINT_NONE;
+                const struct sandbox_wish wish = { .bytes_max = 1000, .time_max_ms = 1000, .id = "s-one" };
+                json_t *contexts = json_pack("[{s:s, s:i, s:i, s:i, s:s}]", "context", "main", "generation",
+                                             1, "kept", 0, "lost", 0, "reason", reasons[i / 2]);
+                const struct report report = { .type = REPORT_CHECKPOINTED, .contexts = contexts };
+                struct strbuf said STRBUF_CLEANUP = STRBUF_INIT, asked STRBUF_CLEANUP = STRBUF_INIT,
+                                   kept STRBUF_CLEANUP = STRBUF_INIT;
+
+                report_write(&report, &said);
+                sandbox_checkpoint_take(&checkpoint, &wish, new_file(), 0, &asked);
+                checkpoint.patient = i % 2;
+                sandbox_checkpoint_hear(&checkpoint, said.data, said.length, 7, &kept);
+                assert_true(checkpoint.ended);
+                assert_int_equal(checkpoint.whole, !(i % 2) || i / 2 == 2);
+                sandbox_checkpoint_release(&checkpoint);
+                json_decref(contexts);
+        }
+}
+
 static void test_a_full_disk(void **state) {
         struct strbuf said STRBUF_CLEANUP = STRBUF_INIT, kept STRBUF_CLEANUP = STRBUF_INIT;
         int full = open("/dev/full", O_RDWR);
@@ -246,9 +273,10 @@ static void test_where_messages_end(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_envelopes),  cmocka_unit_test(test_taken),
-                cmocka_unit_test(test_not_whole),  cmocka_unit_test(test_a_full_disk),
-                cmocka_unit_test(test_given_back), cmocka_unit_test(test_where_messages_end),
+                cmocka_unit_test(test_envelopes),          cmocka_unit_test(test_taken),
+                cmocka_unit_test(test_not_whole),          cmocka_unit_test(test_late),
+                cmocka_unit_test(test_a_full_disk),        cmocka_unit_test(test_given_back),
+                cmocka_unit_test(test_where_messages_end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
