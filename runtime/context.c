@@ -212,7 +212,9 @@ static int heed(struct runtime *runtime, struct context *context, const struct k
                 report_prepared(runtime, context, word->missing, NULL);
                 return 0;
         case WORD_BEGUN:
-                if (!runs || execution->begun || word->n != execution->n)
+                /* Who begins has read what it is to run: else what it is sent would pile up with each. */
+                if (!runs || execution->begun || word->n != execution->n ||
+                    kernel_backlog(&context->kernel) > RUNTIME_KERNEL_BACKLOG)
                         return -1;
                 execution_begun(runtime);
                 return 0;
