@@ -47,6 +47,7 @@ static void whose_it_is(void **state) {
         };
         struct workspace_row read;
 
+        assert_string_equal(one.id, "one");
         assert_int_equal(workspace_open(&world.workspaces, NULL, "one", &other, &world.problem), -1);
         assert_int_equal(world.problem.code, PROBLEM_NOT_FOUND);
         assert_int_equal(workspace_open_any(&world.workspaces, "one", &other, &world.problem), 0);
