@@ -3,7 +3,6 @@
 # build/tools, where `./dev setup` and each build look first. CLOUDPICKLE_SOURCE is its one module. Runs by itself, too: cmake -P.
 set(release cloudpickle-3.1.2)
 set(wheel_hash 9acb47f6afd73f60dc1df93bb801b472f05ff42fa6c84167d25cb206be1fbf4a)
-set(place https://files.pythonhosted.org/packages/88/39/799be3f2f0f38cc727ee3b4f1445fe6d5e4133064ec2e4115069418a5bb6)
 set(folder ${CMAKE_CURRENT_LIST_DIR}/../build/tools/${release})
 set(wheel ${folder}/${release}-py3-none-any.whl)
 set(CLOUDPICKLE_SOURCE ${folder}/cloudpickle/cloudpickle.py)
@@ -16,25 +15,20 @@ endif()
 if(NOT found STREQUAL wheel_hash)
   file(MAKE_DIRECTORY ${folder})
   message(STATUS "Fetching ${release} from PyPI")
-  file(DOWNLOAD ${place}/${release}-py3-none-any.whl ${wheel}.new
-    STATUS status TIMEOUT 120 TLS_VERIFY ON)
-  file(SHA256 ${wheel}.new found)
-  if(NOT found STREQUAL wheel_hash)
-    # pip may be set up to reach PyPI by another way.
-    foreach(python ${CMAKE_CURRENT_LIST_DIR}/../build/venv/bin/python python3)
-      execute_process(COMMAND ${python} -m pip download --quiet --no-deps --only-binary :all: --dest ${folder}/pip
-        cloudpickle==3.1.2 OUTPUT_QUIET ERROR_QUIET)
-      if(EXISTS ${folder}/pip/${release}-py3-none-any.whl)
-        file(RENAME ${folder}/pip/${release}-py3-none-any.whl ${wheel}.new)
-        file(SHA256 ${wheel}.new found)
-        break()
-      endif()
-    endforeach()
-  endif()
+  foreach(python ${CMAKE_CURRENT_LIST_DIR}/../build/venv/bin/python python3)
+    execute_process(COMMAND ${python} -m pip download --quiet --disable-pip-version-check --no-input --no-deps
+      --only-binary :all: --dest ${folder}/pip cloudpickle==3.1.2
+      OUTPUT_QUIET ERROR_VARIABLE trouble RESULT_VARIABLE status)
+    if(EXISTS ${folder}/pip/${release}-py3-none-any.whl)
+      file(RENAME ${folder}/pip/${release}-py3-none-any.whl ${wheel}.new)
+      file(SHA256 ${wheel}.new found)
+      break()
+    endif()
+  endforeach()
   if(NOT found STREQUAL wheel_hash)
     file(REMOVE ${wheel}.new)
-    message(FATAL_ERROR "${release}-py3-none-any.whl could not be fetched from PyPI (${status}). berth-runtime cannot be built "
-      "without it. Put the file, whose SHA-256 is ${wheel_hash}, at ${wheel}")
+    message(FATAL_ERROR "${release}-py3-none-any.whl could not be fetched from PyPI by pip (${status}). berth-runtime cannot be "
+      "built without it. ./dev setup makes a pip of its own in build/venv. Put the file, whose SHA-256 is ${wheel_hash}, at ${wheel}")
   endif()
   file(RENAME ${wheel}.new ${wheel})
   file(REMOVE_RECURSE ${folder}/pip)

@@ -6,10 +6,10 @@
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libyaml-dev libcurl4-openssl-dev libssl-dev
     libjansson-dev liblmdb-dev libxml2-dev libseccomp-dev libarchive-dev libgit2-dev libedit-dev
     libcmocka-dev libutf8proc-dev git
-    ca-certificates)
+    python3-venv ca-certificates)
 # What berth exec needs on the machine that it runs on.
 RUN_PACKAGES=(bubblewrap python3)
-TEST_PACKAGES=(python3 python3-venv skopeo bubblewrap graphviz groff-base zsh fish
+TEST_PACKAGES=(python3 skopeo bubblewrap graphviz groff-base zsh fish
     apache2-bin gnupg gpgv openssh-client libwrap0 mmdebstrap curl jq openssl zstd mount)
 # Their programs are used by tests, but installed they would start services on somebody's machine.
 UNPACKED_PACKAGES=(openssh-server prometheus)
@@ -82,20 +82,25 @@ need_unpacked() {
     done
 }
 
+need_pip() { [ -x "$VENV/bin/pip" ] || /usr/bin/python3 -m venv --clear "$VENV"; }
+
 # The virtual environment is made from the pinned list alone, and again only when that list has changed.
 need_python() {
     local requirements=tests/e2e/requirements.txt wanted
     wanted=$(sha256sum <"$requirements")
     [ "$(cat "$VENV/.requirements.sha256" 2>/dev/null)" != "$wanted" ] || return 0
     say "installing the packages of $requirements into $VENV"
-    [ -x "$VENV/bin/pip" ] || /usr/bin/python3 -m venv --clear "$VENV"
+    need_pip
     "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input --requirement "$requirements" \
         </dev/null >&2 || die "pip could not install $requirements"
     echo "$wanted" >"$VENV/.requirements.sha256"
 }
 
 # What berth-runtime carries of PyPI's: into build/tools, so that builds need no network.
-need_carried() { cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"; }
+need_carried() {
+    need_pip
+    cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"
+}
 
 need_build() {
     need_packages "${BUILD_PACKAGES[@]}"
