@@ -306,7 +306,7 @@ void execute_answer(struct server_request *request) {
                 { "returnFiles", JSON_ARRAY },   { NULL, JSON_NULL },
         };
         struct executing *executing = of(request);
-        struct engine_code code;
+        struct engine_code code = { 0 };
         const json_t *body = inputs_object(&executing->inputs, request, executing->alone ? alone : members);
 
         if (body && read_code(request, body, &code) && returned_read(request, body, &executing->returned) &&

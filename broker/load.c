@@ -60,7 +60,7 @@ static bool add(struct load *load, const char *name, bool of_owner, size_t most)
 static void take(struct load *load, const char *name, bool of_owner) {
         struct count **link = find(load, name, of_owner), *count = *link;
 
-        if (--count->under_way > 0)
+        if (!count || --count->under_way > 0)
                 return;
         *link = count->next;
         free(count);
