@@ -405,19 +405,15 @@ int engine_park(struct engine *engine, const struct engine_caller *caller, const
 
         pthread_mutex_lock(&engine->lock);
         session = engine_find(engine, caller, id, problem);
-        if (!session) {
-                result = -1;
-        } else if (session_busy(session) || session->phase == SESSION_OPENING) {
+        if (session && (session_busy(session) || session->phase == SESSION_OPENING))
                 result = problem_set(problem, PROBLEM_BUSY,
                                      "the session is running something, or only starting");
-        } else if (session->phase != SESSION_OPEN) {
-                result = 0; /* parked, or on its way there */
-        } else if (session_park(engine, session, &err) < 0) {
+        /* One that is not open is parked, or on its way there. */
+        else if (session && session->phase == SESSION_OPEN && session_park(engine, session, &err) < 0)
                 result = problem_from_error(
                         problem, err.kind == ERROR_REFUSED ? PROBLEM_BUSY : PROBLEM_PLACE_FAILED, &err);
-        } else {
+        else if (session)
                 result = 0;
-        }
         pthread_mutex_unlock(&engine->lock);
         return result;
 }
