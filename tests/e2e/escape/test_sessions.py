@@ -89,6 +89,8 @@ def test_nothing_of_the_server_is_inside(served, session):
 
 
 def test_each_session_has_a_user_of_its_own(served, session):
+    for each in (served.session, session):
+        served.run("'until it runs, it may still be set up'", each)
     first, second = ({Path(f"/proc/{child}").stat().st_uid for child in children(served.worker(s))} for s in (served.session, session))
     assert 0 not in first | second and len(first) == len(second) == 1
     if served.user != "ordinary":
