@@ -225,9 +225,7 @@ static int start_init(struct worker *worker, struct error *err) {
         worker->init_process = pidfd_open(worker->init, 0);
         if (worker->init_process < 0)
                 return error_set(err, "this kernel is too old for pidfds: Linux 5.9 is needed");
-        /* A slot is free when the run is dead, whatever becomes of us: process 1 has these now. */
-        for (unsigned i = 0; i < worker->placing.held; i++)
-                close_descriptor(&worker->held[i]);
+        /* Process 1 has what is held as well: a slot is not free before the run is dead, whatever becomes of us. */
         cgroup_doors_close(&worker->doors);
         return 0;
 }
@@ -651,6 +649,9 @@ static int collect_end(struct worker *worker, int64_t started_ms, struct error *
 
         if (wait4(worker->init, &status, 0, &usage) < 0)
                 return error_set(err, "cannot wait for process 1 of the sandbox: %s", strerror(errno));
+        /* Process 1 closes its files before the kernel ends its namespace: until it is reaped, others may live under its user. */
+        for (unsigned i = 0; i < worker->placing.held; i++)
+                close_descriptor(&worker->held[i]);
         while (worker->status >= 0)
                 read_status(worker);
         if (worker->group)

@@ -143,6 +143,26 @@ def test_code_that_kills_all_it_can(served, session, code):
     assert served.run("os.getpid()")["value"] == other["value"]
 
 
+CROWD = """
+import os, time
+try:
+    while True:
+        if os.fork() == 0: time.sleep(600)
+except OSError: pass
+"""
+
+
+def test_a_user_is_free_once_its_processes_are_gone(served):
+    """The next sandbox of that user begins among none of the last one's, which take their time to die: it could not even be set up."""
+    for _ in range(5):
+        crowded = served.create()
+        served.run(CROWD, crowded)
+        served.finish(crowded)
+        after = served.create()
+        assert brief(served.run("'alone'", after)) == ("ok", "'alone'", None)
+        served.finish(after)
+
+
 def test_locks_and_names_are_nobody_elses(served, session):
     """By the lock of a file of the machine, or an abstract socket's name, two sessions could tell each other things."""
     code = (
