@@ -236,9 +236,8 @@ static struct cgroup *make(const struct cgroup_limits *limits, pid_t child, bool
         struct cgroup *group = arena_alloc(arena, sizeof(*group));
 
         *group = (struct cgroup){ .arena = arena, .launcher = no_launcher, .mounts = find_mounts(arena) };
-        if (child > 0)
-                cgroup_folder_name_of(child, group->name, sizeof(group->name));
-        else
+        /* A worker that was found is nobody's child here: it may be gone by now. What is made then is ours, and goes with us. */
+        if (child <= 0 || !cgroup_folder_name_of(child, group->name, sizeof(group->name)))
                 choose_name(group);
         if (!make_v2(group, limits, service) && (geteuid() != 0 || !make_v1(group, limits)))
                 make_scope(group);
@@ -414,7 +413,6 @@ void cgroup_gauges_close(struct cgroup_gauges *gauges) {
 void cgroup_close(struct cgroup *group) {
         if (!group)
                 return;
-        /* Backwards: the first is looked at where the rest of dead runs is swept. */
         for (size_t i = group->count; i-- > 0;) {
                 if (rmdir(group->folders[i]) == 0 || errno == ENOENT)
                         continue;

@@ -148,38 +148,41 @@ static bool is_of_the_dead(const char *name) {
                identity_life(&identity) == IDENTITY_DEAD;
 }
 
-void cgroup_folder_sweep(char *const *bases, size_t count) {
-        DIR *folder = count > 0 ? opendir(bases[0]) : NULL;
+/* One that still has processes is of a run that is being ended: it goes next time. */
+static void sweep_base(const char *base) {
+        DIR *folder = opendir(base);
         struct dirent *entry;
 
         while (folder && (entry = readdir(folder))) {
                 char path[4096];
 
-                if (strncmp(entry->d_name, CGROUP_SERVICE_PREFIX, strlen(CGROUP_SERVICE_PREFIX)) == 0 &&
-                    snprintf(path, sizeof(path), "%s/%s", bases[0], entry->d_name) < (int)sizeof(path))
-                        cgroup_folder_sweep((char *[]){ path }, 1);
+                if (snprintf(path, sizeof(path), "%s/%s", base, entry->d_name) >= (int)sizeof(path))
+                        continue;
+                if (strncmp(entry->d_name, CGROUP_SERVICE_PREFIX, strlen(CGROUP_SERVICE_PREFIX)) == 0)
+                        sweep_base(path);
                 if (!is_of_the_dead(entry->d_name))
                         continue;
-                for (size_t i = count; i-- > 0;) {
-                        if (snprintf(path, sizeof(path), "%s/%s", bases[i], entry->d_name) >=
-                            (int)sizeof(path))
-                                continue;
-                        /* One that still has processes is of a run that is being ended: it goes next time. */
-                        cgroup_folder_kill(path);
-                        rmdir(path);
-                }
+                cgroup_folder_kill(path);
+                rmdir(path);
         }
         if (folder)
                 closedir(folder);
 }
 
-void cgroup_folder_name_of(pid_t child, char *buffer, size_t size) {
+/* Each by itself: one hierarchy's folder may stay, or come back, when another's has gone. */
+void cgroup_folder_sweep(char *const *bases, size_t count) {
+        for (size_t i = count; i-- > 0;)
+                sweep_base(bases[i]);
+}
+
+bool cgroup_folder_name_of(pid_t child, char *buffer, size_t size) {
         struct process_identity identity = identity_of_self();
         char text[IDENTITY_TEXT_SIZE], state;
 
         identity.pid = child;
         if (!identity_look(child, &state, &identity.start))
-                abort();
+                return false;
         identity_write(&identity, text);
         snprintf(buffer, size, "run-%s-0", text);
+        return true;
 }

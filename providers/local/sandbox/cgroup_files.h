@@ -27,14 +27,13 @@ void cgroup_folder_remove(const char *folder);
 /* What the folder of all runs of a service begins with. */
 #define CGROUP_SERVICE_PREFIX "of-"
 /*
- * Removes "run-IDENTITY-N" below all bases where its process is known to be dead: those that are still below the first, and
- * those of services there.
+ * Removes "run-IDENTITY-N" below each of the bases, and below those of services there, where its process is known to be dead.
  */
 void cgroup_folder_sweep(char *const *bases, size_t count);
 /* "run-IDENTITY-N" of this process (process/identity.h). */
 #define CGROUP_NAME_SIZE 112
 void cgroup_folder_name(unsigned number, char *buffer, size_t size);
-/* The same of a child that has not been waited for. */
-void cgroup_folder_name_of(pid_t child, char *buffer, size_t size);
+/* The same of a child that has not been waited for, or of a stranger: false where it is gone. */
+bool cgroup_folder_name_of(pid_t child, char *buffer, size_t size);
 
 #endif
