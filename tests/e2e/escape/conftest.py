@@ -167,14 +167,15 @@ USERS = ("root", "ordinary", "launched")
 def boxes(binary):
     made = {}
 
-    def get(user):
+    def get(user, served=False):
+        """One with a server, which is at work in it while other tests run, is another than what those look at."""
         if user != "ordinary" and os.geteuid() != 0:
             pytest.skip("the tests do not run as root")
         if sys.platform != "linux" or os.uname().machine != "x86_64":
             pytest.skip("the numbers of the system calls are those of x86-64")
-        if user not in made:
-            made[user] = Box(binary, user)
-        return made[user]
+        if (user, served) not in made:
+            made[user, served] = Box(binary, user)
+        return made[user, served]
 
     yield get
     for box in made.values():
@@ -193,8 +194,7 @@ WAYS = (*USERS, *(f"{user}-session" for user in USERS))
 def sandbox(request, boxes):
     """As `box`, for what exec() and tell() say of a sandbox; and of one in which a session runs: the tests of a module share it."""
     user, _, session = request.param.partition("-")
-    box = boxes(user)
-    return box.in_sessions().for_module(request.module) if session else box
+    return boxes(user, served=True).in_sessions().for_module(request.module) if session else boxes(user)
 
 
 @pytest.fixture

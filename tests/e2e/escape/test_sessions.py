@@ -20,7 +20,7 @@ from in_sessions import TOKEN
 
 @pytest.fixture(params=USERS)
 def served(request, boxes):
-    return boxes(request.param).in_sessions().for_module(request.module)
+    return boxes(request.param, served=True).in_sessions().for_module(request.module)
 
 
 @pytest.fixture
