@@ -658,8 +658,11 @@ static void hear_started(struct engine *engine, struct session *session, struct 
 static void hear_ended(struct engine *engine, struct session *session, const char *reason, bool restoring) {
         bool never_was = session->phase == SESSION_OPENING && !session->rejoining && !restoring;
         struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
+        struct arena *arena ARENA_CLEANUP = arena_new();
         struct execution *running = session->running;
 
+        /* The place's words go with it. */
+        reason = reason ? arena_strdup(arena, reason) : NULL;
         leave_place(engine, session);
         if (restoring && session->record.checkpoint.digest[0]) {
                 strbuf_printf(&detail, "its sandbox ended while its checkpoint was restored%s%s",

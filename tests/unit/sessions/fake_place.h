@@ -75,6 +75,7 @@ struct place_session {
         struct place_event last;
         struct fake_event copy;
         struct content_display display;
+        char why[16]; /* its own: with it the reason goes that an event has */
 };
 
 static inline void fake_wake(struct fake_sandbox *sandbox) {
@@ -292,7 +293,8 @@ static inline int fake_next(struct place_session *session, struct place_event *r
                 }
         } else if (sandbox->ending && !session->place->slow_end) {
                 event.type = PLACE_ENDED;
-                event.reason = "it was ended";
+                snprintf(session->why, sizeof(session->why), "it was ended");
+                event.reason = session->why;
                 event.restoring = sandbox->restoring_died;
                 fake_forget(sandbox);
         } else if (read(sandbox->descriptor, &ignored, sizeof(ignored)) < 0 && errno != EAGAIN) {
@@ -404,6 +406,7 @@ static inline void fake_leave(struct place_session *session) {
         close(session->sandbox->descriptor);
         session->sandbox->descriptor = -1;
         pthread_mutex_unlock(&session->place->lock);
+        explicit_bzero(session->why, sizeof(session->why));
         free(session);
 }
 
