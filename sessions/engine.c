@@ -154,6 +154,29 @@ struct session *engine_find_any(struct engine *engine, const struct engine_calle
         return find(engine, caller, id, true, problem);
 }
 
+/* Who else changes it meanwhile may be overtaken: so what was told is looked at again. */
+void engine_tell_life(struct engine *engine, const char *owner, const char *id) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
+        const struct engine_caller anyone = { 0 };
+        int64_t told_ms = -1;
+
+        for (;;) {
+                const struct session *session;
+                struct problem problem;
+                int64_t life_ms;
+
+                pthread_mutex_lock(&engine->lock);
+                session = engine_find_any(engine, &anyone, id, &problem);
+                life_ms = session ? session->record.created_ms + session->record.ttl_seconds * 1000 : 0;
+                pthread_mutex_unlock(&engine->lock);
+                if (life_ms == told_ms)
+                        return;
+                told_ms = life_ms;
+                if (workspaces->set_life(workspaces->context, owner, id, life_ms, &problem) < 0)
+                        log_debug("session %s: %s", id, problem.detail);
+        }
+}
+
 /* The thread */
 
 /* A sandbox of a session that has ended is no more: what was written down so that it would not be forgotten goes. */
@@ -209,10 +232,13 @@ static void sweep(struct engine *engine) {
                 }
         }
         for (size_t i = 0; i < count; i++) {
+                bool tell = !ended[i]->life_told;
                 struct error err;
                 int cleared;
 
                 pthread_mutex_unlock(&engine->lock);
+                if (tell)
+                        engine_tell_life(engine, ended[i]->record.owner, ended[i]->record.id);
                 cleared = engine->config.place->class->clear(engine->config.place, ended[i]->record.id, &err);
                 pthread_mutex_lock(&engine->lock);
                 if (cleared < 0)
@@ -342,8 +368,9 @@ static void *run(void *context) {
 
 /* Beginning */
 
-/* Sandboxes that were to be ended when the last engine died. */
+/* Sandboxes that were to be ended when the last engine died, perhaps before their workspaces heard of it. */
 static int end_what_was_ending(struct engine *engine, struct error *err) {
+        const struct engine_workspaces *workspaces = engine->config.workspaces;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct session_item *items;
         size_t count;
@@ -353,8 +380,10 @@ static int end_what_was_ending(struct engine *engine, struct error *err) {
                                        false, PAGE, arena, &items, &count, err) < 0)
                         return -1;
                 for (size_t i = 0; i < count; i++) {
-                        const char *id = items[i].key + strlen(RECORD_ENDING);
+                        const char *id = items[i].key + strlen(RECORD_ENDING), *owner = items[i].value;
+                        struct problem ignored;
 
+                        (void)workspaces->set_life(workspaces->context, owner, id, 0, &ignored);
                         if (engine->config.place->class->clear(engine->config.place, id, err) < 0)
                                 return error_context(err, "session %s", id);
                         forget_ending(engine, id);
@@ -524,6 +553,8 @@ void engine_close(struct engine *engine) {
                 pthread_join(engine->thread, NULL);
         }
         while (engine->first) {
+                if (engine->first->gone && !engine->first->life_told)
+                        engine_tell_life(engine, engine->first->record.owner, engine->first->record.id);
                 if (engine->first->place)
                         engine->config.place->class->leave(engine->first->place);
                 engine_forget_session(engine, engine->first);

@@ -29,7 +29,8 @@ struct session {
         struct record_session record;
         struct session *next, *previous; /* all, in the order in which they were made */
         struct session *same_bucket;
-        bool gone; /* ended: nobody finds it any more; it waits for its sandbox to end */
+        bool gone;      /* ended: nobody finds it any more; it waits for its sandbox to end */
+        bool life_told; /* who ended it tells its workspace so */
 
         enum session_phase phase;
         struct place_session *place; /* NULL in SESSION_NO_PLACE */
@@ -103,6 +104,11 @@ struct session *engine_find_any(struct engine *engine, const struct engine_calle
 int engine_not_found(struct problem *problem);
 bool engine_may_use(const struct engine_caller *caller, const char *environment, const char *agent);
 void engine_add(struct engine *engine, struct session *session);
+/*
+ * Without the lock, since it waits for whoever is about the files, and for the disk: tells the workspace how long its session lives, as the
+ * record has it by now.
+ */
+void engine_tell_life(struct engine *engine, const char *owner, const char *id);
 /* Takes it out of the lists and frees it. Its place has been left. */
 void engine_forget_session(struct engine *engine, struct session *session);
 int64_t engine_now(const struct engine *engine);

@@ -246,10 +246,8 @@ int engine_show(struct engine *engine, const struct engine_caller *caller, const
 
 static int patch_session(struct engine *engine, const struct engine_caller *caller, const char *id,
                          const struct engine_patch *patch, json_t **ret, struct problem *problem) {
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
         struct session *session = engine_find(engine, caller, id, problem);
         struct record_session *record = session ? &session->record : NULL, old;
-        struct problem ignored;
         int64_t left_ms;
 
         if (!session)
@@ -268,10 +266,7 @@ static int patch_session(struct engine *engine, const struct engine_caller *call
                 return -1;
         }
         json_decref(old.labels);
-        left_ms = record->created_ms + record->ttl_seconds * 1000;
-        if (workspaces->set_life(workspaces->context, record->owner, record->id, left_ms, &ignored) < 0)
-                log_warning("session %s: %s", record->id, ignored.detail);
-        left_ms -= engine_now(engine);
+        left_ms = record->created_ms + record->ttl_seconds * 1000 - engine_now(engine);
         if (session->place)
                 engine->config.place->class->expire(session->place, left_ms > 1 ? left_ms : 1);
         *ret = session_json(session);
@@ -291,12 +286,15 @@ int engine_patch(struct engine *engine, const struct engine_caller *caller, cons
         pthread_mutex_lock(&engine->lock);
         result = patch_session(engine, caller, id, patch, ret, problem);
         pthread_mutex_unlock(&engine->lock);
+        if (result == 0 && patch->ttl_seconds)
+                engine_tell_life(engine, caller->owner, id);
         return result;
 }
 
 int engine_end(struct engine *engine, const struct engine_caller *caller, const char *id,
                struct problem *problem) {
         struct session *session;
+        char *owner = NULL;
         int result = -1;
 
         pthread_mutex_lock(&engine->lock);
@@ -304,7 +302,14 @@ int engine_end(struct engine *engine, const struct engine_caller *caller, const 
                                    : engine_find(engine, caller, id, problem);
         if (session)
                 result = session_end(engine, session, "the session was ended", problem);
+        if (result == 0) {
+                owner = copy_text(session->record.owner);
+                session->life_told = true;
+        }
         pthread_mutex_unlock(&engine->lock);
+        if (result == 0)
+                engine_tell_life(engine, owner, id);
+        free(owner);
         return result;
 }
 

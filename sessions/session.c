@@ -821,16 +821,14 @@ void session_hear(struct engine *engine, struct session *session) {
 
 int session_end(struct engine *engine, struct session *session, const char *detail, struct problem *problem) {
         const struct record_session *record = &session->record;
-        const struct engine_workspaces *workspaces = engine->config.workspaces;
         struct arena *arena ARENA_CLEANUP = arena_new();
         struct session_change changes[3] = {
                 { SESSION_TABLE_SESSIONS, record_session_key(record->owner, record->id, arena), NULL,
                   SESSION_EXPECT_NOTHING, 0 },
-                { SESSION_TABLE_SESSIONS, arena_printf(arena, RECORD_ENDING "%s", record->id), record->id,
+                { SESSION_TABLE_SESSIONS, arena_printf(arena, RECORD_ENDING "%s", record->id), record->owner,
                   SESSION_EXPECT_NOTHING, 0 },
         };
         size_t count = 2;
-        struct problem ignored;
         struct error err;
 
         if (record->conversation)
@@ -842,8 +840,6 @@ int session_end(struct engine *engine, struct session *session, const char *deta
         session->gone = true;
         engine->count--;
         session_cut_off(engine, session, REPORT_KILLED, detail);
-        if (workspaces->set_life(workspaces->context, record->owner, record->id, 0, &ignored) < 0)
-                log_debug("session %s: %s", record->id, ignored.detail);
         session_go_on(engine, session);
         session_changed(session);
         engine_wake(engine);

@@ -363,6 +363,40 @@ static void *let_end_later(void *context) {
         return NULL;
 }
 
+struct ender {
+        struct fixture *fixture;
+        const char *id;
+};
+
+static void *end_it(void *context) {
+        const struct ender *ender = context;
+        struct problem problem;
+
+        assert_int_equal(engine_end(ender->fixture->engine, &alice, ender->id, &problem), 0);
+        return NULL;
+}
+
+/* Whoever moves one owner's files holds up nobody else, though a session that ends waits for it. Where it does, this never ends. */
+static void an_end_that_waits_for_files(void **state) {
+        struct fixture *fixture = *state;
+        struct ender ender = { fixture, session_of(fixture, &alice) };
+        const char *other = session_of(fixture, &bob);
+        int asked = atomic_load(&lives_asked);
+        struct problem problem;
+        json_t *json = NULL;
+        pthread_t thread;
+
+        pthread_mutex_lock(&files_in_use);
+        assert_int_equal(pthread_create(&thread, NULL, end_it, &ender), 0);
+        while (atomic_load(&lives_asked) == asked)
+                usleep(1000);
+        assert_int_equal(engine_show(fixture->engine, &bob, other, &json, &problem), 0);
+        json_decref(json);
+        assert_int_equal(engine_show(fixture->engine, &alice, ender.id, &json, &problem), -1);
+        pthread_mutex_unlock(&files_in_use);
+        pthread_join(thread, NULL);
+}
+
 /* A server that is stopped then, and never started again, leaves no sandbox that waits to be heard. */
 static void the_end_just_before_the_engines(void **state) {
         struct fixture *fixture = *state;
@@ -722,6 +756,7 @@ int main(void) {
                 TEST(interrupts),
                 TEST(ends_by_age_and_by_idleness),
                 TEST(the_end_and_what_stays),
+                TEST(an_end_that_waits_for_files),
                 TEST(the_end_just_before_the_engines),
                 TEST(a_key_makes_one),
                 TEST(limits),
