@@ -4,7 +4,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "broker/broker.h"
+#include "broker/call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +40,12 @@ static void send_json(struct server_request *request, unsigned status, const cha
         char *text TEXT_CLEANUP = json_compact(json_checked(json));
 
         json_decref(json);
+        if (!call_carry(request, strlen(text))) {
+                server_add_header(request, "Retry-After", "1");
+                answers_unrouted(request, 503,
+                                 "the answers to all requests together are too large: ask again");
+                return;
+        }
         answers_count(request, status);
         server_answer(request, status, type, text, strlen(text));
 }

@@ -5,9 +5,14 @@
 #include "broker/answers.h"
 #include "server/head.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#define CARRIED_LITTLE ((size_t)64 << 10)
+
+static atomic_size_t carried; /* by all */
 
 static const char *const *texts_of(const struct value *list, struct arena *arena) {
         const char **texts;
@@ -98,9 +103,28 @@ void call_take(struct server_request *request, const void *bytes, size_t length)
         (void)body_take(&call_of(request)->body, request, bytes, length);
 }
 
+/* A slow client holds its answer for hours: each block of it has its own patience. */
+bool call_carry(struct server_request *request, size_t length) {
+        struct call *call = call_of(request);
+
+        if (!call)
+                return true;
+        atomic_fetch_sub(&carried, call->carried);
+        call->carried = 0;
+        if (length <= CARRIED_LITTLE)
+                return true;
+        if (atomic_fetch_add(&carried, length) + length > CALL_CARRIED_MAX) {
+                atomic_fetch_sub(&carried, length);
+                return false;
+        }
+        call->carried = length;
+        return true;
+}
+
 void call_end(struct server_request *request) {
         struct call *call = call_of(request);
 
+        (void)!call_carry(request, 0);
         body_release(&call->body);
         if (call->entered)
                 load_leave(call->broker->load, call->door.client, call->door.owner);

@@ -22,6 +22,7 @@ struct call {
         struct door_caller door;
         struct body body; /* JSON, where the route takes it */
         void *more;       /* the route's own */
+        size_t carried;   /* call_carry() */
         bool entered;
 };
 
@@ -36,6 +37,13 @@ struct call *call_of(struct server_request *request);
 
 /* For a `begin` of its own: false where the request was answered. */
 bool call_admit(struct server_request *request) MUST_USE;
+
+/*
+ * What of the answer is in memory until the client has taken it: so much from now on, until call_end(). False where all that is
+ * carried would be more than CALL_CARRIED_MAX: nothing of it is then. Little does not count, nor what is no route's of these.
+ */
+#define CALL_CARRIED_MAX ((size_t)256 << 20)
+bool call_carry(struct server_request *request, size_t length) MUST_USE;
 
 /* --- what requests have --- */
 

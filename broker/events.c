@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/strbuf.h"
 #include "broker/answers.h"
+#include "broker/call.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -21,16 +22,20 @@ struct events {
         size_t sent;        /* of it */
 };
 
-/* JSON in one line: what a sandbox said cannot become a field of the stream. */
-static void write_event(struct events *events, const struct engine_event *event) {
+/* JSON in one line: what a sandbox said cannot become a field of the stream. False where too much is carried: it breaks off. */
+static bool write_event(struct events *events, struct server_request *request,
+                        const struct engine_event *event) {
         char *data TEXT_CLEANUP = json_compact(json_checked(event->data));
 
-        strbuf_clear(&events->text);
+        strbuf_release(&events->text);
+        json_decref(event->data);
+        if (!call_carry(request, strlen(data)))
+                return false;
         strbuf_printf(&events->text, "id: %" PRId64 "\nevent: %s\ndata: ", event->id, event->name);
         strbuf_append(&events->text, data);
         strbuf_append(&events->text, "\n\n");
         events->sent = 0;
-        json_decref(event->data);
+        return true;
 }
 
 static ssize_t hand_out(struct events *events, char *buffer, size_t size) {
@@ -52,7 +57,8 @@ static ssize_t read_events(void *context, struct server_request *request, char *
                 case ENGINE_EVENT:
                         if (events->finish && strcmp(event.name, "done") == 0)
                                 event.data = events->finish(events->context, request, event.data);
-                        write_event(events, &event);
+                        if (!write_event(events, request, &event))
+                                return -1;
                         continue;
                 case ENGINE_ENDED:
                         return 0;

@@ -8,6 +8,7 @@ import email.policy
 import http.client
 import json
 import os
+import socket
 import threading
 
 import aiohttp
@@ -129,6 +130,23 @@ def test_what_json_does_not_carry(serve, workspace):
     assert serve.call("POST", f"/v1/sessions/{workspace}/executions", few, headers=[("Accept", "*/*, multipart/mixed")]).json()["returned"][0]["path"] == "f1"
     assert mixed(serve.call("POST", f"/v1/sessions/{workspace}/executions", few, headers=[("Accept", "multipart/mixed")]))[1].keys() == {"f1"}
     assert mixed(serve.call("POST", f"/v1/sessions/{workspace}/executions", {"code": "1", "returnFiles": ["no"]}, headers=[("Accept", "multipart/mixed")]))[0]["returned"] == []
+
+
+def test_who_reads_slowly(serve, workspace):
+    """What waits to be read is in memory, and all of it together is bounded: who comes then is told to ask again."""
+    serve.run(workspace, f"open('x', 'wb').write(bytes({15 << 20}))")
+    body = json.dumps({"code": "1", "returnFiles": ["x"]}).encode()
+    head = f"POST /v1/sessions/{workspace}/executions HTTP/1.1\r\nHost: localhost\r\nBerth-Owner: alice\r\nAuthorization: Bearer {serve.token}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    slow, seen = [], []
+    while b"503" not in seen and len(slow) < 20:
+        slow.append(socket.create_connection(("127.0.0.1", serve.port), timeout=20 * PATIENCE))
+        slow[-1].sendall(head.encode() + body)
+        seen.append(slow[-1].recv(12)[9:])
+    assert seen == [b"200"] * (len(seen) - 1) + [b"503"] and len(seen) > 10
+    for connection in slow:
+        connection.close()
+    wait_until(lambda: "contentBase64" in serve.run(workspace, "1", returnFiles=["x"])["returned"][0])
 
 
 REQUEST = ("request", b'{"code": "1"}')
