@@ -723,6 +723,15 @@ static void hear_parked(struct engine *engine, struct session *session, const st
         engine->config.place->class->end(session->place);
 }
 
+/* Who asked for a fresh kernel does not get the old one's memory when this one dies; other contexts keep what a checkpoint has. */
+static void forget_restarted(struct engine *engine, struct session *session) {
+        if (!session->record.checkpoint.digest[0] || json_object_size(session->record.contexts) > 1)
+                return;
+        session->record.checkpoint = (struct place_checkpoint){ 0 };
+        session->record.parked = false;
+        store_or_warn(engine, session, NULL, 0);
+}
+
 static void hear_event(struct engine *engine, struct session *session, const struct place_event *event) {
         struct execution *execution = running_of(session, event->n);
         int64_t now_ms = engine_now(engine);
@@ -760,6 +769,7 @@ static void hear_event(struct engine *engine, struct session *session, const str
                 tell_heard(engine, session, event->id);
                 break;
         case PLACE_RESTARTED:
+                forget_restarted(engine, session);
                 tell_heard(engine, session, event->id);
                 break;
         case PLACE_PARKED:

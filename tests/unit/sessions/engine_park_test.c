@@ -145,6 +145,20 @@ static void a_checkpoint_that_kills(void **state) {
         assert_int_equal(fixture->place.opens, 3);
 }
 
+/* A fresh kernel was asked for: what it replaced does not come back when it dies. */
+static void a_restart_forgets(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice);
+
+        run_whole(fixture, id, "keep this");
+        park(fixture, id);
+        wait_for(fixture, &alice, id, "parked");
+        ask_to_restart(fixture, id);
+        run_whole(fixture, id, "die");
+        assert_string_equal(run_whole(fixture, id, "recall"), "started done(ok)");
+        assert_string_equal(state_of(fixture, id, 3), "4 lost: it was ended");
+}
+
 /* The sandbox dies after more has run: the older checkpoint is better than nothing, and said to be old. */
 static void an_older_checkpoint(void **state) {
         struct fixture *fixture = *state;
@@ -293,6 +307,7 @@ int main(void) {
                 TEST(a_checkpoint_that_cannot_be_taken),
                 TEST(what_is_lost_is_said),
                 TEST(a_checkpoint_that_kills),
+                TEST(a_restart_forgets),
                 TEST(an_older_checkpoint),
                 TEST(a_sandbox_that_lives_though_it_is_parked),
                 TEST(a_worker_that_is_told_to_end),
