@@ -106,7 +106,7 @@ static enum engine_next next_of_all(struct engine_follower *follower, struct eng
 
         if (engine->notice_count - follower->from > ENGINE_NOTICES) {
                 follower->from = engine->notice_count - ENGINE_NOTICES;
-                *ret = (struct engine_event){ follower->from, "missed", json_checked(json_object()) };
+                *ret = (struct engine_event){ ++follower->told, "missed", json_checked(json_object()) };
                 return ENGINE_EVENT;
         }
         while (follower->from < engine->notice_count) {
@@ -114,7 +114,7 @@ static enum engine_next next_of_all(struct engine_follower *follower, struct eng
 
                 if (!may_hear(follower, notice))
                         continue;
-                *ret = (struct engine_event){ follower->from, notice->name, json_incref(notice->data) };
+                *ret = (struct engine_event){ ++follower->told, notice->name, json_incref(notice->data) };
                 return ENGINE_EVENT;
         }
         return ENGINE_NOTHING;

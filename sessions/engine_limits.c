@@ -23,7 +23,8 @@ static bool room_is_coming(const struct engine *engine, const char *agent) {
         for (const struct session *session = engine->first; session; session = session->next) {
                 if (!is_of(session, agent))
                         continue;
-                going += session->place && (session->gone || session->phase == SESSION_PARKING);
+                going += session->phase != SESSION_NO_PLACE &&
+                         (session->gone || session->phase == SESSION_PARKING || !session->place);
                 waiting += !session->gone && session->in_line > 0;
         }
         return going > waiting;

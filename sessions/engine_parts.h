@@ -33,7 +33,7 @@ struct session {
         bool life_told; /* who ended it tells its workspace so */
 
         enum session_phase phase;
-        struct place_session *place; /* NULL in SESSION_NO_PLACE */
+        struct place_session *place; /* NULL in SESSION_NO_PLACE, and while it is being left */
         bool ever_open;
         bool described;        /* the next one was looked up since its sandbox was opened */
         char *image_digest;    /* of its environment's image, owned; NULL: it has none of its own */
@@ -57,8 +57,9 @@ struct engine_follower {
         struct execution *execution;  /* held; NULL: of the session itself, or of history */
         json_t *kept;                 /* history's record */
         int64_t from;                 /* the next event's id */
-        int descriptor;               /* eventfd */
-        bool changed;                 /* the session's status has, and it was not told */
+        int64_t told;   /* of_all: events that it was given; how many others got is not its business */
+        int descriptor; /* eventfd */
+        bool changed;   /* the session's status has, and it was not told */
         bool of_session, disconnects;
         bool of_all; /* of the engine's list; `from` counts its notices then */
         bool all_owners;

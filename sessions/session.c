@@ -346,13 +346,23 @@ int session_open_place(struct engine *engine, struct session *session, bool only
         return 0;
 }
 
+/*
+ * By the engine's thread alone, and without the lock: until a worker and all that it had mounted are gone, seconds may pass. Meanwhile no other
+ * place is opened for the session, and what is asked of it waits.
+ */
 static void leave_place(struct engine *engine, struct session *session) {
-        engine->config.place->class->leave(session->place);
-        engine->sandbox_went = true;
+        struct place_session *place = session->place;
+
         session->place = NULL;
         session->heard_id = 0;
-        session->phase = SESSION_NO_PLACE;
         session->rejoining = session->leaving = false;
+        if (session->phase != SESSION_PARKING)
+                session->phase = SESSION_ENDING;
+        pthread_mutex_unlock(&engine->lock);
+        engine->config.place->class->leave(place);
+        pthread_mutex_lock(&engine->lock);
+        engine->sandbox_went = true;
+        session->phase = SESSION_NO_PLACE;
         session_forget_image(session);
 }
 
@@ -659,11 +669,12 @@ static void hear_ended(struct engine *engine, struct session *session, const cha
         bool never_was = session->phase == SESSION_OPENING && !session->rejoining && !restoring;
         struct strbuf detail STRBUF_CLEANUP = STRBUF_INIT;
         struct arena *arena ARENA_CLEANUP = arena_new();
-        struct execution *running = session->running;
+        struct execution *running;
 
         /* The place's words go with it. */
         reason = reason ? arena_strdup(arena, reason) : NULL;
         leave_place(engine, session);
+        running = session->running;
         if (restoring && session->record.checkpoint.digest[0]) {
                 strbuf_printf(&detail, "its sandbox ended while its checkpoint was restored%s%s",
                               reason ? ": " : "", reason ? reason : "");

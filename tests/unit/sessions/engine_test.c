@@ -397,6 +397,26 @@ static void an_end_that_waits_for_files(void **state) {
         pthread_join(thread, NULL);
 }
 
+/* Numbers that are missing would tell how much happens to others. */
+static void events_of_others_have_no_number(void **state) {
+        struct fixture *fixture = *state;
+        struct engine_follower *follower;
+        struct engine_event event;
+        int64_t count = 0;
+
+        engine_follow_all(fixture->engine, &bob, &follower);
+        (void)session_of(fixture, &bob);
+        (void)session_of(fixture, &alice);
+        (void)session_of(fixture, &bob);
+        while (engine_follower_next(follower, &event) == ENGINE_EVENT) {
+                assert_int_equal(event.id, ++count);
+                assert_string_equal(json_text(event.data, "owner"), bob.owner);
+                json_decref(event.data);
+        }
+        assert_true(count >= 2);
+        engine_follower_close(follower);
+}
+
 /* A server that is stopped then, and never started again, leaves no sandbox that waits to be heard. */
 static void the_end_just_before_the_engines(void **state) {
         struct fixture *fixture = *state;
@@ -665,6 +685,34 @@ static void a_sandbox_that_dies(void **state) {
         began_with(fixture, id, 4, 3, "lost", "did not live any more");
 }
 
+/* It holds up nobody: others are answered, and its own session takes what is asked of it. Where it does, this never ends. */
+static void a_sandbox_that_goes_slowly(void **state) {
+        struct fixture *fixture = *state;
+        const char *id = session_of(fixture, &alice), *other = session_of(fixture, &bob);
+        struct engine_follower *follower, *next;
+        int leaves = atomic_load(&fake_leaves);
+        struct problem problem;
+
+        pthread_mutex_lock(&fake_going);
+        run_code(fixture, &alice, id, "die", &follower);
+        while (atomic_load(&fake_leaves) == leaves)
+                usleep(1000);
+        run_code(fixture, &alice, id, "say x", &next);
+        assert_int_equal(engine_end(fixture->engine, &bob, other, &problem), 0);
+        pthread_mutex_unlock(&fake_going);
+        assert_string_equal(hear_all(fixture, follower), "started done(failed)");
+        assert_string_equal(hear_all(fixture, next), "started stdout(x) done(ok)");
+        id = session_of(fixture, &alice);
+        leaves = atomic_load(&fake_leaves);
+        pthread_mutex_lock(&fake_going);
+        run_code(fixture, &alice, id, "die", &follower);
+        while (atomic_load(&fake_leaves) == leaves)
+                usleep(1000);
+        assert_int_equal(engine_end(fixture->engine, &alice, id, &problem), 0);
+        pthread_mutex_unlock(&fake_going);
+        assert_string_equal(hear_all(fixture, follower), "started done(killed)");
+}
+
 static void a_sandbox_that_does_not_start(void **state) {
         struct fixture *fixture = *state;
         const char *id;
@@ -757,6 +805,7 @@ int main(void) {
                 TEST(ends_by_age_and_by_idleness),
                 TEST(the_end_and_what_stays),
                 TEST(an_end_that_waits_for_files),
+                TEST(events_of_others_have_no_number),
                 TEST(the_end_just_before_the_engines),
                 TEST(a_key_makes_one),
                 TEST(limits),
@@ -766,6 +815,7 @@ int main(void) {
                 TEST(an_end_that_nobody_saw),
                 TEST(cut_off_by_a_death),
                 TEST(a_sandbox_that_dies),
+                TEST(a_sandbox_that_goes_slowly),
                 TEST(a_sandbox_that_does_not_start),
                 TEST(no_sandbox_is_forgotten),
                 TEST(patches),
