@@ -82,25 +82,20 @@ need_unpacked() {
     done
 }
 
-need_pip() { [ -x "$VENV/bin/pip" ] || /usr/bin/python3 -m venv --clear "$VENV"; }
-
 # The virtual environment is made from the pinned list alone, and again only when that list has changed.
 need_python() {
     local requirements=tests/e2e/requirements.txt wanted
     wanted=$(sha256sum <"$requirements")
     [ "$(cat "$VENV/.requirements.sha256" 2>/dev/null)" != "$wanted" ] || return 0
     say "installing the packages of $requirements into $VENV"
-    need_pip
+    [ -x "$VENV/bin/pip" ] || /usr/bin/python3 -m venv --clear "$VENV"
     "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input --requirement "$requirements" \
         </dev/null >&2 || die "pip could not install $requirements"
     echo "$wanted" >"$VENV/.requirements.sha256"
 }
 
 # What berth-runtime carries of PyPI's: into build/tools, so that builds need no network.
-need_carried() {
-    need_pip
-    cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"
-}
+need_carried() { cmake -P runtime/cloudpickle.cmake >&2 || die "berth-runtime's library is missing"; }
 
 need_build() {
     need_packages "${BUILD_PACKAGES[@]}"

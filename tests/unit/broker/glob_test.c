@@ -72,8 +72,10 @@ static void hostile(void **state) {
         strcat(path, "b");
         assert_false(glob_fits(pattern, path));
         memset(pattern, 0, sizeof(pattern));
-        for (size_t i = 0; i + 2 <= GLOB_MAX; i += 2)
-                memcpy(pattern + i, "*a", 2);
+        for (size_t i = 0; i + 2 <= GLOB_MAX; i += 2) {
+                pattern[i] = '*';
+                pattern[i + 1] = 'a';
+        }
         memset(path, 'a', 255);
         path[255] = '\0';
         assert_false(glob_fits(pattern, path));

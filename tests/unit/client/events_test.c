@@ -79,6 +79,7 @@ static void nul_is_data(void **state) {
 static void length_is_bounded(void **state) {
         struct events events EVENTS_CLEANUP = EVENTS_INIT, many EVENTS_CLEANUP = EVENTS_INIT;
         size_t step = EVENTS_LINE_MAX / 4;
+        static const char field[] = { 'd', 'a', 't', 'a', ':', ' ' };
         char *piece = calloc(1, step);
         struct strbuf told STRBUF_CLEANUP = STRBUF_INIT;
 
@@ -88,7 +89,7 @@ static void length_is_bounded(void **state) {
         for (int i = 0; i < 4; i++)
                 assert_true(events_take(&events, piece, step, collect, &told));
         assert_false(events_take(&events, piece, 1, collect, &told));
-        memcpy(piece, "data: ", 6);
+        memcpy(piece, field, sizeof(field));
         piece[step - 1] = '\n';
         for (int i = 0; i < 4; i++)
                 assert_true(events_take(&many, piece, step, collect, &told));
