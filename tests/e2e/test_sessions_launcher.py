@@ -248,15 +248,17 @@ def test_without_a_launcher(box):
         assert serve.stop() == 0
 
 
-def test_workers_in_another_folder(box, binary, tmp_path):
-    tmp_path.chmod(0o755)
-    elsewhere = Launcher(binary, "--accept-degraded", "--workers", str(tmp_path / "workers"))
+def test_workers_in_another_folder(box, binary):
+    folder = Path(tempfile.mkdtemp(prefix="berth-workers-"))  # a socket's path is short
+    folder.chmod(0o755)
+    elsewhere = Launcher(binary, "--accept-degraded", "--workers", str(folder / "workers"))
     serve = Sessions(box, clients=CLIENTS)
     try:
         serve.start("--accept-degraded", "--launcher", elsewhere.socket)
         answer = serve.call("POST", "/v1/sessions", {"environment": "data"})
         assert f"--workers {elsewhere.workers}" in answer.problem(503, "place-failed")["detail"]
-        wait_until(lambda: not list((tmp_path / "workers").iterdir()))
+        wait_until(lambda: not list((folder / "workers").iterdir()))
     finally:
         serve.stop()
         elsewhere.end()
+        shutil.rmtree(folder)
